@@ -2,6 +2,6 @@
 
 import sys
 
-from multiqueue.cli.main import main
+from multiqueue.cli.program import main
 
 sys.exit(main())

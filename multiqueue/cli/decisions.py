@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,15 +14,13 @@ from multiqueue.cli.output import echo, print_table
 from multiqueue.cli.views.decisions import describe_clusters, describe_decision, list_terms
 from multiqueue.cli.visibility import REMOTE
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound, ServerError
+from multiqueue.kube.retries import LEADER, RetryPolicy
 from multiqueue.plugins.recording import Decision, load
 
 if TYPE_CHECKING:
     from multiqueue.kube.client import KubeClient
 
 JSON, LINES = "application/json", "application/x-ndjson"
-TRIES = 8
-"""Of several managers one decides, and a Service leads to any of them."""
-PAUSE_SECONDS = 0.25
 MISSING = ("the server could not find the requested resource", "404 page not found")
 
 
@@ -38,14 +35,16 @@ class Reviewed:
     notices: tuple[str, ...]
 
 
-async def fetch_decision(client: KubeClient, namespace: str, name: str) -> Decision:
+async def fetch_decision(
+    client: KubeClient, namespace: str, name: str, *, retries: RetryPolicy = LEADER
+) -> Decision:
     """Return the last decision about a Workload.
 
     Raises:
         CliError: there is none, or it may not be seen.
     """
     path = f"{REMOTE}/namespaces/{namespace}/workloads/{name}/dispatch"
-    return load(Decision, (await _ask(client, "GET", path))["status"])
+    return load(Decision, (await _ask(client, "GET", path, retries=retries))["status"])
 
 
 async def fetch_recording(client: KubeClient) -> bytes:
@@ -108,27 +107,31 @@ def print_decision(decision: Decision, now: datetime | None = None) -> None:
         )
 
 
-async def _ask(client: KubeClient, method: str, path: str, *, body: Any = None) -> dict[str, Any]:
-    answer: dict[str, Any] = orjson.loads(await _request(client, method, path, body=body))
+async def _ask(client: KubeClient, method: str, path: str, **options: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = orjson.loads(await _request(client, method, path, **options))
     return answer
 
 
 async def _request(
-    client: KubeClient, method: str, path: str, *, body: Any = None, accept: str = JSON
+    client: KubeClient,
+    method: str,
+    path: str,
+    *,
+    body: Any = None,
+    accept: str = JSON,
+    retries: RetryPolicy = LEADER,
 ) -> bytes:
-    for _ in range(TRIES - 1):
-        try:
-            return (await client.request(method, path, body=body, accept=accept)).body
-        except ServerError as error:
-            if "does not lead" not in str(error):
-                raise _explain(error) from error
-        except KubeError as error:
-            raise _explain(error) from error
-        await asyncio.sleep(PAUSE_SECONDS)
-    try:
+    async def ask() -> bytes:
         return (await client.request(method, path, body=body, accept=accept)).body
+
+    try:
+        return await retries.run(ask, on=_came_to_a_standby)
     except KubeError as error:
         raise _explain(error) from error
+
+
+def _came_to_a_standby(error: BaseException) -> bool:
+    return isinstance(error, ServerError) and "does not lead" in str(error)
 
 
 def _explain(error: KubeError) -> CliError:

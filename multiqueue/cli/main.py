@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import signal
@@ -36,8 +35,6 @@ COMMANDS = {
     "version": "Print the version",
 }
 
-GC_THRESHOLDS = (50_000, 10, 10)
-"""Imports make many objects and no garbage: Python's 700 cost a tenth of the time of `why`."""
 SHORT_WITH_VALUE = re.compile(r"^(-[A-Za-z])=(?=.)")
 
 EXIT_CODES = (
@@ -68,7 +65,6 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
-    gc.set_threshold(*GC_THRESHOLDS)
     try:
         result = cli.main(
             args=None if arguments is None else list(arguments),

@@ -2,6 +2,8 @@
 
 A plugin may return anything, down to texts whose comparison hangs. So an answer is read in the
 plugin's own thread, within its budget, into values of exactly the types that `Nomination` says.
+`msgspec.convert` does not: it returns a `Nomination` as it is, with lists for tuples, subclasses of
+`str`, and times without a zone in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Views as dispatchers get them: what is inside cannot be changed.
 
 Dataclasses of a view are frozen, but the mappings in them are plain dicts, some of them those of
-the informers: a plugin that tidied up labels would change what the whole manager sees.
+the informers: a plugin that tidied up labels would change what the whole manager sees. msgspec has
+no such mapping: what it makes of a view are plain dicts.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.errors import AlreadyExists, Conflict, NotFound
 from multiqueue.kube.resources import SECRETS
-
-ATTEMPTS = 5
-"""Replicas that start together race for the Secret; each round one of them wins."""
+from multiqueue.kube.retries import RACE
 
 log = structlog.get_logger(component="certificates")
 
@@ -60,10 +57,7 @@ class SecretCertificates:
         Raises:
             KubeError: the API server cannot be asked, or others write the Secret all the time.
         """
-        for _ in range(ATTEMPTS - 1):
-            with contextlib.suppress(AlreadyExists, Conflict):  # another replica wrote in between
-                return await self._load_once()
-        return await self._load_once()
+        return await RACE.run(self._load_once, on=(AlreadyExists, Conflict))
 
     async def _load_once(self) -> Serving:
         now = self._clock.now()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import ssl
 
-import aiohttp
+from multiqueue.kube.lean_aiohttp import aiohttp
 
 
 def describe_failure(error: Exception) -> str:

@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import aiohttp
 from yarl import URL
 
 from multiqueue.kube.credentials import Credentials
@@ -29,6 +28,7 @@ from multiqueue.kube.errors import (
     build_api_error,
 )
 from multiqueue.kube.failure_words import describe_failure
+from multiqueue.kube.lean_aiohttp import aiohttp
 from multiqueue.kube.lines import LineSplitter, parse_warnings
 from multiqueue.kube.server_words import clean_words
 from multiqueue.kube.sizes import (

@@ -14,7 +14,7 @@ import orjson
 from multiqueue.kube.errors import KubeError, TransportError, build_api_error
 from multiqueue.kube.resources import Resource
 from multiqueue.kube.sizes import check_parts
-from multiqueue.lib.nesting import is_deeper
+from multiqueue.lib import bounded_json
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -30,8 +30,6 @@ UNREADABLE = (
     msgspec.MsgspecError,
 )
 """What decoders raise at what is not as they expect."""
-MAX_DEPTH = 200
-"""Levels of an object: deeper than any is, and less than Python compares and orjson writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +149,7 @@ def parse_object(data: bytes) -> Json:
         _check_shape(data)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"no object: {error}") from error
-    obj: Json = orjson.loads(data)
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and is_deeper(obj, MAX_DEPTH):
-        raise ValueError(f"the object is nested more than {MAX_DEPTH} levels deep")
+    obj: Json = bounded_json.load(data, max_containers=None)  # `check_parts` has bounded it
     return obj
 
 

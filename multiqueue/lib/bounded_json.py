@@ -1,6 +1,6 @@
 """JSON that a stranger wrote: read within bounds of depth and of what it makes in memory.
 
-A few bytes make an object of hundreds; deep nesting ends in a RecursionError wherever something
+A few bytes make an object of hundreds. Deep nesting ends in a RecursionError wherever something
 walks the value. Both are refused, the first before anything is made of the text.
 """
 
@@ -14,30 +14,68 @@ MAX_CONTAINERS = 50_000
 """Lists and mappings of one text: an object of 1.5 MB, the most that etcd keeps, has fewer. So many
 take 12 MB, and rules that look at each of them half a second.
 """
-SURE_LEVELS = 100
-"""Fewer brackets cannot be nested too deep."""
+MAX_LEVELS = 200
+"""Deeper than any object is nested; orjson writes 254 levels, and Python compares more."""
 
 
 class JsonError(ValueError):
     """A text that is not read."""
 
 
-def load(text: bytes, *, max_containers: int = MAX_CONTAINERS) -> Any:
+def load(text: bytes, *, max_containers: int | None = MAX_CONTAINERS) -> Any:
     """Return the value of a text; it can be written again, and walked by recursion.
 
+    Args:
+        text: The JSON.
+        max_containers: Lists and mappings; None if the caller bounds what the value takes.
+
     Raises:
-        JsonError: it is no JSON, nested more than 254 levels deep, or too much.
+        JsonError: it is no JSON, nested more than 200 levels deep, or too much.
     """
-    containers = text.count(b"[") + text.count(b"{")  # those in strings count, too
-    if containers > max_containers:
+    if max_containers is not None and _count_containers(text) > max_containers:
         raise JsonError(f"it has more than {max_containers:,} lists and mappings")
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise JsonError(f"it is no JSON: {error}") from None
-    if containers > SURE_LEVELS:
-        try:
-            orjson.dumps(value)  # the one walk that costs next to nothing; it ends at 254 levels
-        except orjson.JSONEncodeError:
-            raise JsonError("it is nested more than 254 levels deep") from None
+    check_depth(value, text)
     return value
+
+
+def check_depth(value: Any, text: bytes | None = None) -> None:
+    """Refuse a value with too many levels.
+
+    Args:
+        value: What was read, or made of what was read.
+        text: Its JSON: with few brackets it cannot be deep.
+
+    Raises:
+        JsonError: it is nested more than 200 levels deep.
+    """
+    if text is not None and _count_containers(text) <= MAX_LEVELS:
+        return
+    if is_deeper(value, MAX_LEVELS):
+        raise JsonError(f"it is nested more than {MAX_LEVELS} levels deep")
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Tell whether lists and mappings are nested more than so many levels deep.
+
+    Cost: one pass without recursion; a scalar is a level, too.
+    """
+    level = [value]
+    for _ in range(levels):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _count_containers(text: bytes) -> int:
+    return text.count(b"[") + text.count(b"{")  # those in strings count, too

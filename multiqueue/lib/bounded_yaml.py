@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from multiqueue.lib.bounded_json import MAX_LEVELS
+
 if TYPE_CHECKING:
     import yaml
 
@@ -45,7 +47,7 @@ class YamlLimits:
 
     size: int = 64 << 20
     nodes: int = 4_000_000
-    levels: int = 200
+    levels: int = MAX_LEVELS
 
     @property
     def characters(self) -> int:

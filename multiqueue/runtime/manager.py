@@ -32,6 +32,7 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
 from multiqueue.kube.limiter import RateLimiter
+from multiqueue.kube.retries import KINDS
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
@@ -50,7 +51,6 @@ from multiqueue.visibility.setup import VisibilityService, build_visibility, fin
 from multiqueue.webhooks.setup import WebhookService, build_webhooks
 from multiqueue.workers.kubeconfigs.worker_access import WorkerAccess
 
-CRD_RETRY_SECONDS = 1.0
 NOT_SYNCED = "informers are not synced"
 WEBHOOK_SECONDS = 10.0
 """How long a new leader waits for its webhooks; a wrong registration fails its own writes."""
@@ -335,18 +335,22 @@ class Manager:
     async def _wait_for_kinds(self, client: KubeClient) -> None:
         """Return once the cluster serves our kinds; say what is missing until then."""
         told: str | None = None
-        while True:
+
+        async def is_complete() -> bool:
+            nonlocal told
             problem = await find_missing_kinds(client)
             if problem is None:
-                self._starting = NOT_SYNCED
-                self.waiting.clear()
-                return
+                return True
             self._starting = problem
             self.waiting.set()
             if problem != told:
                 log.warning("waiting for the cluster", problem=problem)
                 told = problem
-            await asyncio.sleep(CRD_RETRY_SECONDS)
+            return False
+
+        await KINDS.run(is_complete, until=bool)
+        self._starting = NOT_SYNCED
+        self.waiting.clear()
 
 
 async def _listen(stack: AsyncExitStack, server: ObservabilityServer, setting: str) -> None:

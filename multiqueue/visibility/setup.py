@@ -26,6 +26,7 @@ from multiqueue.kube.errors import KubeError
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.resources import CONFIG_MAPS
+from multiqueue.kube.retries import REGISTRATION
 from multiqueue.kube.tls import build_server_context
 from multiqueue.visibility import front_proxy
 from multiqueue.visibility.answers import Answers
@@ -49,10 +50,11 @@ CERTIFICATE_FOLDER = Path("/visibility")
 """Where upstream's manifests mount what cert-manager made."""
 CHECK_SECONDS = 300.0
 """How often certificate and registration are looked after."""
-RETRY_SECONDS = 5.0
 REVIEWS_PER_SECOND, REVIEW_BURST = 50.0, 100.0
 """Reviews have a budget of their own: whoever asks much must not slow admission."""
 LOOPBACK = "127.0.0.1"
+EXPECTED = (KubeError, OSError, ValueError)
+"""What goes wrong with certificate and registration while their sources are not there."""
 
 log = structlog.get_logger(component="visibility")
 
@@ -223,41 +225,45 @@ class VisibilityService:
 
     async def _show_first(self) -> None:
         """Nothing can be served without a certificate: wait for one."""
-        while True:
-            try:
-                self.server.show(await self._source.load())
-            except (KubeError, OSError, ValueError) as error:
-                self._tell("visibility certificate not available, retrying", str(error))
-                await asyncio.sleep(RETRY_SECONDS)
-            else:
-                return
+
+        async def show() -> None:
+            self.server.show(await self._source.load())
+
+        def tell(error: BaseException) -> None:
+            self._tell("visibility certificate not available, retrying", str(error))
+
+        await REGISTRATION.run(show, on=EXPECTED, tell=tell)
 
     async def _look_after_always(self) -> None:
         if self._leading is not None:
             await self._leading.wait()
-        while True:
-            seconds = await self.look_after_once()
-            await asyncio.sleep(seconds)
 
-    async def look_after_once(self) -> float:
-        """Renew and register what is due; return the seconds until the next look."""
+        def tell(error: BaseException) -> None:
+            self._tell("visibility not registered, retrying", str(error))
+
+        while True:
+            await REGISTRATION.run(self.look_after_once, on=EXPECTED, tell=tell)
+            await asyncio.sleep(CHECK_SECONDS)
+
+    async def look_after_once(self) -> None:
+        """Renew and register what is due.
+
+        Raises:
+            KubeError: the API server refuses, or cannot be asked.
+            OSError: the certificate files cannot be read, or do not belong together.
+        """
         external = None
         if self._leading is not None:
             external = External(host=self._host, port=self.server.port)
-        try:
-            serving = await self._source.load()
-            # The API server learns to trust an authority before it is shown a certificate of it.
-            missing = await self._registrar.ensure(serving.authority, external)
-            self.server.show(serving)
-        except (KubeError, OSError, ValueError) as error:
-            self._tell("visibility not registered, retrying", str(error))
-            return RETRY_SECONDS
+        serving = await self._source.load()
+        # The API server learns to trust an authority before it is shown a certificate of it.
+        missing = await self._registrar.ensure(serving.authority, external)
+        self.server.show(serving)
         if missing:
             self._tell("APIServices are missing: apply config/visibility", ", ".join(missing))
         else:
             self._told = ""
             self.registered.set()
-        return CHECK_SECONDS
 
     def _tell(self, what: str, why: str) -> None:
         """Warn once of what is tried again and again."""

@@ -21,6 +21,7 @@ from multiqueue.kube.certificate_source import (
     Serving,
 )
 from multiqueue.kube.errors import KubeError
+from multiqueue.kube.retries import REGISTRATION, RetryPolicy
 from multiqueue.kube.tls import build_server_context
 from multiqueue.kube.trust import CertificateTrust
 from multiqueue.webhooks.addresses import Address
@@ -39,8 +40,9 @@ FILE_REGISTRATION_SECONDS = 30.0
 one fails writes until it is found."""
 PROBLEM_SECONDS = 10.0
 """How often the registration is looked after while the API server cannot ask us."""
-RETRY_SECONDS = 5.0
 LOOPBACK = "127.0.0.1"
+EXPECTED = (KubeError, OSError, ValueError)
+"""What goes wrong with certificates and registrations while their sources are not there."""
 _ANY_HOST = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
 
 log = structlog.get_logger(component="webhooks")
@@ -97,12 +99,19 @@ class WebhookService:
     name = "webhooks"
 
     def __init__(
-        self, context: ManagerContext, source: CertificateSource, *, host: str, by_url: bool
+        self,
+        context: ManagerContext,
+        source: CertificateSource,
+        *,
+        host: str,
+        by_url: bool,
+        retries: RetryPolicy = REGISTRATION,
     ) -> None:
         self._context = context
         self._source = source
         self._host = host
         self._by_url = by_url
+        self._retries = retries
         self._leads = False
         self._introduced = False
         self._shown: Serving | None = None
@@ -176,18 +185,19 @@ class WebhookService:
     async def _show_first(self) -> None:
         """Nothing can be served without a certificate: wait for one."""
         told = ""
-        while True:
-            try:
-                self._show(await self.load_certificate())
-            except (KubeError, OSError, ValueError) as error:
-                if str(error) != told:
-                    told = str(error)
-                    log.warning("webhook certificate not available, retrying", error=told)
-                if not isinstance(error, KubeError):
-                    await self.release()
-                await asyncio.sleep(RETRY_SECONDS)
-            else:
-                return
+
+        async def show() -> None:
+            self._show(await self.load_certificate())
+
+        async def tell(error: BaseException) -> None:
+            nonlocal told
+            if str(error) != told:
+                told = str(error)
+                log.warning("webhook certificate not available, retrying", error=told)
+            if not isinstance(error, KubeError):
+                await self.release()
+
+        await self._retries.run(show, on=EXPECTED, tell=tell)
 
     async def release(self) -> None:
         """Files that are missing may never come: nobody shall wait for our answer until then."""
@@ -208,19 +218,21 @@ class WebhookService:
         self.settled.set()
 
     async def _look_after(self) -> None:
-        while True:
+        """After any error the server goes on: whoever is registered already must be answered."""
+
+        async def look() -> None:
             self._wake.clear()
-            try:
-                await self.look_after_once()
-            except (KubeError, OSError, ValueError) as error:
+            await self.look_after_once()
+
+        def tell(error: BaseException) -> None:
+            if isinstance(error, EXPECTED):
                 log.warning("webhooks not registered, retrying", error=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
-                continue
-            except Exception:  # the server goes on: whoever is registered already must be answered
-                log.exception("webhooks not registered, retrying")
-                self._context.metrics.component_restarts_total.child("webhook-registration").inc()
-                await asyncio.sleep(RETRY_SECONDS)
-                continue
+                return
+            log.error("webhooks not registered, retrying", exc_info=error)
+            self._context.metrics.component_restarts_total.child("webhook-registration").inc()
+
+        while True:
+            await self._retries.run(look, on=Exception, tell=tell)
             await self._pause()
 
     async def look_after_once(self) -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from multiqueue.kube.errors import KubeError
 from multiqueue.kube.resources import JOBS
-from multiqueue.kube.wire import MAX_DEPTH, build_loader, parse_page, read_answer
-from multiqueue.lib.nesting import is_deeper
+from multiqueue.kube.wire import build_loader, parse_page, read_answer
+from multiqueue.lib.bounded_json import MAX_LEVELS, is_deeper
 from tests.fuzz.answers import JOB, WORKLOAD, cuts, encode, mutants
 from tests.fuzz.runs import LONG, SHORT
 
@@ -41,7 +41,7 @@ def assert_reliable(obj: Any) -> None:
     for name in ("labels", "annotations"):
         marks = metadata.get(name) or {}
         assert all(isinstance(value, str | None) for value in marks.values())
-    assert not is_deeper(obj, MAX_DEPTH)
+    assert not is_deeper(obj, MAX_LEVELS)
 
 
 @SHORT

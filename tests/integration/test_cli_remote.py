@@ -12,7 +12,6 @@ import pytest
 import structlog
 import yaml
 
-from multiqueue.cli.remote import following
 from multiqueue.kube.resources import API_SERVICES, EVENTS
 from tests.integration.test_remote_access import ROLES, make_event
 from tests.integration.waiting import until
@@ -31,8 +30,7 @@ def logs_are_not_output() -> Iterator[None]:
 
 
 @pytest.fixture
-async def remote(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RemoteWorld]:
-    monkeypatch.setattr(following, "RETRY_SECONDS", 0.05)
+async def remote() -> AsyncIterator[RemoteWorld]:
     config = make_config(worker_lost_timeout=timedelta(minutes=5))
     async with remote_world(config=config) as remote:
         yield remote

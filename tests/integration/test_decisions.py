@@ -15,12 +15,14 @@ import structlog
 import yaml
 
 from multiqueue.api.names import ALTERNATIVES, DEFAULT_QUEUE, RUNTIME
-from multiqueue.cli import decisions
+from multiqueue.cli.decisions import fetch_decision
+from multiqueue.cli.errors import CliError
 from multiqueue.cli.main import main
 from multiqueue.dispatch.execute.worker_writes import RemoteWriter
 from multiqueue.kube import resources
 from multiqueue.kube.errors import ServerError
 from multiqueue.kube.events import EventRecorder
+from multiqueue.kube.retries import RetryPolicy
 from multiqueue.plugins import Forecast, Prospect, StoppedWorkload
 from multiqueue.plugins.recording import Decision, dump, read_recording
 from multiqueue.plugins.testing import make_cluster, make_view
@@ -219,7 +221,6 @@ async def test_who_does_not_lead_says_so_and_what_was_never_decided_is_told(
     remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell = Shell(remote, tmp_path, monkeypatch)
-    monkeypatch.setattr(decisions, "PAUSE_SECONDS", 0.0)
     job = make_gpu_job("elsewhere")
     job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "nowhere"
     await remote.hub.create(resources.JOBS, job)
@@ -227,8 +228,9 @@ async def test_who_does_not_lead_says_so_and_what_was_never_decided_is_told(
     assert await shell.run("why", "elsewhere", "--clusters") == 1
     assert "nothing was decided about Workload" in shell.err.getvalue()
     remote.leading.clear()
-    assert await shell.run("why", "elsewhere", "--clusters") == 1
-    assert "this manager does not lead" in shell.err.getvalue()
+    at_once = RetryPolicy(first=0.0, attempts=3)
+    with pytest.raises(CliError, match="this manager does not lead"):
+        await fetch_decision(remote.hub.client, NAMESPACE, "elsewhere", retries=at_once)
 
 
 async def test_who_may_not_ask_is_refused(remote: RemoteWorld) -> None:

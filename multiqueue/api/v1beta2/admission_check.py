@@ -1,7 +1,5 @@
 """AdmissionCheck, Topology and ProvisioningRequestConfig."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from multiqueue.api.markers import (

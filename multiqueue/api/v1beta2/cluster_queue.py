@@ -1,7 +1,5 @@
 """ClusterQueue and Cohort: who may use how much of which flavor."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar
 
 from multiqueue.api.markers import REFERENCE, SchemaRule, described

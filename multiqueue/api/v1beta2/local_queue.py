@@ -1,7 +1,5 @@
 """LocalQueue: where the users of a namespace submit."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from multiqueue.api.markers import REFERENCE, SchemaRule, described

@@ -1,7 +1,5 @@
 """Base of all typed objects: metadata, conditions, selectors, times and quantities on the wire."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar
 

@@ -1,7 +1,5 @@
 """MultiKueueCluster and MultiKueueConfig: the workers, and which of them a check may use."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar
 
 from multiqueue.api.markers import SchemaRule, described

@@ -1,7 +1,5 @@
 """ResourceFlavor: one kind of hardware."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar
 
 from multiqueue.api.markers import REFERENCE, SchemaRule, described

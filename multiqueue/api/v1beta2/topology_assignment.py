@@ -3,8 +3,6 @@
 The value itself stays a dict; `multiqueue.api.topology_encoding` reads and writes it.
 """
 
-from __future__ import annotations
-
 from multiqueue.api.markers import SchemaRule, described
 
 _VALUE = {"type": "string", "maxLength": 63}

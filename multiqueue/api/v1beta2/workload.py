@@ -1,7 +1,5 @@
 """Workload: one unit of admission, made for each job."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar
 
 from multiqueue.api.markers import (

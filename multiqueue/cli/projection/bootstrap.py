@@ -33,6 +33,7 @@ from multiqueue.kube.client import KubeClient, PatchType
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import ApiError, Conflict, NotFound
 from multiqueue.kube.kubeconfig import pick_context
+from multiqueue.kube.retries import RIGHTS
 from multiqueue.projection.registration import (
     account_manifests,
     build_kubeconfig,
@@ -44,9 +45,6 @@ from multiqueue.runtime.apply import Applier
 from multiqueue.workers.kubeconfigs.expiry import TOKEN, Expiry, find_expiries
 
 Json = dict[str, Any]
-RIGHTS_SECONDS = 10.0
-"""How long an API server may take until it grants what a new role says."""
-PAUSE_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,23 +212,17 @@ async def _try(kubeconfig: Json, identity: str, done: BootstrapResult) -> None:
         CliError: it leads elsewhere.
     """
     credentials = await Credentials.from_kubeconfig_dict(kubeconfig)
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + RIGHTS_SECONDS
-    while True:
-        try:
-            found = await with_worker(credentials, identify)
-        except WorkerError as error:
-            done.lines.append(f"warning: not reachable from here with the new kubeconfig: {error}")
-            return
-        if found == identity:
-            return
-        if found or loop.time() > deadline:
-            raise CliError(
-                f"{credentials.server} is another cluster than the one that was prepared"
-                if found
-                else "the new account may not read namespace kube-system; does RBAC decide there?"
-            )
-        await asyncio.sleep(PAUSE_SECONDS)  # roles reach the authorizer a moment later
+    try:
+        found = await RIGHTS.run(lambda: with_worker(credentials, identify), until=bool)
+    except WorkerError as error:
+        done.lines.append(f"warning: not reachable from here with the new kubeconfig: {error}")
+        return
+    if found != identity:
+        raise CliError(
+            f"{credentials.server} is another cluster than the one that was prepared"
+            if found
+            else "the new account may not read namespace kube-system; does RBAC decide there?"
+        )
 
 
 async def _apply(

@@ -16,10 +16,9 @@ from multiqueue.jobs.belongings import Json
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Conflict, Forbidden, Gone, KubeError, NotFound
 from multiqueue.kube.resources import WORKLOADS
+from multiqueue.kube.retries import FOLLOWED, RetryPolicy
 from multiqueue.views.phase import AT_WORK, ENDED, Phase, find_phase
 
-RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 10.0
-"""Pauses after a worker, or the manager, did not answer."""
 BACKLOG = 1000
 """Changes that may wait to be shown; then the clusters wait, too."""
 
@@ -51,16 +50,24 @@ class Follower:
         workload: Of the job.
         places: Leads to its pods.
         tell: Gets lines for people about what happens to the job on the way.
+        retries: When a cluster is asked again.
     """
 
     def __init__(
-        self, client: KubeClient, workload: Workload, places: JobPlaces, tell: Tell
+        self,
+        client: KubeClient,
+        workload: Workload,
+        places: JobPlaces,
+        tell: Tell,
+        *,
+        retries: RetryPolicy = FOLLOWED,
     ) -> None:
         self.workload: Workload | None = workload
         self._client = client
         self._namespace, self._name = workload.metadata.namespace, workload.metadata.name
         self._places = places
         self._tell = tell
+        self._retries = retries
         self._queue: asyncio.Queue[SeenChange | BaseException] = asyncio.Queue(BACKLOG)
         self._place: JobPlace | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -153,7 +160,7 @@ class Follower:
 
     async def _follow_workload(self) -> None:
         selector = f"metadata.name={self._name}"
-        pause = RETRY_SECONDS
+        pauses = self._retries.pauses()
         while True:
             try:
                 listed = await self._client.list(
@@ -163,7 +170,7 @@ class Follower:
                     decode=decode_workload,
                 )
                 await self._queue.put(SeenChange(workload=next(iter(listed.items), None)))
-                pause = RETRY_SECONDS
+                pauses.reset()
                 events = self._client.watch(
                     WORKLOADS,
                     namespace=self._namespace,
@@ -183,17 +190,16 @@ class Follower:
                 if not error.retryable:
                     raise
                 self._say(f"the manager does not answer, trying again: {error}")
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, MAX_RETRY_SECONDS)
+                await asyncio.sleep(pauses.next())
 
     async def _follow_place(self, place: JobPlace, what: str) -> None:
         known: dict[str, str] = {}
-        pause = RETRY_SECONDS
+        pauses = self._retries.pauses()
         while True:
             try:
                 async with aclosing(place.watch(what)) as changes:
                     async for type_, obj in changes:
-                        pause = RETRY_SECONDS
+                        pauses.reset()
                         metadata = obj["metadata"]
                         version = metadata["resourceVersion"]
                         if type_ != "DELETED" and known.get(metadata["uid"]) == version:
@@ -210,6 +216,5 @@ class Follower:
                 self._say(
                     f"{place.cluster or 'the cluster'} does not answer, trying again: {error}"
                 )
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, MAX_RETRY_SECONDS)
-            await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(pauses.next())
+            await asyncio.sleep(self._retries.first)

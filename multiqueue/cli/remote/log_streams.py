@@ -8,11 +8,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from multiqueue.cli.errors import CliError
-from multiqueue.cli.remote import following
 from multiqueue.cli.remote.places import JobPlace
 from multiqueue.jobs.belongings import Json
 from multiqueue.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
 from multiqueue.kube.lines import LineSplitter
+from multiqueue.kube.retries import FOLLOWED, RetryPolicy
 
 Emit = Callable[[str, Json], None]
 """Takes a line of a pod's log."""
@@ -109,6 +109,7 @@ async def follow_log(
     *,
     say: Say,
     is_current: Callable[[], bool],
+    retries: RetryPolicy = FOLLOWED,
 ) -> None:
     """Print one log until its container has ended; goes on where it was when it was cut.
 
@@ -119,8 +120,9 @@ async def follow_log(
         emit: Takes the lines.
         say: Takes what happens on the way.
         is_current: Whether the job is still there; a pod of a place that it left is not waited for.
+        retries: When the place is asked again.
     """
-    position, pause, name = Position(), following.RETRY_SECONDS, pod["metadata"]["name"]
+    position, pauses, name = Position(), retries.pauses(), pod["metadata"]["name"]
     while True:
         read = position.last
         try:
@@ -134,11 +136,11 @@ async def follow_log(
                 raise CliError(f"{name}: {error.server_message}") from error
             if not is_current():
                 return
-            if position.last != read or pause == following.RETRY_SECONDS:
+            if position.last != read:
+                pauses.reset()
+            if not pauses.failures:
                 say(f"the log of {name} was cut, waiting for {place.cluster or 'it'}: {error}")
-                pause = following.RETRY_SECONDS
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, following.MAX_RETRY_SECONDS)
+            await asyncio.sleep(pauses.next())
         else:
             return
 

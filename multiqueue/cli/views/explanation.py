@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from multiqueue.api import names
-from multiqueue.api.cluster_orders import Orders, read_orders
 from multiqueue.api.conditions import (
     ACTIVE,
     DRAINED,
@@ -17,9 +16,6 @@ from multiqueue.api.conditions import (
 )
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_finished
-from multiqueue.capacity.filters import why_not
-from multiqueue.capacity.filters.candidate import Candidate, list_constraints
-from multiqueue.capacity.filters.restriction import list_names
 from multiqueue.cli.views.checks import (
     CheckRow,
     RequestRow,
@@ -35,7 +31,6 @@ from multiqueue.cli.views.topology import explain_topology
 from multiqueue.cli.views.width import explain_width
 from multiqueue.cli.views.workloads import WorkloadRow, view_workload
 from multiqueue.cli.visibility import FlavorNumbers, ManagerAnswer
-from multiqueue.drain.report import find_stay, parse_report
 from multiqueue.views.phase import AT_WORK, ENDED, PhaseState
 
 if TYPE_CHECKING:
@@ -193,6 +188,9 @@ def _cause(objects: QueueObjects, workload: Workload, view: WorkloadRow, queue: 
 
 
 def _stays(objects: QueueObjects, view: WorkloadRow) -> str:
+    from multiqueue.api.cluster_orders import Orders, read_orders
+    from multiqueue.drain.report import find_stay, parse_report
+
     cluster = objects.clusters.get(view.worker)
     orders = read_orders(cluster.metadata.annotations) if cluster is not None else Orders()
     if cluster is None or not orders.cordoned:
@@ -248,9 +246,15 @@ def _share(answer: ManagerAnswer) -> str:
 def _workers(
     objects: QueueObjects, workload: Workload, queue: str, remote: Mapping[str, str]
 ) -> tuple[WorkerRow, ...]:
+    candidates = _candidate_clusters(objects, workload, queue)
+    if not candidates:
+        return ()
+    from multiqueue.capacity.filters import why_not
+    from multiqueue.capacity.filters.candidate import Candidate
+
     status, job = workload.status, objects.job_of(workload)
     rows = []
-    for name in _candidate_clusters(objects, workload, queue):
+    for name in candidates:
         cluster = objects.clusters.get(name)
         active = find_condition(cluster.status.conditions, ACTIVE) if cluster else None
         connected = active is not None and active.status == "True"
@@ -295,6 +299,9 @@ def _candidate_clusters(objects: QueueObjects, workload: Workload, queue: str) -
         config = objects.configs.get(parameters.name) if parameters else None
         found.update(dict.fromkeys(config.spec.clusters if config else ()))
     if found:
+        from multiqueue.capacity.filters.candidate import list_constraints
+        from multiqueue.capacity.filters.restriction import list_names
+
         # What it asks for is shown even where there is no such worker.
         wished = list_names(list_constraints(workload, objects.job_of(workload))[0])
         found.update(dict.fromkeys(wished))

@@ -4,10 +4,9 @@ from typing import Any
 
 import orjson
 
-from multiqueue.embedded.server.nesting import YAML_LIMITS, check_depth
 from multiqueue.embedded.server.protobuf import Malformed, UnknownMessageKind, decode_envelope
 from multiqueue.embedded.server.status import StatusError, bad_request, unsupported_media_type
-from multiqueue.lib import bounded_yaml
+from multiqueue.lib import bounded_json, bounded_yaml
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -15,6 +14,9 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 OBJECT_TYPES = (JSON, YAML, PROTOBUF)
 MAX_BYTES = 3 * 1024 * 1024
 """Kubernetes' limit for a request body."""
+YAML_LIMITS = bounded_yaml.YamlLimits(nodes=100_000)
+"""With all references written out: reading so many values takes seconds. Clients send large objects
+as JSON."""
 
 
 def media_type(content_type: str) -> str:
@@ -54,6 +56,18 @@ def decode_json(body: bytes) -> Any:
         ) from error
     check_depth(decoded, body)
     return decoded
+
+
+def check_depth(value: Any, body: bytes | None = None) -> None:
+    """Refuse a value that was decoded from a body, or made by a patch, if it is nested too deep.
+
+    Raises:
+        StatusError: 400.
+    """
+    try:
+        bounded_json.check_depth(value, body)
+    except bounded_json.JsonError as error:
+        raise bad_request(f"the object cannot be taken: {error}") from None
 
 
 def too_large() -> StatusError:

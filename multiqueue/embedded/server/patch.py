@@ -5,9 +5,8 @@ from typing import Any
 
 import orjson
 
-from multiqueue.embedded.server.body import MAX_BYTES, decode_json
+from multiqueue.embedded.server.body import MAX_BYTES, check_depth, decode_json
 from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.nesting import check_depth
 from multiqueue.embedded.server.patch_strategic import apply_strategic_merge_patch
 from multiqueue.embedded.server.status import (
     StatusError,

@@ -8,7 +8,6 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS
+from multiqueue.kube.retries import READY
 from multiqueue.runtime.components import TaskScope, open_scope
 from multiqueue.runtime.demo import objects
 from multiqueue.runtime.demo.manager_process import ManagerProcess
@@ -34,7 +34,6 @@ from multiqueue.runtime.files import write_yaml
 MANAGER = "manager"
 START_SECONDS = 30.0
 """Longest time until everything is connected; it takes about two seconds."""
-READY_RETRY_SECONDS = 0.05
 WORKER_CONFIGURATION = {
     "metrics": {"bindAddress": "0"},
     "health": {"healthProbeBindAddress": "0"},
@@ -175,13 +174,13 @@ class DemoWorld:
         """Webhooks are registered a moment after all else; nobody but the process itself knows."""
         await connected.wait()
         url = f"http://127.0.0.1:{self._health_port}/readyz"
-        async with aiohttp.ClientSession() as session:
-            while True:
-                with contextlib.suppress(aiohttp.ClientError):
-                    async with session.get(url) as answer:
-                        if answer.status == HTTPStatus.OK:
-                            return
-                await asyncio.sleep(READY_RETRY_SECONDS)
+        async with aiohttp.ClientSession(raise_for_status=True) as session:
+
+            async def ask() -> None:
+                async with session.get(url):
+                    pass
+
+            await READY.run(ask, on=aiohttp.ClientError)
 
     def _explain(self, clusters: list[MultiKueueCluster], queues: list[ClusterQueue]) -> str:
         seen: list[Activatable] = [*clusters, *queues]

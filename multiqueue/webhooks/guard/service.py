@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,12 +13,13 @@ import structlog
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.names import MULTIKUEUE_ORIGIN
-from multiqueue.kube.certificate_source import SecretCertificates
+from multiqueue.kube.certificate_source import SecretCertificates, Serving
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.errors import AlreadyExists, KubeError, NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import CONFIG_MAPS, VALIDATING_WEBHOOKS, WORKLOADS, Resource
+from multiqueue.kube.retries import REGISTRATION
 from multiqueue.kube.tls import build_server_context
 from multiqueue.kube.trust import CertificateTrust
 from multiqueue.webhooks.addresses import Address
@@ -36,7 +37,6 @@ WRITE_SECONDS = 1.0
 """How often marks are written, so that the next guard knows them."""
 CHECK_SECONDS = 300.0
 """How often certificate and registration are looked after."""
-RETRY_SECONDS = 5.0
 
 log = structlog.get_logger(component="worker-guard")
 
@@ -56,6 +56,10 @@ class GuardOptions:
     host: str = ""
     port: int = 9443
     by_url: bool = False
+
+
+class NotRegisteredError(Exception):
+    """The API server cannot ask the guard."""
 
 
 class WorkerGuard:
@@ -154,16 +158,13 @@ class WorkerGuard:
             await asyncio.sleep(WRITE_SECONDS)
             if self._book.version == self._written:
                 continue
-            version = self._book.version
-            try:
-                await self._write_marks()
-            except KubeError as error:
-                log.warning("marks not written, retrying", error=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
-            else:
-                self._written = version
+            self._written = await REGISTRATION.run(
+                self._write_marks, on=KubeError, tell=_tell("marks not written, retrying")
+            )
 
-    async def _write_marks(self) -> None:
+    async def _write_marks(self) -> int:
+        """Write the marks; returns their version."""
+        version = self._book.version
         data = {MARKS: json.dumps(self._book.marks, separators=(",", ":"))}
         namespace = self._options.namespace
         try:
@@ -175,32 +176,37 @@ class WorkerGuard:
                 await self._client.create(CONFIG_MAPS, body)
             except AlreadyExists:
                 await self._client.patch(CONFIG_MAPS, NAME, {"data": data}, namespace=namespace)
+        return version
 
     # ------------------------------------------------------------ registration
 
     async def _look_after(self) -> None:
+        tell = _tell("guard not registered, retrying")
         while True:
-            try:
-                serving = await self._certificates.load()
-                wanted = build_configuration(self._resources, self._address(), serving.authority)
-                trust = CertificateTrust(serving.certificate, serving.key, self._address().host)
-                problem = await ensure_configuration(
-                    self._client, VALIDATING_WEBHOOKS, wanted, trust
-                )
-            except KubeError as error:
-                problem = str(error)
-            if problem is not None:
-                log.warning("guard not registered, retrying", error=problem)
-                await asyncio.sleep(RETRY_SECONDS)
-                continue
+            serving = await REGISTRATION.run(
+                self._register, on=(KubeError, NotRegisteredError), tell=tell
+            )
             self._server.show(serving)
             self.registered.set()
             await asyncio.sleep(CHECK_SECONDS)
+
+    async def _register(self) -> Serving:
+        serving = await self._certificates.load()
+        wanted = build_configuration(self._resources, self._address(), serving.authority)
+        trust = CertificateTrust(serving.certificate, serving.key, self._address().host)
+        problem = await ensure_configuration(self._client, VALIDATING_WEBHOOKS, wanted, trust)
+        if problem is not None:
+            raise NotRegisteredError(problem)
+        return serving
 
     def _address(self) -> Address:
         if self._options.by_url:
             return Address(url=f"https://{self._options.host}:{self._server.port}")
         return Address(service_name=NAME, service_namespace=self._options.namespace)
+
+
+def _tell(what: str) -> Callable[[BaseException], None]:
+    return lambda error: log.warning(what, error=str(error))
 
 
 def build_configuration(

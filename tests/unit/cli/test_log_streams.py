@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from multiqueue.cli.errors import CliError
-from multiqueue.cli.remote import following
 from multiqueue.cli.remote.log_streams import LogOptions, follow_log, has_log
 from multiqueue.cli.remote.selection import pick_pods
 from multiqueue.kube.errors import ApiError, NotFound, TransportError
+from multiqueue.kube.retries import RetryPolicy
 
 POD = {"metadata": {"name": "train-a", "namespace": "team", "uid": "u"}}
 CUT = TransportError("the connection broke off")
@@ -57,14 +57,9 @@ async def follow(place: Cluster, *, current: bool = True) -> tuple[list[str], li
         lambda line, _: lines.append(line),
         say=told.append,
         is_current=lambda: current,
+        retries=RetryPolicy(first=0.0),
     )
     return lines, told
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(following, "MAX_RETRY_SECONDS", 0.0)
 
 
 async def test_a_log_goes_on_after_the_last_line_and_lines_of_one_moment_are_told_apart() -> None:

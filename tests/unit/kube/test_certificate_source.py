@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from multiqueue.kube.certificate_source import ATTEMPTS, SecretCertificates
+from multiqueue.kube.certificate_source import SecretCertificates
 from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.errors import AlreadyExists, KubeError, NotFound
+from multiqueue.kube.retries import RACE
 
 
 class Contested:
@@ -30,4 +31,4 @@ async def test_who_never_gets_to_write_may_try_later() -> None:
     source = SecretCertificates(client, SystemClock(), namespace="n", name="s", hosts=["a"])
     with pytest.raises(KubeError):
         await source.load()
-    assert client.attempts == ATTEMPTS
+    assert client.attempts == RACE.attempts

@@ -63,7 +63,7 @@ def review(obj: bytes = b"{}", *, uid: bytes = b'"u"', kind: bytes = b"Job", **m
 
 
 OBJECTS = {
-    "900 levels deep": (DEEP, "nested more than 254 levels deep"),
+    "900 levels deep": (DEEP, "nested more than 200 levels deep"),
     "a text": (b'"x"', "request.object: must be a mapping"),
     "a list": (b"[1]", "request.object: must be a mapping"),
     "a number": (b"7", "request.object: must be a mapping"),

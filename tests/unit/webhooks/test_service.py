@@ -30,7 +30,7 @@ from multiqueue.kube.resources import (
     RESOURCE_FLAVORS,
     SECRETS,
 )
-from multiqueue.webhooks import setup
+from multiqueue.kube.retries import RetryPolicy
 from multiqueue.webhooks.setup import (
     WebhookService,
     build_webhooks,
@@ -194,16 +194,16 @@ class MissingFiles:
         raise problem
 
 
-async def test_a_missing_certificate_is_told_once_for_each_cause(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(setup, "RETRY_SECONDS", 0)
+async def test_a_missing_certificate_is_told_once_for_each_cause() -> None:
     problems = [FileNotFoundError("gone"), FileNotFoundError("gone"), PermissionError("not ours")]
     async with running() as world:
         whole = await world.service.load_certificate()
         half = Serving(whole.certificate, create_authority("new", datetime.now(UTC)).key, b"")
         source = MissingFiles([*problems, half], whole)
-        service = WebhookService(world.context, source, host="127.0.0.1", by_url=True)
+        at_once = RetryPolicy(first=0.0)
+        service = WebhookService(
+            world.context, source, host="127.0.0.1", by_url=True, retries=at_once
+        )
         with structlog.testing.capture_logs() as logs:
             await service._show_first()
         hooks = (await world.client.list(MUTATING_WEBHOOKS)).items[0]["webhooks"]

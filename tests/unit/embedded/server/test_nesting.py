@@ -7,10 +7,10 @@ import orjson
 import pytest
 
 from multiqueue.embedded.server.body import decode_json, decode_yaml
-from multiqueue.embedded.server.nesting import MAX_DEPTH
 from multiqueue.embedded.server.patch import parse_patch
 from multiqueue.embedded.server.status import StatusError
 from multiqueue.embedded.server.target import OperationTarget
+from multiqueue.lib.bounded_json import MAX_LEVELS
 from tests.unit.embedded.server.kind_builders import kind_of
 
 Decode = Callable[[bytes], Any]
@@ -19,7 +19,7 @@ CHAIN = "".join(f"x{n}: &{n} [*{n - 1}]\n" for n in range(1, 5000))
 
 
 @pytest.mark.parametrize("decode", [decode_json, decode_yaml])
-@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900])
+@pytest.mark.parametrize("depth", [MAX_LEVELS + 1, 900])
 def test_deep_json_is_refused(decode: Decode, depth: int) -> None:
     with pytest.raises(StatusError, match="nested more than 200 levels deep") as refused:
         decode(b'{"a":' * depth + b"1" + b"}" * depth)
@@ -28,8 +28,8 @@ def test_deep_json_is_refused(decode: Decode, depth: int) -> None:
 
 @pytest.mark.parametrize("decode", [decode_json, decode_yaml])
 def test_what_is_just_deep_enough_is_read(decode: Decode) -> None:
-    value = decode(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
-    for _ in range(MAX_DEPTH - 1):
+    value = decode(b"[" * MAX_LEVELS + b"]" * MAX_LEVELS)
+    for _ in range(MAX_LEVELS - 1):
         [value] = value
     assert value == []
 
@@ -73,7 +73,7 @@ def test_copies_that_double_the_object_are_refused() -> None:
 
 def test_patches_that_nest_the_object_are_refused() -> None:
     deeper = [{"op": "move", "from": "/data", "path": "/x"}]
-    for number in range(MAX_DEPTH):
+    for number in range(MAX_LEVELS):
         deeper += [
             {"op": "add", "path": f"/y{number}", "value": {}},
             {"op": "move", "from": "/x", "path": f"/y{number}/x"},

@@ -1,0 +1,27 @@
+"""aiohttp, imported without the authorities of the system.
+
+When it is imported it reads them into a context for requests that bring none, which takes a tenth
+of the time of a short command. Every request here brings its own; one without trusts no server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Iterator
+
+__all__ = ["aiohttp"]
+
+
+@contextlib.contextmanager
+def _without_authorities() -> Iterator[None]:
+    make = ssl.create_default_context
+    ssl.create_default_context = lambda *_, **__: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        yield
+    finally:
+        ssl.create_default_context = make
+
+
+with _without_authorities():
+    import aiohttp
