@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from multiqueue.dispatch.decide.cluster_state import GroupConfig
-from multiqueue.dispatch.decide.plan import SyncJob
+from multiqueue.dispatch.decide.plan import GroupPlan, Nominate, SyncJob
 from multiqueue.dispatch.decide.rules.choose import choose
+from multiqueue.dispatch.decide.rules.nominate import nominate
 from multiqueue.dispatch.decide.view import GroupView
+from multiqueue.plugins import Nomination
 from tests.unit.dispatch.builders import T0, make_admitted, make_cluster, make_local
 
 
@@ -40,3 +44,28 @@ def test_nobody_else_gets_the_job_while_its_creation_elsewhere_is_under_way():
     plan = choose(GroupView(key="ns/w", local=local, clusters=clusters), GroupConfig(), T0)
     assert chosen(plan) == []
     assert 'but "a" may still run its job' in plan.why
+
+
+def nominate_elsewhere(*, lost_for: timedelta) -> GroupPlan | None:
+    """The job of "a" was created, the latch was not written, and "a" is out of reach since."""
+    lost = make_cluster("a", reachable=False, may_run_unseen=True, lost_at=T0 - lost_for)
+    view = GroupView(
+        key="ns/w",
+        local=make_local(nominated=("a", "b")),
+        clusters=(lost, make_cluster("b")),
+        nomination=Nomination(clusters=("b",)),
+    )
+    return nominate(view, GroupConfig(worker_lost_timeout=timedelta(minutes=15)), T0)
+
+
+def nominated(plan: GroupPlan | None) -> list[tuple[str, ...]]:
+    return [step.clusters for step in plan.steps if isinstance(step, Nominate)]
+
+
+def test_a_cluster_out_of_reach_that_may_have_the_job_stays_nominated():
+    """The next manager learns from the nominations alone where a job may be."""
+    assert nominated(nominate_elsewhere(lost_for=timedelta(minutes=1))) == []
+
+
+def test_a_cluster_that_was_given_up_is_not_nominated_any_more():
+    assert nominated(nominate_elsewhere(lost_for=timedelta(minutes=16))) == [("b",)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from zlib import crc32
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.dispatch.decide.cluster_state import ClusterState, GroupConfig
+from multiqueue.dispatch.decide.cluster_state import ClusterState, GroupConfig, Presence, grace_left
 from multiqueue.dispatch.decide.plan import (
     NOTHING,
     CreateWorkload,
@@ -31,9 +31,10 @@ def nominate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan |
     """Offer the Workload where the dispatcher says, once all its other checks let it go (M-100).
 
     The nomination is recorded before anything is created: it is what a manager that was killed in
-    between goes on from. Clusters that are not nominated (any more) lose their copies (M-104).
+    between goes on from. Clusters that are not nominated (any more) lose their copies (M-104). A
+    cluster out of reach that may have the job stays nominated until it is given up: otherwise a
+    manager that starts anew would not know, and would have the job run on another one, too (I-1).
     """
-    del config
     local = view.local
     if local is None or not local.is_pending:
         return None
@@ -43,7 +44,8 @@ def nominate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan |
         return GroupPlan(why="other admission checks are not ready")
     awaited = _awaited_until(view, local, now)
     if view.nomination is not None:
-        plan = _apply(view, local, view.nomination)
+        kept = _list_unseen(view, local, config, now)
+        plan = _apply(view, local, view.nomination, kept)
     elif view.problem:
         plan = _offer(
             view, local.nominated, (Explain(message=view.problem, trouble=Trouble.DISPATCHER),)
@@ -70,7 +72,22 @@ def _awaited_until(view: GroupView, local: LocalWorkload, now: datetime) -> date
     return max((at for at in times if at is not None and at > now), default=None)
 
 
-def _apply(view: GroupView, local: LocalWorkload, nomination: Nomination) -> GroupPlan:
+def _list_unseen(
+    view: GroupView, local: LocalWorkload, config: GroupConfig, now: datetime
+) -> tuple[str, ...]:
+    """Return the nominated clusters whose jobs cannot be seen, and one may be this Workload's."""
+    return tuple(
+        cluster.name
+        for cluster in view.clusters
+        if cluster.name in local.nominated
+        and cluster.job_presence is Presence.UNKNOWN
+        and grace_left(cluster, config, now) > timedelta()
+    )
+
+
+def _apply(
+    view: GroupView, local: LocalWorkload, nomination: Nomination, kept: tuple[str, ...]
+) -> GroupPlan:
     if nomination.refusal:
         step = SetCheck(state=CheckState.REJECTED, message=nomination.refusal, warning=True)
         return GroupPlan(steps=(step,))
@@ -79,11 +96,13 @@ def _apply(view: GroupView, local: LocalWorkload, nomination: Nomination) -> Gro
     names = tuple(name for name in nomination.clusters if _is_usable(view.find_cluster(name)))
     is_queued = nomination.global_queue is not None and not nomination.clusters
     trouble = None if names or is_queued else Trouble.NO_CLUSTER
-    if set(names) != set(local.nominated):
+    recorded = tuple(dict.fromkeys((*names, *kept)))
+    if set(recorded) != set(local.nominated):
         message = describe(nomination, names)
-        first: Step = Nominate(clusters=names, message=message, trouble=trouble)
-        return _offer(view, names, (first,))
-    return _offer(view, names, _explain(local, describe(nomination, local.nominated), trouble))
+        first: Step = Nominate(clusters=recorded, message=message, trouble=trouble)
+        return _offer(view, recorded, (first,))
+    told = tuple(name for name in local.nominated if name in names)
+    return _offer(view, recorded, _explain(local, describe(nomination, told), trouble))
 
 
 def _follow_others(view: GroupView, local: LocalWorkload, nomination: Nomination) -> GroupPlan:
