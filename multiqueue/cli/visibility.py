@@ -173,7 +173,7 @@ def _describe(error: ApiError | RequestTimeout) -> str:
         return f"you may not ask the manager: {told}"
     if isinstance(error, NotFound):
         return (
-            "no manager tells who waits here: none runs, or it runs without the gate "
+            "no manager answers which Workloads wait: none runs, or it runs without the gate "
             "VisibilityOnDemand or without config/visibility"
         )
     if isinstance(error, ServerError):

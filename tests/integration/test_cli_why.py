@@ -203,7 +203,7 @@ async def test_without_a_manager_the_objects_are_shown_and_the_note_says_so(
         rows = await shell.run("queue", "jobs", "-n", NAMESPACE)
         noted = shell.errors
         (summary,) = await shell.json("queue", "-n", NAMESPACE)
-    note = "no manager tells who waits here: none runs, or it runs without the gate"
+    note = "no manager answers which Workloads wait: none runs, or it runs without the gate"
     assert f"Note: {note} VisibilityOnDemand" in text
     assert "Queue:  jobs -> own in cohort all" in text
     assert f"note: {note}" in noted

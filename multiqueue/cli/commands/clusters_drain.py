@@ -194,7 +194,7 @@ async def _drain(
                 use = await _follow(client, name, output)
         except TimeoutError:
             raise CliError(
-                f"{name} is not drained after {seconds:g} s; where a manager runs the "
+                f"{name} is not drained after {seconds:g} s; if a manager runs, the "
                 'drain goes on, and "multiqueue clusters" shows how far it is'
             ) from None
     if output != "human":

@@ -113,7 +113,7 @@ def _print_rows(rows: list[QueueRow], places: Places, objects: QueueObjects, out
     from multiqueue.cli.views.ages import format_age
 
     if places.problem:
-        note = f"note: {places.problem}. All else is what the objects themselves say."
+        note = f"note: {places.problem}. Everything else is read from the objects."
         click.echo(note, err=True)
     if output != "human":
         print_data([row.to_dict() for row in rows], output)

@@ -200,7 +200,7 @@ def _show(explanation: WorkloadExplanation, now: datetime) -> None:
             ],
         )
     if explanation.problem:
-        echo(f"\nNote: {explanation.problem}. All else is what the objects themselves say.")
+        echo(f"\nNote: {explanation.problem}. Everything else is read from the objects.")
 
 
 def _show_numbers(explanation: WorkloadExplanation) -> None:

@@ -77,7 +77,7 @@ MALFORMED = LintRule[Lookup](
     kinds=("Job", "Workload", "MultiKueueCluster"),
     severity=Severity.WARNING,
     title="a runtime, speeds, prices or data that cannot be read",
-    why="It counts as not said: workers are chosen as if nothing were known.",
+    why="The value is ignored: workers are chosen as if it were not declared.",
     check=_malformed,
 )
 

@@ -206,8 +206,8 @@ BUDGET = LintRule[LintInput](
     severity=Severity.WARNING,
     title="a PodDisruptionBudget that forbids all disruption of queued Jobs",
     why="Whatever evicts pods (node drains, autoscalers, preemption by the scheduler) is held up "
-    "until the Job ends. Preemption by the queue deletes pods without asking the budget, so that "
-    "it protects from nothing there.",
+    "until the Job ends. Preemption by the queue deletes pods without asking the budget, so "
+    "it gives no protection there.",
     check=_budget,
 )
 

@@ -45,8 +45,8 @@ NEVER = LintRule[LintInput](
     kinds=("ClusterQueue",),
     severity=Severity.INFO,
     title="priority classes in a queue without preemption",
-    why="Preemption is off by default: priorities then only order who waits, and an urgent job "
-    "waits for every one that runs.",
+    why="Preemption is off by default: priorities then only order waiting jobs, and an urgent job "
+    "waits for running ones.",
     check=_never,
 )
 
@@ -71,8 +71,8 @@ THRESHOLD = LintRule[LintInput](
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
     title="a threshold for preemption while borrowing that is below all priorities",
-    why="Only jobs up to the threshold may be preempted by one that borrows: there are none with "
-    "such a class.",
+    why="Only jobs up to the threshold may be preempted by one that borrows, and no priority "
+    "class is that low.",
     check=_threshold,
 )
 
@@ -93,7 +93,7 @@ IGNORED_POLICY = LintRule[LintInput](
     severity=Severity.INFO,
     title="a PriorityClass with a preemptionPolicy",
     why="Queues take the number of a PriorityClass and nothing else: a job of this class does "
-    "preempt others where its ClusterQueue allows it.",
+    "preempt others if its ClusterQueue allows it.",
     check=_ignored_policy,
 )
 

@@ -63,8 +63,7 @@ PROFILE_OF_ITSELF = LintRule[Lookup](
     kinds=(PROFILE,),
     severity=Severity.ERROR,
     title="a DispatchProfile that refers to itself",
-    why="What stands in for a dispatcher, or is tried beside it, must be another one; it is not "
-    "used.",
+    why="A fallback, shadow or canary must be another dispatcher than the first; it is not used.",
     check=_of_itself,
 )
 

@@ -55,7 +55,7 @@ POLICY_WITHOUT_COHORT = LintRule[Lookup](
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
     title="preemption within a cohort, without one",
-    why="Nothing can be reclaimed where nothing is lent; only withinClusterQueue has an effect.",
+    why="Without a cohort nothing is lent or reclaimed; only withinClusterQueue has an effect.",
     check=_policy_without_cohort,
 )
 
@@ -82,7 +82,7 @@ NEVER_RECLAIMED = LintRule[Lookup](
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
     title="quota that is lent without limit and never reclaimed",
-    why="reclaimWithinCohort is Never by default: jobs of this queue wait until those who borrowed "
+    why="reclaimWithinCohort is Never by default: jobs of this queue wait until the borrowing jobs "
     "are done, however long that takes.",
     check=_never_reclaimed,
 )
@@ -118,7 +118,8 @@ COHORT_OF_ONE = LintRule[LintInput](
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
     title="a cohort with one member where borrowing is expected",
-    why="There is nobody to borrow from or to lend to; a misspelt cohort name makes a new cohort.",
+    why="There is no queue to borrow from or to lend to; a misspelt cohort name makes a new "
+    "cohort.",
     check=_cohort_of_one,
 )
 
@@ -202,7 +203,7 @@ WEIGHT_ZERO = LintRule[Lookup](
     kinds=("ClusterQueue", "Cohort"),
     severity=Severity.WARNING,
     title="a fair sharing weight that is 0, or has no effect",
-    why="A share of infinity comes last whenever it competes, and is the first to be preempted.",
+    why="With weight 0 the share is infinite: the queue comes last and is preempted first.",
     check=_weight_zero,
 )
 

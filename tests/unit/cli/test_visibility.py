@@ -172,7 +172,7 @@ async def test_where_nothing_is_explained_the_position_is_known(
     [
         pytest.param(
             {},
-            "no manager tells who waits here: none runs, or it runs without the gate "
+            "no manager answers which Workloads wait: none runs, or it runs without the gate "
             "VisibilityOnDemand or without config/visibility; positions and numbers are missing",
             id="no manager",
         ),
