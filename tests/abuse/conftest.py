@@ -32,6 +32,7 @@ async def fleet(program: Manager) -> AsyncIterator[Fleet]:
     """The fleet; whatever a test does to it, others must not be harmed."""
     await program.until_ready()
     async with connect(program.log.parent, program) as fleet:
+        await fleet.until_jobs_are_taken()
         position = program.log.stat().st_size
         restarts, pid = program.restarts, program.pid
         yield fleet

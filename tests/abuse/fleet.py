@@ -23,7 +23,7 @@ import yaml
 from multiqueue.api.names import DEFAULT_NAMESPACE
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
-from multiqueue.kube.errors import AlreadyExists
+from multiqueue.kube.errors import AlreadyExists, ServerError
 from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS, SECRETS
 from multiqueue.runtime.demo.jobs import DemoJob, build_job
 from tests.integration.waiting import condition, is_true, until_one
@@ -214,6 +214,25 @@ class Fleet:
         output, _ = await process.communicate()
         assert process.returncode is not None
         return process.returncode, output.decode(errors="replace")
+
+    async def restart(self) -> None:
+        """End the manager, start it anew, and wait until jobs can be created."""
+        await self.program.restart()
+        await self.until_jobs_are_taken()
+
+    async def until_jobs_are_taken(self) -> None:
+        """Wait until the webhooks are asked again: ready is a standby, too, which leads later."""
+        job = DemoJob(team=BYSTANDER, name="probe", pods=1, gpus_each=1, run_seconds=0.2)
+        async with asyncio.timeout(READY_SECONDS):
+            while True:
+                try:
+                    await self.manager.create(
+                        JOBS, build_job(job), namespace=BYSTANDER, dry_run=True
+                    )
+                except ServerError:
+                    await asyncio.sleep(POLL_SECONDS)
+                else:
+                    return
 
     async def run_job(self, *, team: str = BYSTANDER, seconds: float = 60.0) -> None:
         """Run a short job of a team from its creation to its end on a worker."""
