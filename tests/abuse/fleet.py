@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from multiqueue.api.names import DEFAULT_NAMESPACE
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import AlreadyExists, ServerError
-from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS, SECRETS
+from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS, SECRETS, Resource
 from multiqueue.runtime.demo.jobs import DemoJob, build_job
 from tests.integration.waiting import condition, is_true, until_one
 from tests.processes import running, wait_for_text
@@ -120,6 +121,18 @@ class Manager:
                 return str(error)
         return ""
 
+    async def component_restarts(self) -> dict[str, float]:
+        """Return how often each component was started again, from the metrics."""
+        port = re.findall(r'"metrics_port":(\d+)', self.log.read_text(errors="replace"))[-1]
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{port}/metrics") as answer,
+        ):
+            text = await answer.text()
+        assert "multiqueue_component_restarts_total" in text
+        found = re.findall(r'multiqueue_component_restarts_total{component="(.*)"} (.*)', text)
+        return {component: float(count) for component, count in found if float(count)}
+
     def read_log(self) -> str:
         """Return what the program has printed, or the end of it."""
         return self.log.read_text(errors="replace")[-200_000:]
@@ -189,16 +202,18 @@ class Fleet:
             patch = {"data": secret["data"]}
             await self.manager.patch(SECRETS, name, patch, namespace=DEFAULT_NAMESPACE)
 
-    async def refusal(self, worker: str, *, seconds: float = 30.0) -> Object:
-        """Return the condition Active of a MultiKueueCluster once it is False."""
-        cluster = await until_one(
+    async def refusal(
+        self, name: str, *, resource: Resource = MULTIKUEUE_CLUSTERS, seconds: float = 30.0
+    ) -> Object:
+        """Return the condition Active of a worker, or of something else, once it is False."""
+        found = await until_one(
             self.manager,
-            MULTIKUEUE_CLUSTERS,
-            worker,
+            resource,
+            name,
             lambda obj: condition(obj, "Active").get("status") == "False",
             seconds=seconds,
         )
-        return condition(cluster, "Active")
+        return condition(found, "Active")
 
     async def cli(self, *arguments: str) -> tuple[int, str]:
         """Run `multiqueue` against the manager cluster; answers exit code and all output."""
