@@ -42,6 +42,7 @@ from tests.workloads import make_template
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(120)]
 
+JSON = {"Content-Type": "application/json"}
 RATE = 100.0
 SECONDS = 5.0
 P99_SECONDS = 0.020
@@ -67,7 +68,9 @@ class Hooks:
     context: ssl.SSLContext
 
     async def ask(self, path: str, body: bytes) -> dict[str, Any]:
-        async with self.session.post(self.url + path, data=body, ssl=self.context) as answer:
+        async with self.session.post(
+            self.url + path, data=body, headers=JSON, ssl=self.context
+        ) as answer:
             assert answer.status == 200, await answer.text()
             response: dict[str, Any] = orjson.loads(await answer.read())["response"]
             return response
