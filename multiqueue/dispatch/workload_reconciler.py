@@ -189,7 +189,6 @@ class WorkloadReconciler:
             if outcome is AGAIN:
                 memory.asked_at = None
             if not outcome.again:
-                self._withdraw_if_released(seen)
                 self._forget_if_gone(key, seen)
                 return _result(outcome.after, plan, _until(memory.next_refusal_end(now), now))
         log.info("workload does not come to rest", workload=key, passes=MAX_PASSES)
@@ -244,13 +243,10 @@ class WorkloadReconciler:
         memory.uid = uid or memory.uid
         return memory
 
-    def _withdraw_if_released(self, seen: Observation) -> None:
-        """What went before its copies were there leaves nothing that would tell of its room."""
-        is_over = seen.workload is None or not has_quota(seen.workload.status)
-        if is_over and self._views.withdraw(seen.view.key):
-            self._waiting.wake()
-
     def _forget_if_gone(self, key: str, seen: Observation) -> None:
+        if seen.workload is None and self._views.withdraw(key):
+            # It went before its copy was there, so that no worker tells of its room.
+            self._waiting.wake()
         if seen.workload is None and all(cluster.is_empty for cluster in seen.view.clusters):
             self._memories.pop(key, None)
             self._line.leave(key)
