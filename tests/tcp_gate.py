@@ -1,6 +1,7 @@
 """A TCP proxy that a test opens, cuts and lets hang: the network between manager and worker.
 
-It speaks TLS to who connects, whatever the server behind it does: managers connect to nothing else.
+It speaks TLS to who connects, because managers connect to nothing else. If the server behind it
+does so itself, the gate passes on what it gets, and the server's certificate counts.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Gate:
     def __init__(self, target: str) -> None:
         parts = urlsplit(target)
         self._host, self._port = parts.hostname, parts.port
+        self._tls = None if parts.scheme == "https" else _context()
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._served: set[asyncio.Task[None]] = set()
@@ -49,12 +51,12 @@ class Gate:
         self.url = ""
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, HOST, 0, ssl=_context())
+        self._server = await asyncio.start_server(self._serve, HOST, 0, ssl=self._tls)
         self.url = f"https://{HOST}:{self._server.sockets[0].getsockname()[1]}"
 
     @property
     def cluster(self) -> dict[str, Any]:
-        """Where to connect, and how to know it, as in a kubeconfig."""
+        """Where to connect, and how to know it, as in a kubeconfig; of a server without TLS."""
         authority = base64.b64encode(_authority().certificate).decode()
         return {"server": self.url, "certificate-authority-data": authority}
 

@@ -50,6 +50,19 @@ class LoopClock:
         return self._start + timedelta(seconds=asyncio.get_running_loop().time() - self._loop_start)
 
 
+class SteppingClock(LoopClock):
+    """The same, until somebody sets the machine's clock."""
+
+    _stepped = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self._stepped
+
+    def step(self, by: timedelta) -> None:
+        """Set the clock forward, or back."""
+        self._stepped += by
+
+
 def is_virtual() -> bool:
     """Whether time is virtual here."""
     return isinstance(asyncio.get_running_loop(), VirtualTimeLoop)

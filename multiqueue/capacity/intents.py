@@ -31,9 +31,13 @@ class Intents:
 
     Args:
         monotonic: A clock that never jumps, in seconds.
+
+    Attributes:
+        expired: How many were removed because their time was over.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.expired = 0
         self._monotonic = monotonic
         self._by_key: dict[str, Intent] = {}
         self._by_local_queue: Counter[str] = Counter()
@@ -83,6 +87,7 @@ class Intents:
             if intent.until > now:
                 return
             self.pop(key)
+            self.expired += 1
 
     def _put(self, intent: Intent) -> None:
         self._by_key[intent.workload.key] = intent

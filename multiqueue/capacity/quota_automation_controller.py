@@ -177,10 +177,8 @@ class QuotaAutomation:
 
     def _grace_left(self, cluster: str) -> timedelta | None:
         """How long a worker that is out of reach may still come back; None while it is not."""
-        lost_at = self._fleet.lost_at(cluster)
-        if lost_at is None:
-            return None
-        return lost_at + self._timeout - self._context.clock.now()
+        lost_for = self._fleet.lost_for(cluster)
+        return self._timeout - lost_for if lost_for is not None else None
 
     def _look_again(self, clusters: Iterable[str]) -> Result:
         """Look again when a worker is given up."""

@@ -70,6 +70,7 @@ class WorkerState:
         informers: Of the worker.
         on_change: Called when room may have changed.
         monotonic: A clock that never jumps, in seconds.
+        call_at: Calls back at a time of that clock.
         options: How requests are read.
     """
 
@@ -79,11 +80,15 @@ class WorkerState:
         *,
         on_change: Callable[[], None],
         monotonic: Callable[[], float],
+        call_at: Callable[[float, Callable[[], None]], object],
         options: BuildOptions,
     ) -> None:
         self._informers = informers
         self._on_change = on_change
         self._monotonic = monotonic
+        self._call_at = call_at
+        self._expires_at: float | None = None
+        self._told_of = 0
         self._options = options
         self._queues: dict[str, QueueObject | None] = {}
         self._cohorts: dict[str, model.Cohort] = {}
@@ -172,11 +177,30 @@ class WorkerState:
         if is_new and name in self._demand:
             view, until = self._demand[name]
             self._demand[name] = (quota_view.with_demand(view, workload), until)
+        self._plan_expiry()
 
-    def forget_intent(self, key: str) -> None:
-        """Stop counting it: it was sent elsewhere."""
-        if self._intents.pop(key) is not None:
+    def forget_intent(self, key: str) -> bool:
+        """Stop counting it: it was sent elsewhere, or is gone; whether it was counted."""
+        if self._intents.pop(key) is None:
+            return False
+        self._demand.clear()
+        return True
+
+    def _plan_expiry(self) -> None:
+        """Have it told when a nomination counts no more: somebody may wait for its room."""
+        oldest = next(iter(self._intents), None)
+        if oldest is not None and self._expires_at is None:
+            self._expires_at = oldest.until
+            self._call_at(oldest.until, self._expire)
+
+    def _expire(self) -> None:
+        self._expires_at = None
+        self._intents.expire()
+        if self._intents.expired > self._told_of:
+            self._told_of = self._intents.expired
             self._demand.clear()
+            self._on_change()
+        self._plan_expiry()
 
     def take_over(self, old: Self) -> None:
         """Count what another state of the same worker counts, for as long as it would have."""
@@ -184,6 +208,7 @@ class WorkerState:
             if intent.workload.key not in self._copies and intent.workload.key not in self._holding:
                 self._intents.take(intent)
         self._demand.clear()
+        self._plan_expiry()
 
     # ------------------------------------------------------------ building
 
@@ -255,8 +280,11 @@ class WorkerState:
         key = workload.metadata.key
         self._by_local_queue[_is_of(old)] -= 1
         self._by_local_queue[_is_of(new)] += 1
-        # Its queue's status may never tell: what begins and ends between two writes of it.
-        gives_room = key in self._holding and not _holds(new)
+        # Its queue's status may never tell: what begins and ends between two writes of it, and what
+        # only waited for the room.
+        is_over = new is None or is_finished(new.status)
+        counts = key in self._copies or key in self._intents
+        gives_room = (key in self._holding and not _holds(new)) or (is_over and counts)
         if new is None or is_finished(new.status):
             self._forget_copy(key)
             self._intents.pop(key)
@@ -360,11 +388,13 @@ def follow_workers(fleet: Fleet, options: BuildOptions) -> None:
     """
 
     def attach(_: str, session: WorkerSession) -> None:
+        loop = asyncio.get_running_loop()
         session.add_part(
             WorkerState(
                 session.informers,
                 on_change=fleet.tell_room,
-                monotonic=asyncio.get_running_loop().time,
+                monotonic=loop.time,
+                call_at=loop.call_at,
                 options=options,
             )
         )

@@ -246,6 +246,9 @@ class WorkloadReconciler:
         return memory
 
     def _forget_if_gone(self, key: str, seen: Observation) -> None:
+        if seen.workload is None and self._views.withdraw(key):
+            # It went before its copy was there, so that no worker tells of its room.
+            self._waiting.wake()
         if seen.workload is None and all(cluster.is_empty for cluster in seen.view.clusters):
             self._memories.pop(key, None)
             self._global_queue.leave(key)

@@ -84,11 +84,11 @@ class Forecasts:
         if forecast is not None and cluster.queue is not None:
             forecast.assume(workload, cluster.queue)
 
-    def withhold(self, cluster: ClusterView, workload: WorkloadView) -> None:
-        """Stop counting it."""
-        forecast = self._fleet.find_part(cluster.name, WorkerForecast)
+    def withhold(self, cluster: str, key: str) -> None:
+        """Stop counting a Workload on a cluster."""
+        forecast = self._fleet.find_part(cluster, WorkerForecast)
         if forecast is not None:
-            forecast.forget(workload.key)
+            forecast.forget(key)
 
     def _forecast(self, view: ClusterView, asking: Asking) -> Forecast | None:
         if view.unusable or view.queue is None:

@@ -5,7 +5,8 @@ Durations (timeouts, backoff, leases) use the event loop's clock instead, which 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
@@ -23,6 +24,23 @@ class SystemClock:
     def now(self) -> datetime:
         """Return the time, aware, in UTC."""
         return datetime.now(UTC)
+
+
+class Moment:
+    """A moment that this process saw, or knows the age of; a clock that is set does not move it.
+
+    Args:
+        ago: How long ago it was when this process learned of it.
+    """
+
+    __slots__ = ("_at",)
+
+    def __init__(self, *, ago: timedelta = timedelta()) -> None:
+        self._at = asyncio.get_running_loop().time() - ago.total_seconds()
+
+    def elapsed(self) -> timedelta:
+        """Return how long ago it was."""
+        return timedelta(seconds=asyncio.get_running_loop().time() - self._at)
 
 
 def format_micro_time(moment: datetime) -> str:

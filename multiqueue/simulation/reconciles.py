@@ -98,11 +98,13 @@ class SimulatedReconciler:
     def _state(self, name: str, managed: Managed, local: LocalWorkload) -> ClusterState:
         worker, key = self._workers[name], managed.key
         copy = worker.copies.get(key)
+        now = self._agenda.now
+        stopping = managed.memory.stopping_for(name, local, now.timestamp())
         return ClusterState(
             name=name,
             workload=copy.as_remote() if copy is not None else None,
             job=worker.find_job(key),
-            stopping_since=managed.memory.stopping_since(name, local, self._agenda.now),
+            stopping_since=now - stopping if stopping is not None else None,
             jobs=len(worker.runs),
         )
 

@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,8 +24,8 @@ import yaml
 from multiqueue.api.names import DEFAULT_NAMESPACE
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
-from multiqueue.kube.errors import AlreadyExists
-from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS, SECRETS
+from multiqueue.kube.errors import AlreadyExists, ServerError
+from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS, SECRETS, Resource
 from multiqueue.runtime.demo.jobs import DemoJob, build_job
 from tests.integration.waiting import condition, is_true, until_one
 from tests.processes import running, wait_for_text
@@ -120,6 +121,18 @@ class Manager:
                 return str(error)
         return ""
 
+    async def component_restarts(self) -> dict[str, float]:
+        """Return how often each component was started again, from the metrics."""
+        port = re.findall(r'"metrics_port":(\d+)', self.log.read_text(errors="replace"))[-1]
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{port}/metrics") as answer,
+        ):
+            text = await answer.text()
+        assert "multiqueue_component_restarts_total" in text
+        found = re.findall(r'multiqueue_component_restarts_total{component="(.*)"} (.*)', text)
+        return {component: float(count) for component, count in found if float(count)}
+
     def read_log(self) -> str:
         """Return what the program has printed, or the end of it."""
         return self.log.read_text(errors="replace")[-200_000:]
@@ -189,16 +202,18 @@ class Fleet:
             patch = {"data": secret["data"]}
             await self.manager.patch(SECRETS, name, patch, namespace=DEFAULT_NAMESPACE)
 
-    async def refusal(self, worker: str, *, seconds: float = 30.0) -> Object:
-        """Return the condition Active of a MultiKueueCluster once it is False."""
-        cluster = await until_one(
+    async def refusal(
+        self, name: str, *, resource: Resource = MULTIKUEUE_CLUSTERS, seconds: float = 30.0
+    ) -> Object:
+        """Return the condition Active of a worker, or of something else, once it is False."""
+        found = await until_one(
             self.manager,
-            MULTIKUEUE_CLUSTERS,
-            worker,
+            resource,
+            name,
             lambda obj: condition(obj, "Active").get("status") == "False",
             seconds=seconds,
         )
-        return condition(cluster, "Active")
+        return condition(found, "Active")
 
     async def cli(self, *arguments: str) -> tuple[int, str]:
         """Run `multiqueue` against the manager cluster; answers exit code and all output."""
@@ -214,6 +229,25 @@ class Fleet:
         output, _ = await process.communicate()
         assert process.returncode is not None
         return process.returncode, output.decode(errors="replace")
+
+    async def restart(self) -> None:
+        """End the manager, start it anew, and wait until jobs can be created."""
+        await self.program.restart()
+        await self.until_jobs_are_taken()
+
+    async def until_jobs_are_taken(self) -> None:
+        """Wait until the webhooks are asked again: ready is a standby, too, which leads later."""
+        job = DemoJob(team=BYSTANDER, name="probe", pods=1, gpus_each=1, run_seconds=0.2)
+        async with asyncio.timeout(READY_SECONDS):
+            while True:
+                try:
+                    await self.manager.create(
+                        JOBS, build_job(job), namespace=BYSTANDER, dry_run=True
+                    )
+                except ServerError:
+                    await asyncio.sleep(POLL_SECONDS)
+                else:
+                    return
 
     async def run_job(self, *, team: str = BYSTANDER, seconds: float = 60.0) -> None:
         """Run a short job of a team from its creation to its end on a worker."""

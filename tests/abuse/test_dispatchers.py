@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 
 import pytest
 
-from multiqueue.api.names import DISPATCH_PROFILE, V1ALPHA1
-from multiqueue.kube.errors import ServerError
+from multiqueue.api.names import DISPATCH_PROFILE, QUEUE_NAME, V1ALPHA1, V1BETA2
 from multiqueue.kube.resources import DISPATCH_PROFILES, JOBS, LOCAL_QUEUES, WORKLOADS
 from multiqueue.runtime.demo.jobs import DemoJob, build_job
-from tests.abuse.fleet import Fleet
+from tests.abuse.fleet import MANAGER, Fleet
 from tests.dispatcher_package import install
 
 ATTACKER = "research"
-JOBS_OF_ATTACKER = 40
+MANY = 40
 """More than the Workloads that the manager works on at a time."""
 BYSTANDER_SECONDS = 40.0
 """A job of another queue takes 1 to 2 s on an idle machine, and a few slow answers more where it
@@ -124,22 +123,24 @@ class Bombs(Base):
         return Nomination(clusters=(Bomb("worker-x"), Bomb("worker-x")))
 """
 
-ATTACKS = {
-    "Loops": "did not answer within 2 s",
-    "JustInTime": "is slow, and others wait for its answer",
-    "Late": "did not answer within 2 s",
-    "Allocates": "filled the memory|did not answer within 2 s",
+WRONG = {
     "Forks": "PermissionError",
     "Exits": "SystemExit: 3",
-    "Prints": "did not answer within 2 s|nowhere is no cluster of this check",
-    "Million": "did not answer within 2 s|items, more than 4096|more than 4194304",
     "HalfMillion": "clusters has 400000 items, more than 4096",
     "Verdicts": "verdicts has 40000 items, more than 4096",
     "Newlines": "worker-a100 admitted: true is no cluster of this check",
     "NotANumber": "is nan, no int",
     "WrongType": "no Nomination",
+}
+HEAVY = {
+    "Loops": "did not answer within 2 s",
+    "Late": "did not answer within 2 s",
+    "Allocates": "filled the memory|did not answer within 2 s",
+    "Prints": "did not answer within 2 s|nowhere is no cluster of this check",
+    "Million": "did not answer within 2 s|items, more than 4096|more than 4194304",
     "Bombs": "worker-x is no cluster of this check|did not answer within 2 s",
 }
+SLOW = {"JustInTime": "is slow, and others wait for its answer"}
 BROKEN = {"breaks": "SystemExit|status 7", "hangs": "still being loaded|could not be loaded"}
 """Packages that attack when they are imported."""
 
@@ -148,7 +149,8 @@ BROKEN = {"breaks": "SystemExit|status 7", "hangs": "still being loaded|could no
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the packages, as an installer leaves them."""
     folder = tmp_path_factory.mktemp("packages")
-    install(folder, "attackers", CODE, {kind.lower(): kind for kind in ATTACKS})
+    kinds = (*WRONG, *HEAVY, *SLOW)
+    install(folder, "attackers", CODE, {kind.lower(): kind for kind in kinds})
     install(folder, "breaks", "raise SystemExit(7)", {"breaks": "Never"})
     install(folder, "hangs", "while True: pass", {"hangs": "Never"})
     return folder
@@ -160,74 +162,89 @@ async def armed(fleet: Fleet, packages: Path) -> Fleet:
     program = fleet.program
     if program.environment.get("PYTHONPATH") != str(packages):
         program.environment = {**program.environment, "PYTHONPATH": str(packages)}
-        await program.restart()
-        # Ready as a standby; it leads, and its webhooks are asked, a moment later.
-        await _until_jobs_are_taken(fleet)
+        await fleet.restart()
     return fleet
 
 
-async def _until_jobs_are_taken(fleet: Fleet) -> None:
-    job = build_job(DemoJob(team=ATTACKER, name="probe", pods=1, gpus_each=1, run_seconds=0.2))
-    async with asyncio.timeout(30):
-        while True:
-            try:
-                await fleet.manager.create(JOBS, job, namespace=ATTACKER, dry_run=True)
-            except ServerError:
-                await asyncio.sleep(0.2)
-            else:
-                return
-
-
 @contextlib.asynccontextmanager
-async def attacked(fleet: Fleet, dispatcher: str, **spec: object) -> AsyncIterator[None]:
-    """Have a dispatcher decide for the attacker's queue, and submit jobs to it."""
-    profile = fleet.unused("attack")
-    body = {
-        "apiVersion": V1ALPHA1,
-        "kind": "DispatchProfile",
-        "metadata": {"name": profile},
-        "spec": {"dispatcher": dispatcher, **spec},
-    }
-    await fleet.manager.create(DISPATCH_PROFILES, body)
-    await _annotate(fleet, profile)
-    names: list[str] = []
+async def attacked(fleet: Fleet, dispatcher: str, *, jobs: int) -> AsyncIterator[str]:
+    """Have a dispatcher decide for a queue of the attacker, with jobs; answers the queue."""
+    name = fleet.unused("attack")
+    await fleet.manager.create(
+        DISPATCH_PROFILES,
+        {
+            "apiVersion": V1ALPHA1,
+            "kind": "DispatchProfile",
+            "metadata": {"name": name},
+            "spec": {"dispatcher": dispatcher, "timeBudget": "2s"},
+        },
+    )
+    for cluster, client in fleet.clients.items():
+        queue = {
+            "apiVersion": V1BETA2,
+            "kind": "LocalQueue",
+            "metadata": {"name": name, "annotations": {DISPATCH_PROFILE: name}},
+            "spec": {"clusterQueue": ATTACKER if cluster == MANAGER else cluster},
+        }
+        await client.create(LOCAL_QUEUES, queue, namespace=ATTACKER)
+    submitted: list[str] = []
     try:
-        for _ in range(JOBS_OF_ATTACKER):
-            name = fleet.unused("attack")
-            job = DemoJob(team=ATTACKER, name=name, pods=1, gpus_each=0, run_seconds=0.2)
+        for number in range(jobs):
+            job = DemoJob(
+                team=ATTACKER,
+                name=f"{name}-{number}",
+                pods=1,
+                gpus_each=0,
+                run_seconds=0.2,
+                labels={QUEUE_NAME: name},
+            )
             await fleet.manager.create(JOBS, build_job(job), namespace=ATTACKER)
-            names.append(name)
-        yield
+            submitted.append(job.name)
+        yield name
     finally:
-        await _annotate(fleet, None)
-        for name in names:
-            await fleet.manager.delete(JOBS, name, namespace=ATTACKER, propagation="Background")
-        await fleet.manager.delete(DISPATCH_PROFILES, profile)
+        for job_name in submitted:
+            await fleet.manager.delete(JOBS, job_name, namespace=ATTACKER, propagation="Background")
+        for client in fleet.clients.values():
+            await client.delete(LOCAL_QUEUES, name, namespace=ATTACKER)
+        await fleet.manager.delete(DISPATCH_PROFILES, name)
 
 
-async def _annotate(fleet: Fleet, profile: str | None) -> None:
-    patch = {"metadata": {"annotations": {DISPATCH_PROFILE: profile}}}
-    await fleet.manager.patch(LOCAL_QUEUES, ATTACKER, patch, namespace=ATTACKER)
+async def _until_said(fleet: Fleet, wanted: Mapping[str, str]) -> None:
+    """Wait until each queue has a Workload whose check gives this reason."""
+    said: dict[str, set[str]] = {queue: set() for queue in wanted}
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(60):
+            while _unsaid(wanted, said):
+                await asyncio.sleep(0.5)
+                for workload in (await fleet.manager.list(WORKLOADS, namespace=ATTACKER)).items:
+                    checks = workload.get("status", {}).get("admissionChecks") or ()
+                    heard = said.get(workload["spec"]["queueName"], set())
+                    heard.update(check.get("message", "") for check in checks)
+    assert not _unsaid(wanted, said), said
+    assert all(each.isprintable() for heard in said.values() for each in heard)
 
 
-async def _until_said(fleet: Fleet, words: str) -> None:
-    """Wait until the check of one of the attacker's Workloads gives this reason."""
-    said: set[str] = set()
-    async with asyncio.timeout(60):
-        while not any(re.search(words, each) for each in said):
-            await asyncio.sleep(0.5)
-            for workload in (await fleet.manager.list(WORKLOADS, namespace=ATTACKER)).items:
-                checks = workload.get("status", {}).get("admissionChecks") or ()
-                said.update(check.get("message", "") for check in checks)
-    assert all(each.isprintable() for each in said)
+def _unsaid(wanted: Mapping[str, str], said: Mapping[str, Collection[str]]) -> list[str]:
+    """List the queues that were not told what they should be."""
+    return [
+        queue
+        for queue, words in wanted.items()
+        if not any(re.search(words, each) for each in said[queue])
+    ]
 
 
 @pytest.mark.parametrize(
-    ("dispatcher", "words"),
-    [(kind.lower(), words) for kind, words in (ATTACKS | BROKEN).items()],
-    ids=[*ATTACKS, *BROKEN],
+    ("attacks", "jobs"),
+    [(WRONG, 2), (HEAVY, 2), (SLOW, MANY), (BROKEN, 2)],
+    ids=["wrong answers", "heavy answers", "slow answers to many", "imports"],
 )
-async def test_others_dispatch_while_one_attacks(armed: Fleet, dispatcher: str, words: str) -> None:
-    async with attacked(armed, dispatcher, timeBudget="2s"):
+async def test_others_dispatch_while_some_attack(
+    armed: Fleet, attacks: Mapping[str, str], jobs: int
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        wanted = {
+            await stack.enter_async_context(attacked(armed, kind.lower(), jobs=jobs)): words
+            for kind, words in attacks.items()
+        }
         await armed.run_job(seconds=BYSTANDER_SECONDS)
-        await _until_said(armed, words)
+        await _until_said(armed, wanted)

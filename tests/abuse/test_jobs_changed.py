@@ -122,7 +122,7 @@ async def test_a_manager_that_was_away_gives_no_quota_back_while_the_job_runs(
         assert len(pods) == 1
         await evict_long_ago(fleet, found)
         fleet.program.signal(signal.SIGKILL)
-        await fleet.program.restart()
+        await fleet.restart()
         await until_workload(fleet, name, lambda obj: not is_true(obj, "QuotaReserved"))
 
         left = _of((await worker.list(PODS, namespace=TEAM)).items, name)

@@ -89,7 +89,7 @@ async def test_a_manager_starts_beside_all_of_them(fleet: Fleet) -> None:
             await stack.enter_async_context(fleet.registered(kubeconfig)): words
             for kubeconfig, words in ALL.values()
         }
-        await fleet.program.restart()
+        await fleet.restart()
         for worker, words in workers.items():
             await assert_refused(fleet, worker, words)
         await fleet.assert_unharmed()

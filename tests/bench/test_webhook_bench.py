@@ -42,6 +42,7 @@ from tests.workloads import make_template
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(120)]
 
+JSON = {"Content-Type": "application/json"}
 RATE = 100.0
 SECONDS = 5.0
 P99_SECONDS = 0.020
@@ -67,7 +68,9 @@ class Hooks:
     context: ssl.SSLContext
 
     async def ask(self, path: str, body: bytes) -> dict[str, Any]:
-        async with self.session.post(self.url + path, data=body, ssl=self.context) as answer:
+        async with self.session.post(
+            self.url + path, data=body, headers=JSON, ssl=self.context
+        ) as answer:
             assert answer.status == 200, await answer.text()
             response: dict[str, Any] = orjson.loads(await answer.read())["response"]
             return response
@@ -94,7 +97,8 @@ async def served() -> AsyncIterator[Hooks]:
 def review(obj: dict[str, Any]) -> bytes:
     kind = {"group": "", "kind": obj["kind"]}
     request = {"uid": "u", "kind": kind, "operation": "CREATE", "object": obj, "namespace": "team"}
-    return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "request": request})
+    head = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    return orjson.dumps({**head, "request": request})
 
 
 def workload(name: str, *, filling: int = 0) -> dict[str, Any]:
@@ -192,7 +196,8 @@ async def test_reviews_of_a_megabyte_among_them(no_garbage_collector: None) -> N
 async def test_a_conversion_of_500_workloads(no_garbage_collector: None) -> None:
     objects = [convert(workload(f"w{index}"), V1BETA1) for index in range(CONVERTED)]
     request = {"uid": "u", "desiredAPIVersion": "kueue.x-k8s.io/v1beta2", "objects": objects}
-    body = orjson.dumps({"apiVersion": "apiextensions.k8s.io/v1", "request": request})
+    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"}
+    body = orjson.dumps({**head, "request": request})
     requests = mixed_requests()
     async with served() as hooks:
         took = []

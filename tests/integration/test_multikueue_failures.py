@@ -10,7 +10,7 @@ from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.kube.resources import JOBS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, WORKLOADS
 from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE
-from tests.virtual_time import virtual_time
+from tests.virtual_time import SteppingClock, loop_clock, virtual_time
 
 LONG = make_config(worker_lost_timeout=timedelta(minutes=15))
 
@@ -55,6 +55,55 @@ async def test_a_short_outage_evicts_nothing():
         await world.until(lambda: is_finished(world.workload().status), "finished")
         stats = world.workload().status.scheduling_stats
         assert stats is None
+
+
+@virtual_time
+async def test_a_clock_that_is_set_forward_gives_up_no_worker():
+    clock = SteppingClock(loop_clock().now())
+    async with multikueue_world("worker1", "worker2") as world, world.manager(LONG, clock=clock):
+        await submit(world)
+        await start_on(world, "worker1")
+        world.gates["worker1"].cut()
+        await world.until_cluster("worker1", reason="ClientConnectionFailed")
+        clock.step(timedelta(hours=1))
+        await asyncio.sleep(60.0)
+        assert world.workload().status.cluster_name == "worker1"
+        world.gates["worker1"].heal()
+        await world.until_connected()
+        await world.finish_job("worker1")
+        await world.finish_copy("worker1")
+        await world.until(lambda: is_finished(world.workload().status), "finished")
+        assert world.workload().status.scheduling_stats is None
+
+
+@virtual_time
+async def test_a_clock_that_is_set_back_holds_no_quota_for_a_worker_that_is_gone():
+    clock = SteppingClock(loop_clock().now())
+    async with multikueue_world("worker1", "worker2") as world, world.manager(LONG, clock=clock):
+        await submit(world)
+        await start_on(world, "worker1")
+        world.gates["worker1"].cut()
+        await world.until_cluster("worker1", reason="ClientConnectionFailed")
+        clock.step(timedelta(hours=-5))
+        await asyncio.sleep(960.0)
+        assert world.workload().status.cluster_name != "worker1"
+
+
+@virtual_time
+async def test_a_clock_that_is_set_forward_deletes_no_copy_whose_job_still_stops():
+    """A worker that answers has workerLostTimeout to stop a job before its copy is deleted."""
+    clock = SteppingClock(loop_clock().now())
+    async with multikueue_world("worker1") as world, world.manager(LONG, clock=clock) as manager:
+        await submit(world)
+        await start_on(world, "worker1")
+        name, change = world.workload().metadata.name, {"spec": {"active": False}}
+        await manager.client.patch(WORKLOADS, name, change, namespace=NAMESPACE)
+        await world.until(lambda: is_evicted(world.workload().status), "evicted")
+        clock.step(timedelta(hours=1))
+        await asyncio.sleep(60.0)
+        assert world.copy("worker1") is not None
+        await asyncio.sleep(900.0)
+        assert world.copy("worker1") is None
 
 
 @virtual_time

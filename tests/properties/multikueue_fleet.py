@@ -96,13 +96,14 @@ class Fleet:
                 lost_at=worker.lost_at,
                 may_run_unseen=hidden,
             )
+        stopping = self.memory.stopping_for(worker.name, self.local, self.now.timestamp())
         state = ClusterState(
             name=worker.name,
             configured=worker.configured,
             workload=worker.seen_workload,
             job=worker.seen_job,
             refusal=self.memory.refusal(worker.name, self.now),
-            stopping_since=self.memory.stopping_since(worker.name, self.local, self.now),
+            stopping_since=self.now - stopping if stopping is not None else None,
         )
         self.memory.see(state)
         return state

@@ -120,7 +120,17 @@ class DispatchViews:
                 self._forecasts.send(cluster, view.workload)
             else:
                 state.forget_intent(view.workload.key)
-                self._forecasts.withhold(cluster, view.workload)
+                self._forecasts.withhold(cluster.name, view.workload.key)
+
+    def withdraw(self, key: str) -> bool:
+        """Count nothing as on its way for a Workload; whether room was kept for it somewhere."""
+        counted = False
+        for connection in self._fleet.connections:
+            state = self._fleet.find_part(connection.name, WorkerState)
+            if state is not None and state.forget_intent(key):
+                self._forecasts.withhold(connection.name, key)
+                counted = True
+        return counted
 
     def postpone(
         self, memory: GroupMemory, until: datetime | None, fleet: tuple[int, tuple[str, ...]]

@@ -37,7 +37,7 @@ class GroupMemory:
         refusals: Clusters that turned out to be unable to take it: why, and until when that is
             believed.
         stopping: Clusters that were seen with something of ours during an eviction here, and since
-            when.
+            when, in seconds of a clock that nobody sets.
         rounds: Earlier nominations of this reservation.
         constraints: What the user said about clusters when it was last looked at; None: not yet.
         followed: The nominations of somebody else that the last answer was about; None: the
@@ -56,7 +56,7 @@ class GroupMemory:
     last_cluster: str | None = None
     suspects: set[str] = field(default_factory=set)
     refusals: dict[str, tuple[str, datetime]] = field(default_factory=dict)
-    stopping: dict[str, datetime] = field(default_factory=dict)
+    stopping: dict[str, float] = field(default_factory=dict)
     rounds: tuple[Round, ...] = ()
     constraints: tuple[str, ...] | None = None
     followed: tuple[str, ...] | None = None
@@ -124,16 +124,21 @@ class GroupMemory:
             return True
         return local.was_evicted and name not in seen
 
-    def stopping_since(
-        self, cluster: str, local: LocalWorkload | None, now: datetime
-    ) -> datetime | None:
-        """Since when a cluster has been seen to have to stop what was evicted here; None: not yet.
+    def stopping_for(
+        self, cluster: str, local: LocalWorkload | None, seconds: float
+    ) -> timedelta | None:
+        """How long a cluster has been seen to have to stop what was evicted here; None: not yet.
 
         How long the eviction has been in force does not count: the worker learns of it from us.
+
+        Args:
+            cluster: Its name.
+            local: The Workload on the manager.
+            seconds: The time, of a clock that nobody sets.
         """
         if local is None or local.evicted_at is None:
             return None
-        return self.stopping.setdefault(cluster, now)
+        return timedelta(seconds=seconds - self.stopping.setdefault(cluster, seconds))
 
     def refuse(self, cluster: str, why: str, until: datetime) -> bool:
         """Remember that a cluster cannot take it; the dispatcher is asked again.

@@ -5,6 +5,7 @@ Reads only, and never awaits, as all of `observe`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -81,12 +82,13 @@ class ClusterObserver:
         session, local, memory = self._fleet.find_session(name), look.local, look.memory
         configured = cluster is not None and name in look.configured
         if session is None:
+            lost_for, chance = self._fleet.lost_for(name), self._fleet.first_chance_left(name)
             return ClusterState(
                 name=name,
                 configured=configured,
                 reachable=False,
-                lost_at=self._fleet.lost_at(name),
-                first_chance_until=self._fleet.first_chance_until(name),
+                lost_at=look.now - lost_for if lost_for is not None else None,
+                first_chance_until=look.now + chance if chance is not None else None,
                 job_known=False,
                 may_run_unseen=local is not None
                 and memory.may_run_unseen(name, local, self._fleet.seen),
@@ -97,6 +99,7 @@ class ClusterObserver:
         # A worker that never serves a kind must not hold up what runs elsewhere: there a sign is
         # wanted. One that fails to list it is like one that was not seen yet.
         fails = kind is not None and not session.hides(kind)
+        stopping = memory.stopping_for(name, local, asyncio.get_running_loop().time())
         misfit = FITS
         if look.workload is not None:
             misfit = self._fitting.find_misfit(name, look.workload, look.now)
@@ -116,7 +119,7 @@ class ClusterObserver:
             refusal=self._find_refusal(name, session, cluster, copy, look),
             misfit=misfit.why,
             misfit_at=misfit.again_at,
-            stopping_since=memory.stopping_since(name, local, look.now),
+            stopping_since=look.now - stopping if stopping is not None else None,
             leave=self._departures.find(name, look.key),
             jobs=session.job_count,
             creating=session.is_doing(CREATE_JOB, look.key),

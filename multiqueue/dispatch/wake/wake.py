@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
@@ -21,6 +20,7 @@ from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.dispatch.wake.waiting import Rank
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
+from multiqueue.kube.clock import Moment
 from multiqueue.model.build import effective_priority
 from multiqueue.workers.connections.fleet import Fleet, FleetListener, Reach
 
@@ -69,7 +69,7 @@ class Wakes:
         self._enqueue = enqueue
         self._is_known = is_known
         self._tracked: dict[str, Tracked] = {}
-        self._reach: dict[str, tuple[Reach, datetime | None]] = {}
+        self._reach: dict[str, tuple[Reach, Moment | None]] = {}
         informers.workloads.add_handler(self._on_workload)
         informers.admission_checks.add_handler(self._on_check)
         informers.multikueue_configs.add_handler(self._on_config)
@@ -224,8 +224,8 @@ class Wakes:
         """
         connection = self._fleet.find(name)
         # Since when it is lost is news too: who waits for it was told what was known before.
-        lost_at = connection.lost_at if connection is not None else None
-        reach = (self._fleet.find_reach(name), lost_at)
+        lost = connection.lost if connection is not None else None
+        reach = (self._fleet.find_reach(name), lost)
         if reach == self._reach.get(name):
             return
         self._reach[name] = reach

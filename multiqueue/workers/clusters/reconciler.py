@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,7 @@ class ClusterReconciler:
         source = await self._load(cluster)
         self._note_server(cluster, source)
         source = self._refuse_second_name(name, source)
-        connection = self._fleet.ensure(name, lost_at=self._first_lost_at(cluster))
+        connection = self._fleet.ensure(name, lost_for=self._first_lost_for(cluster))
         connection.configure(source)
         metrics.worker_connected.child(name).set(connection.session is not None)
         status = source.status if isinstance(source, KubeconfigRefusal) else connection.status
@@ -239,12 +239,13 @@ class ClusterReconciler:
             ),
         )
 
-    def _first_lost_at(self, cluster: api.MultiKueueCluster) -> datetime:
+    def _first_lost_for(self, cluster: api.MultiKueueCluster) -> timedelta:
         condition = find_condition(cluster.status.conditions, ACTIVE)
         is_false = condition is not None and condition.status == "False"
-        return first_lost_at(
+        now = self._context.clock.now()
+        return now - first_lost_at(
             condition.transitioned_at if condition is not None and is_false else None,
-            now=self._context.clock.now(),
+            now=now,
             timeout=self._context.config.multi_kueue.worker_lost_timeout,
         )
 

@@ -12,15 +12,16 @@ that does.
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import Enum
 from typing import Protocol
 
 import structlog
 
 from multiqueue.api.conditions import ClusterReason
+from multiqueue.api.v1beta2 import format_time
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
-from multiqueue.kube.clock import Clock
+from multiqueue.kube.clock import Clock, Moment
 from multiqueue.workers.connections.attempt import Attempt, Ended, SessionMaker
 from multiqueue.workers.connections.retry_pause import retry_pause
 from multiqueue.workers.connections.session import WorkerSession
@@ -85,12 +86,12 @@ class WorkerConnection:
         clock: Tells the time.
         listener: Told of changes.
         grace: After how long out of reach the worker is given up.
-        lost_at: Since when it is lost, as far as an earlier manager knew; now by default.
+        lost_for: How long it has been lost, as far as an earlier manager knew; None: it did not.
 
     Attributes:
         session: While connected.
         health: How it does.
-        lost_at: Since when it is not connected; None while it is.
+        lost: Since when it is not connected; None while it is.
         seen: Whether it was ever connected in this process.
         retired: Its MultiKueueCluster is gone.
         moving: Its kubeconfig leads to another cluster, but something of ours is on the one before.
@@ -106,13 +107,13 @@ class WorkerConnection:
         clock: Clock,
         listener: ConnectionListener,
         grace: timedelta = GRACE,
-        lost_at: datetime | None = None,
+        lost_for: timedelta | None = None,
     ) -> None:
         self.name = name
         self.state = ConnectionState.CONNECTING
         self.session: WorkerSession | None = None
-        self.lost_at: datetime | None = lost_at or clock.now()
-        self._was_there = lost_at is not None
+        self.lost: Moment | None = Moment(ago=lost_for or timedelta())
+        self._was_there = lost_for is not None
         self.seen = False
         self.retired = False
         self.moving = False
@@ -129,7 +130,9 @@ class WorkerConnection:
         self._next: Attempt | None = None
         self._ending: set[asyncio.Task[object]] = set()
         self._attempts = 0
-        self._next_at: datetime | None = None
+        self._failed = Moment()
+        self._pause = 0.0
+        self._next_at = ""
         self._failure = ""
 
     # ------------------------------------------------------------ what others see and do
@@ -188,7 +191,8 @@ class WorkerConnection:
 
     def _begin_anew(self) -> None:
         self._unusable, self.moving = None, False
-        self._attempts, self._next_at = 0, None
+        self._plan_attempt(after=0.0)
+        self._attempts = 0
         if self.state is ConnectionState.CONNECTED:
             self._failure = ""
         self._changed.set()
@@ -197,7 +201,7 @@ class WorkerConnection:
         return self.session is not None and self.session.serves(adapter.gvk)
 
     def _describe_failure(self) -> str:
-        next_at = f", next at {self._next_at:%Y-%m-%dT%H:%M:%SZ}" if self._next_at else ""
+        next_at = f", next at {self._next_at}" if self._next_at else ""
         return f"{self._failure}; connection attempts: {self._attempts}{next_at}"
 
     def _trouble_of_new(self) -> str:
@@ -288,9 +292,7 @@ class WorkerConnection:
 
     def _pause_left(self) -> float:
         """Seconds until the next attempt may begin."""
-        if self._next_at is None:
-            return 0.0
-        return (self._next_at - self._clock.now()).total_seconds()
+        return self._pause - self._failed.elapsed().total_seconds()
 
     def _reap(self) -> None:
         """Take in what ended."""
@@ -335,7 +337,8 @@ class WorkerConnection:
             return
         attempt.begin(session)
         before, self._held, self._next = self._held, attempt, None
-        self._attempts, self._next_at, self._failure = 0, None, ""
+        self._plan_attempt(after=0.0)
+        self._attempts, self._failure = 0, ""
         self._unusable = None
         if before is None or before.session is None or self.session is None:
             self._enter(session)
@@ -379,15 +382,19 @@ class WorkerConnection:
 
     def _plan_retry(self, attempts: int) -> None:
         self._attempts = attempts
-        now = self._clock.now()
+        lost_for = self.lost.elapsed() if self.lost is not None else timedelta()
         # Nothing of ours runs where nobody ever was.
-        left = (self.lost_at or now) + self._grace - now if self._was_there else NEVER_WAS_THERE
-        seconds = retry_pause(attempts, left=left, steady=self.moving)
-        self._next_at = now + timedelta(seconds=seconds) if seconds else None
+        left = self._grace - lost_for if self._was_there else NEVER_WAS_THERE
+        self._plan_attempt(after=retry_pause(attempts, left=left, steady=self.moving))
+
+    def _plan_attempt(self, *, after: float) -> None:
+        self._failed, self._pause, self._next_at = Moment(), after, ""
+        if after:
+            self._next_at = format_time(self._clock.now() + timedelta(seconds=after))
 
     def _enter(self, session: WorkerSession) -> None:
         self.session = session
-        self.state, self.lost_at, self.seen = ConnectionState.CONNECTED, None, True
+        self.state, self.lost, self.seen = ConnectionState.CONNECTED, None, True
         self._was_there = True
         log.info("worker connected", worker=self.name)
         self._listener.state_changed(self)
@@ -398,7 +405,7 @@ class WorkerConnection:
 
     def _leave(self, state: ConnectionState, why: str) -> None:
         if self.state is ConnectionState.CONNECTED:
-            self.lost_at = self._clock.now()
+            self.lost = Moment()
         if why and why != self._failure:
             log.warning("worker lost", worker=self.name, error=why)
         self.session, self.state, self._failure = None, state, why

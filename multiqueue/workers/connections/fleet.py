@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import key_of
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.backoff import Backoff
-from multiqueue.kube.clock import Clock
+from multiqueue.kube.clock import Clock, Moment
 from multiqueue.kube.informer import EXPECTED, Informer
 from multiqueue.kube.resources import Resource
 from multiqueue.kube.store import ObjectKeyAndVersion, identify
@@ -111,9 +111,9 @@ class Fleet:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._listeners: list[FleetListener] = []
         self._session_hooks: list[SessionHook] = []
-        self._unknown_since: dict[str, datetime] = {}
+        self._unknown_since: dict[str, Moment] = {}
         self._seen: set[str] = set()
-        self._started_at: datetime | None = None
+        self._started: Moment | None = None
         self._progress = asyncio.Event()
 
     # ------------------------------------------------------------ who there is
@@ -153,15 +153,15 @@ class Fleet:
         """
         return self._seen
 
-    def lost_at(self, name: str) -> datetime | None:
-        """Since when a worker is out of reach; None while it is not.
+    def lost_for(self, name: str) -> timedelta | None:
+        """Return how long a worker has been out of reach; None while it is not.
 
         For a name without a connection: since it was first asked for.
         """
         connection = self._connections.get(name)
         if connection is not None:
-            return connection.lost_at
-        return self._unknown_since.setdefault(name, self._clock.now())
+            return connection.lost.elapsed() if connection.lost is not None else None
+        return self._unknown_since.setdefault(name, Moment()).elapsed()
 
     def find_reach(self, name: str) -> Reach:
         """Return the job kinds that a worker can be sent now; None while it is out of reach."""
@@ -193,11 +193,11 @@ class Fleet:
         connection = self._connections.get(name)
         return connection.health if connection is not None else None
 
-    def first_chance_until(self, name: str) -> datetime | None:
-        """Until when a worker is waited for that was not seen since the start; None once it was."""
+    def first_chance_left(self, name: str) -> timedelta | None:
+        """How long a worker is waited for that was not seen since the start; None once it was."""
         if name in self._seen:
             return None
-        return (self._started_at or self._clock.now()) + FIRST_CHANCE
+        return FIRST_CHANCE - self._started.elapsed() if self._started else FIRST_CHANCE
 
     def find_holders(self, key: str) -> Iterator[str]:
         """Yield the connected workers that have something of ours for a Workload."""
@@ -215,7 +215,7 @@ class Fleet:
         self.owner = replace(self.owner, manager=manager)
         self.servers.add_own(server, manager)
 
-    def ensure(self, name: str, *, lost_at: datetime | None) -> WorkerConnection:
+    def ensure(self, name: str, *, lost_for: timedelta | None) -> WorkerConnection:
         """Return the connection of that name, made if there is none."""
         connection = self._connections.get(name)
         if connection is None:
@@ -237,7 +237,7 @@ class Fleet:
                 clock=self._clock,
                 listener=self,
                 grace=self._grace,
-                lost_at=lost_at,
+                lost_for=lost_for,
             )
             self._connections[name] = connection
             self._unknown_since.pop(name, None)
@@ -258,10 +258,10 @@ class Fleet:
         session = connection.session
         if session is not None and not session.is_empty:
             return False
-        if session is None and connection.seen and connection.state is not ConnectionState.REFUSED:
-            lost_at = connection.lost_at
-            if lost_at is None or self._clock.now() - lost_at < give_up_after:
-                return False
+        may_return = connection.seen and connection.state is not ConnectionState.REFUSED
+        lost = connection.lost
+        if session is None and may_return and (lost is None or lost.elapsed() < give_up_after):
+            return False
         self._stop(name)
         return True
 
@@ -271,15 +271,15 @@ class Fleet:
         task = self._running.pop(name, None)
         if task is not None:
             task.cancel()
-        if connection.lost_at is not None:
-            self._unknown_since[name] = connection.lost_at
+        if connection.lost is not None:
+            self._unknown_since[name] = connection.lost
         self._tell_connection(name)
 
     # ------------------------------------------------------------ running
 
     async def run(self) -> None:
         """Keep all workers connected until cancelled."""
-        self._started_at = self._clock.now()
+        self._started = Moment()
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks

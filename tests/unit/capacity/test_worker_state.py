@@ -59,8 +59,13 @@ class Worker:
         )
         self.now = 100.0
         self.changes = 0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
         self.state = WorkerState(
-            self, on_change=self._on_change, monotonic=lambda: self.now, options=DEFAULT_OPTIONS
+            self,
+            on_change=self._on_change,
+            monotonic=lambda: self.now,
+            call_at=lambda when, call: self.timers.append((when, call)),
+            options=DEFAULT_OPTIONS,
         )
         queue = {"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}}
         self.local_queues.put(decode(api.LocalQueue, queue))
@@ -68,6 +73,13 @@ class Worker:
 
     def _on_change(self) -> None:
         self.changes += 1
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        due = [call for when, call in self.timers if when <= self.now]
+        self.timers = [timer for timer in self.timers if timer[0] > self.now]
+        for call in due:
+            call()
 
     def set_used(self, used: int, *, nominal: int = 8, cohort: str = "", name: str = "cq") -> None:
         quotas = [{"name": "gpu", "resources": [{"name": GPU, "nominalQuota": nominal}]}]
@@ -165,6 +177,34 @@ def test_a_nomination_without_copy_is_forgotten_in_time(worker):
     assert worker.free() == 2
     worker.now += INTENT_SECONDS + 1
     assert worker.free() == 8
+
+
+def test_that_a_nomination_without_copy_is_forgotten_is_told(worker):
+    worker.intend("a", 6)
+    worker.intend("b", 2)
+    worker.changes = 0
+    worker.now += INTENT_SECONDS
+    assert worker.free() == 8  # who asks at that moment takes the news from nobody
+    worker.wait(0)
+    assert (worker.changes, worker.timers) == (1, [])
+
+
+def test_a_nomination_begun_anew_is_waited_for_again(worker):
+    worker.intend("a", 6)
+    worker.wait(INTENT_SECONDS / 2)
+    worker.intend("a", 6)
+    worker.changes = 0
+    worker.wait(INTENT_SECONDS / 2)
+    assert (worker.changes, worker.free()) == (0, 2)
+    worker.wait(INTENT_SECONDS / 2)
+    assert (worker.changes, worker.free()) == (1, 8)
+
+
+def test_a_copy_that_goes_before_it_got_quota_gives_its_room_back(worker):
+    worker.put_copy("a", 6)
+    worker.changes = 0
+    worker.workloads.drop("ns/a")
+    assert (worker.changes, worker.free()) == (1, 8)
 
 
 def test_a_nomination_elsewhere_is_forgotten_at_once(worker):

@@ -25,7 +25,7 @@ def make_fleet() -> Fleet:
     )
     for age, address in ((OLD, "https://one"), (NEW, "https://two")):
         fleet.servers.update(age, address)
-        fleet.ensure(age[1], lost_at=None).configure(SafeKubeconfig(config={}, server=address))
+        fleet.ensure(age[1], lost_for=None).configure(SafeKubeconfig(config={}, server=address))
     return fleet
 
 
@@ -91,7 +91,7 @@ async def test_a_connection_that_raises_starts_again_and_the_fleet_goes_on():
     context = {"name": "c", "context": {"cluster": "c"}}
     cluster = {"name": "c", "cluster": {"server": server}}
     config = {"contexts": [context], "clusters": [cluster], "current-context": "c"}
-    fleet.ensure("w1", lost_at=None).configure(SafeKubeconfig(config=config, server=server))
+    fleet.ensure("w1", lost_for=None).configure(SafeKubeconfig(config=config, server=server))
     running = asyncio.create_task(fleet.run())
     await asyncio.sleep(30)
     clock.is_broken = False
