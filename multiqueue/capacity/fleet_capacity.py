@@ -95,10 +95,10 @@ class FleetCapacity:
     """Answers as `multiqueue.engine.remote.FleetOracle` does, and for the dispatch loop.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
         limits: What the queues of each worker could ever hold.
-        options: How requests of Workloads are read.
+        options: How the resource requests of Workloads are read.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class Intents:
     """They, by the key of their Workload, the oldest first.
 
     Args:
-        monotonic: A clock that never jumps, in seconds.
+        monotonic: Returns the seconds of a clock that never jumps.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

@@ -50,9 +50,9 @@ class QuotaAutomation:
     """Keeps quotas and the condition of ClusterQueues with a MultiKueue check up to date.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        limits: What their queues could ever hold.
+        limits: The most that the workers' queues could ever hold.
     """
 
     name = "multikueue-quotas"

@@ -69,7 +69,7 @@ class WorkerState:
     Args:
         informers: Of the worker.
         on_change: Called when room may have changed.
-        monotonic: A clock that never jumps, in seconds.
+        monotonic: Returns the seconds of a clock that never jumps.
         options: How requests are read.
     """
 
@@ -356,7 +356,7 @@ def follow_workers(fleet: Fleet, options: BuildOptions) -> None:
 
     Args:
         fleet: The workers.
-        options: How requests of Workloads are read.
+        options: How the resource requests of Workloads are read.
     """
 
     def attach(_: str, session: WorkerSession) -> None:

@@ -29,7 +29,7 @@ def build_workload_view(
     Args:
         workload: The Workload on the manager, with its reservation.
         kind: Kind of its job, as ``Kind.version.group``.
-        find_flavor: Finds the manager's flavors.
+        find_flavor: Returns the manager's flavor of a name.
         options: How requests are read.
     """
     pod_sets, _ = build_pod_sets(workload, options)
@@ -59,7 +59,7 @@ def build_asked_view(
     Args:
         workload: As the engine sees it.
         flavors: Flavors that it would get, by pod set and resource.
-        find_flavor: Finds the manager's flavors.
+        find_flavor: Returns the manager's flavor of a name.
     """
     return WorkloadView(
         key=workload.key,

@@ -34,7 +34,7 @@ class GarbageCollector:
     """Looks through the connected workers.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
         enqueue: Has the reconciler look at a Workload.
     """

@@ -92,7 +92,7 @@ class WorkerFigures:
     """Keeps the metrics.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
     """
 
     name = "multikueue-figures"

@@ -53,14 +53,14 @@ class WorkloadReconciler:
     """Reconciles Workloads.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        limits: What their queues could ever hold.
+        limits: The most that the workers' queues could ever hold.
         forecasts: What would become of Workloads there.
         dispatchers: Who choose the clusters.
-        observer: Observes Workloads.
-        fitting: Fits what is sent to a worker to what the worker has.
-        options: How requests of Workloads are read.
+        observer: Builds the view of a Workload.
+        fitting: Adapts copies and jobs to the queues of their worker.
+        options: How the resource requests of Workloads are read.
 
     Attributes:
         offers: Decides about Workloads whose quota is about to be reserved.

@@ -55,11 +55,11 @@ class DrainReconciler:
     """Carries out cordons and drains.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        observer: Observes Workloads.
+        observer: Builds the view of a Workload.
         departures: Told which Workloads shall leave a worker.
-        options: How requests of Workloads are read.
+        options: How the resource requests of Workloads are read.
         enqueue: Asks for a reconcile of a Workload.
         pace: Of drains that name none.
     """

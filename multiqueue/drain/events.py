@@ -21,7 +21,7 @@ class DrainEvents:
     """Tells each thing once.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
     """
 
     def __init__(self, context: ManagerContext) -> None:

@@ -76,10 +76,10 @@ class Relocation:
     """Looks for other clusters.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        observer: Observes Workloads.
-        options: How requests of Workloads are read.
+        observer: Builds the view of a Workload.
+        options: How the resource requests of Workloads are read.
     """
 
     def __init__(

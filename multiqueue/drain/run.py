@@ -34,10 +34,10 @@ class Drainer:
     """Looks at drains.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        observer: Observes Workloads.
-        options: How requests of Workloads are read.
+        observer: Builds the view of a Workload.
+        options: How the resource requests of Workloads are read.
     """
 
     def __init__(

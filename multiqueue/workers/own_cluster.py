@@ -14,7 +14,7 @@ class OwnCluster:
     """Tells whether an object that a worker shows is the manager's own.
 
     Args:
-        informers: Of the manager.
+        informers: The manager's informers.
     """
 
     def __init__(self, informers: Informers) -> None:

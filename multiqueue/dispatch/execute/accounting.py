@@ -125,7 +125,7 @@ def find_substitutions(
         copy: On the worker, admitted.
         worker: The worker's queue, with its flavors.
         queue: The manager's ClusterQueue.
-        find_flavor: Finds the manager's flavors.
+        find_flavor: Returns the manager's flavor of a name.
     """
     reserved, got = workload.status.admission, copy.status.admission
     if reserved is None or got is None:

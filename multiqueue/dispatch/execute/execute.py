@@ -47,11 +47,11 @@ class Executor:
     """Applies plans.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        limits: What their queues could ever hold.
-        fitting: Fits what is sent to a worker to what the worker has.
-        wake: Called with the key of a Workload whose work on a worker ended late.
+        limits: The most that the workers' queues could ever hold.
+        fitting: Adapts copies and jobs to the queues of their worker.
+        wake: Called with the key of a Workload whose request to a worker ended late.
     """
 
     def __init__(

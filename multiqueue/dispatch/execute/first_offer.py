@@ -41,9 +41,9 @@ class FirstOffers:
     """Decides about Workloads whose quota is about to be reserved.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         config: For the rules.
-        observer: Looks at Workloads.
+        observer: Builds the view of a Workload.
         ask: Asks the dispatcher, and returns the view with its answer.
         recall: Returns what is remembered of a Workload.
         forget: Told the uid of a Workload that did not get its quota after all.

@@ -65,10 +65,10 @@ class RemoteSteps:
     """Does things on workers.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        fitting: Fits what is sent to a worker to what the worker has.
-        wake: Called with the key of a Workload whose work on a worker ended late.
+        fitting: Adapts copies and jobs to the queues of their worker.
+        wake: Called with the key of a Workload whose request to a worker ended late.
     """
 
     def __init__(

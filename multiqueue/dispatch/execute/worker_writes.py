@@ -213,7 +213,7 @@ class RemoteWriter:
         """Read our copy past the informer, which then knows it too; None when it is gone.
 
         Raises:
-            KubeError: it cannot be told; a Conflict tells no more than that.
+            KubeError: The answer is unknown; a Conflict means no more than that.
         """
         namespace, name = split_key(key)
         try:
@@ -266,7 +266,7 @@ class RemoteWriter:
         It gets the label back.
 
         Raises:
-            KubeError: it cannot be told; a Conflict tells no more than that.
+            KubeError: The answer is unknown; a Conflict means no more than that.
         """
         found = await self._read_job(adapter, namespace, name)
         if found is not None and self._owner.has_job_lost_label(found):

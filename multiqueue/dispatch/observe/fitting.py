@@ -44,9 +44,9 @@ class Fitting:
     """Knows the workers.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        limits: What their queues could ever hold.
+        limits: The most that the workers' queues could ever hold.
     """
 
     def __init__(self, context: ManagerContext, fleet: Fleet, limits: FleetLimits) -> None:

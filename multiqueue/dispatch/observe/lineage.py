@@ -25,7 +25,7 @@ class Lineage:
     """Looks at the slices of elastic jobs.
 
     Args:
-        informers: Of the manager.
+        informers: The manager's informers.
         fleet: The workers.
     """
 

@@ -75,10 +75,10 @@ class Observer:
     """Looks at Workloads.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
         fitting: Says whether a copy fits its worker.
-        departures: Which Workloads shall leave a worker.
+        departures: The Workloads that must leave a worker.
         capacity: What the workers could hold; None if nothing is sent by what is observed.
     """
 

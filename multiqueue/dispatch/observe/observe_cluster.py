@@ -61,10 +61,10 @@ class ClusterObserver:
     """Looks at clusters.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
         fitting: Says whether a copy fits its worker.
-        departures: Which Workloads shall leave a worker.
+        departures: The Workloads that must leave a worker.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ class Wakes:
     """Listens to everything that a decision may depend on.
 
     Args:
-        informers: Of the manager.
+        informers: The manager's informers.
         fleet: The workers.
         global_queue: Of those that wait for room.
         enqueue: Asks for a look at a Workload.

@@ -61,9 +61,9 @@ class ClusterReconciler:
     """Keeps connections and conditions in step with the MultiKueueClusters.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        path_prefix: Where kubeconfig files may be.
+        path_prefix: The only folder in which kubeconfig files may be.
     """
 
     name = "multikueue-clusters"

@@ -113,7 +113,7 @@ class SessionMaker:
         name: Of the worker.
         adapters: Job kinds to look for.
         owner: By what our objects are known.
-        metrics: Count what is sent there.
+        metrics: Count the requests to workers.
         health: Hears what becomes of requests, once the worker is connected.
         clock: Tells when credentials are about to end.
         open_transport: Makes what requests are sent with.

@@ -36,7 +36,7 @@ class CapabilityBook:
     """Keeps the ConfigMap up to date.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
     """
 

@@ -79,7 +79,7 @@ class Fleet:
         adapters: Job kinds that can be dispatched.
         origin: Label value of what is ours.
         clock: Tells the time.
-        metrics: Count what is sent to the workers.
+        metrics: Count the requests to workers.
         open_transport: Makes what requests to them are sent with.
         grace: After how long out of reach a worker is given up.
         is_here: Whether the manager's own cluster has this very Workload or job.

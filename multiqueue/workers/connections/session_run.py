@@ -78,7 +78,7 @@ async def run_session(
         adapters: The job kinds to look for.
         name: Name of the worker.
         owner: By what our objects are known.
-        metrics: Count what is sent there.
+        metrics: Count the requests to workers.
         sync_seconds: How long the first list may take.
         hooks: Who takes part.
 

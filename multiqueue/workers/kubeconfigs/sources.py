@@ -37,9 +37,9 @@ class ClusterSources:
     from when on their definition is there (M-216 has it before the start).
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         on_change: Called with the names of MultiKueueClusters whose source changed.
-        path_prefix: Where kubeconfig files may be.
+        path_prefix: The only folder in which kubeconfig files may be.
     """
 
     def __init__(

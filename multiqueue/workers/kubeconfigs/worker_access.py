@@ -38,9 +38,9 @@ class WorkerAccess:
     """Leads to workers.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: Their connections, where this manager leads.
-        path_prefix: Where kubeconfig files may be.
+        path_prefix: The only folder in which kubeconfig files may be.
     """
 
     def __init__(
