@@ -40,9 +40,9 @@ class DispatchViews:
     Args:
         context: The manager's context.
         fleet: The workers.
-            forecasts: Forecasts what each worker would do with a Workload.
-            options: How the resource requests of Workloads are read.
-            global_queue: The Workloads that wait for room.
+        forecasts: Forecasts what each worker would do with a Workload.
+        options: How the resource requests of Workloads are read.
+        global_queue: The Workloads that wait for room.
     """
 
     def __init__(
