@@ -1,4 +1,4 @@
-"""The manager's own cluster, known by its objects: no two objects have one uid."""
+"""Recognizes the manager's own cluster by its objects: no two objects have the same uid."""
 
 from __future__ import annotations
 
