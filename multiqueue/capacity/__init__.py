@@ -1,1 +1,1 @@
-"""What workers have, could hold and do hold, and what follows from it for quota here."""
+"""What workers have, can hold and hold, and what quota the manager derives from it."""

@@ -1,6 +1,6 @@
-"""Which clusters a Workload may go to: from its check over the AdmissionCheck to the configuration.
+"""Which clusters a Workload may go to: its check names an AdmissionCheck, that a MultiKueueConfig.
 
-Pure reading of the manager's informers.
+Only reads the manager's informers. Pure.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ CONFIG_KIND = "MultiKueueConfig"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterList:
-    """What a MultiKueue check leads to.
+    """The clusters of a MultiKueue check.
 
     Attributes:
         clusters: Names in the order of the MultiKueueConfig.
         config: The MultiKueueConfig.
-        problem: Why there are none; empty where there are.
+        problem: Why there are no clusters; empty if there are some.
     """
 
     clusters: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ def find_multikueue_check(
 
 
 def is_multikueue(check: api.AdmissionCheck) -> bool:
-    """Whether we are the controller of a check."""
+    """Whether multiqueue is the controller of a check."""
     return check.spec.controller_name == MULTIKUEUE_CONTROLLER
 
 
 def other_checks_ready(workload: api.Workload, name: str) -> bool:
-    """Whether every check but this one lets a Workload go (M-100)."""
+    """Whether all checks but this one are Ready (M-100)."""
     return all(
         state.state == CheckState.READY
         for state in workload.status.admission_checks

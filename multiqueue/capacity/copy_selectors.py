@@ -1,10 +1,10 @@
-"""Fits the copy of a Workload to a worker: the hardware to ask for, and how many pods. Pure.
+"""Adapts the copy of a Workload to a worker: the requested hardware, and the pod count. Pure.
 
-A worker chooses flavors by the node selectors of the pod sets. So a copy asks for the node labels
+A worker chooses flavors by the node selectors of the pod sets. So a copy requests the node labels
 of the reserved flavor, as far as the worker's flavors have such labels: H100 quota runs on H100.
-Where the number of pods depends on the hardware, it asks for that which the number is for.
-The job is left as its user wrote it; a worker compares containers, not selectors, and gives the
-pods the labels of the flavor that it chose.
+If the pod count depends on the hardware, the copy requests the hardware that the count is for.
+The job stays as its user wrote it: a worker compares containers, not selectors, and gives the pods
+the labels of the flavor that it chose.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Labels = Mapping[str, str]
 
 
 def add_copy_selectors(body: Json, workload: WorkloadView, queue: QueueView | None) -> Json:
-    """Return a copy's body as a worker gets it.
+    """Return a copy's body for one worker.
 
-    The copy says the number of pods, so the worker cannot choose other hardware later.
+    The copy sets the pod count, so the worker cannot choose other hardware later.
 
     Args:
         body: The copy.
-        workload: It, with the manager's reservation.
-        queue: The worker's; None: it is not known.
+        workload: The Workload, with the manager's reservation.
+        queue: The worker's queue; None: it is not known.
     """
     constraints: dict[str, Labels] = {}
     if queue is not None:
@@ -51,7 +51,7 @@ def _bind(pod_set: PodSetView, way: GangAlternative) -> Labels:
 
 
 def find_selectors(pod_set: PodSetView, queue: QueueView) -> dict[str, str]:
-    """Return the node labels of what the manager reserved, as far as a worker has such."""
+    """Return the node labels of the reserved flavor, as far as the worker has such labels."""
     wanted: dict[str, str] = {}
     for resource, reserved in sorted(pod_set.reserved.items()):
         group = queue.group_of(resource)
@@ -70,14 +70,14 @@ def _choose_labels(
     accepted: Iterable[Labels],
     amount: int,
 ) -> Labels:
-    """Return the labels to ask a worker for: of the first hardware that it could hold so much on.
+    """Return the labels to request: those of the first hardware that could hold the amount.
 
     Args:
-        queue: The worker's.
-        group: Of the resource there.
-        resource: What is reserved.
-        accepted: Node labels that would do, the preferred first.
-        amount: How much is asked for.
+        queue: The worker's queue.
+        group: The worker's resource group with the resource.
+        resource: The reserved resource.
+        accepted: Node labels of acceptable hardware, the preferred first.
+        amount: The requested amount.
     """
     declared = {
         label
@@ -97,7 +97,7 @@ def _choose_labels(
 def _holds(
     queue: QueueView, group: ResourceGroupView, resource: str, labels: Labels, amount: int
 ) -> bool:
-    """Whether some flavor with these labels could ever hold so much."""
+    """Whether some flavor with these labels could ever hold the amount."""
     return any(
         (quota := queue.quotas.get((name, resource))) is not None and quota.most >= amount
         for name in group.flavors

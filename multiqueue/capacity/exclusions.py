@@ -1,4 +1,4 @@
-"""Which clusters of a check are out of the question for a Workload, whatever they hold. Pure."""
+"""Which clusters of a check are excluded for a Workload, whatever room they have. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from multiqueue.capacity.filters.restriction import list_names
 
 
 class Exclusion(NamedTuple):
-    """A cluster that the user does not want, or that takes nothing new.
+    """A cluster that the user does not allow, or that takes no new Workloads.
 
     Attributes:
-        name: Of the cluster.
+        name: The name of the cluster.
         words: Why, in words that go after its name.
         is_closed: Whether it might take the Workload again at any time.
     """
@@ -28,11 +28,11 @@ class Exclusion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """Clusters that are out of the question, and wishes for such as there are not.
+    """Excluded clusters, and constraints that name clusters outside the check.
 
     Attributes:
-        clusters: Those of the check that are excluded.
-        absent: Why what the user wishes for is not among those of the check, name by name.
+        clusters: The clusters of the check that are excluded.
+        absent: Why the clusters that the user names are not in the check, one text per name.
     """
 
     clusters: tuple[Exclusion, ...] = ()
@@ -45,13 +45,13 @@ def exclude(
     clusters: Sequence[str],
     find: Callable[[str], api.MultiKueueCluster | None],
 ) -> Exclusions:
-    """Return what the user does not want or ask for in vain, and what takes nothing new.
+    """Return the clusters that a user or operator excludes, and requested but absent names.
 
     Args:
-        workload: What is to run.
+        workload: The Workload.
         job: Its job; None while it is not known.
-        clusters: Those of the check.
-        find: Finds MultiKueueClusters.
+        clusters: The clusters of the check.
+        find: Returns the MultiKueueCluster of a name.
     """
     found = []
     for name in clusters:

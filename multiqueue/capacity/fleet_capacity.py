@@ -1,9 +1,9 @@
-"""What the workers behind a check could ever hold of a Workload: one of them, all of it.
+"""What the workers of a check could ever hold of a Workload; one worker must hold all of it.
 
-Asked by the engine before quota is reserved, and by the loop while a Workload waits for a cluster.
-A worker that cannot be reached, or whose queues may not be read, could hold anything: what is
-unknown is no reason to wait. Only for the first seconds of a manager an answer is waited for that
-is on its way, because a gang that fits nowhere could preempt others meanwhile.
+The engine asks before quota is reserved, and the loop asks while a Workload waits for a cluster. A
+worker that cannot be reached, or whose queues may not be read, counts as able to hold anything.
+Only in the first seconds of a manager, an answer that is on its way is waited for, because a gang
+that fits nowhere could preempt others meanwhile.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from multiqueue.workers.connections.fleet import Fleet
 Json = dict[str, Any]
 
 SETTLE = timedelta(seconds=3)
-"""How long a manager that just began waits for the first answers of its workers."""
+"""How long a manager waits for the first answers of its workers after it started."""
 MEMO_SIZE = 10_000
 
 Configured = api.AdmissionCheck | api.MultiKueueConfig | api.ResourceFlavor | api.MultiKueueCluster
@@ -47,10 +47,10 @@ class FleetStanding:
     """What the clusters of a check could ever hold of a Workload.
 
     Attributes:
-        never: Why a cluster can never hold it, by name; the others can, or might.
-        unknown: Clusters that nothing is known of.
-        closed: Clusters among these that somebody has closed, and may open again.
-        absent: Why what the user wishes for is not among them.
+        never: Why a cluster can never hold it, by name; the other clusters can, or might.
+        unknown: Clusters whose limits are not known.
+        closed: Clusters in `never` that somebody has closed, and may open again.
+        absent: Why the clusters that the user names are not in the check.
         count: How many clusters the check has.
     """
 
@@ -82,8 +82,8 @@ class Prospects:
 
     Attributes:
         view: The Workload.
-        never: Why a cluster can never hold it on the flavors that it has, by name.
-        hopeless: Why no cluster can; empty where one can, or might.
+        never: Why a cluster can never hold it on its reserved flavors, by name.
+        hopeless: Why no cluster can; empty if one can, or might.
     """
 
     view: WorkloadView
@@ -95,10 +95,10 @@ class FleetCapacity:
     """Answers as `multiqueue.engine.remote.FleetOracle` does, and for the dispatch loop.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        limits: What the queues of each worker could ever hold.
-        options: How requests of Workloads are read.
+        limits: The most that the queues of each worker could ever hold.
+        options: How the resource requests of Workloads are read.
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class FleetCapacity:
         return self._remember(key, standing.explain(view))
 
     def look(self, workload: api.Workload, clusters: tuple[str, ...]) -> Prospects:
-        """Return what each cluster could ever hold of a Workload with the flavors it reserved."""
+        """Return what each cluster could ever hold of a Workload on its reserved flavors."""
         excluded = self.exclude(workload, clusters)
         metadata = workload.metadata
-        # Not when it was reserved: that counts in seconds, and what was not written may be another
-        # reservation within one.
+        # Not by the time of the reservation, which has whole seconds: an unwritten reservation can
+        # be replaced by another one within the same second.
         reserved = workload.status.admission
         state = (metadata.uid, metadata.generation, reserved, clusters, excluded)
         known = self._prospects.get(metadata.key)
@@ -196,10 +196,10 @@ class FleetCapacity:
         )
 
     def exclude(self, workload: api.Workload, clusters: tuple[str, ...]) -> Exclusions:
-        """Return the clusters that the user does not want, or that take nothing new.
+        """Return the clusters that the user does not allow, or that take no new Workloads.
 
-        While a worker is cordoned no quota is reserved for hardware that only it has: a Workload
-        that could run on other hardware would wait here for the cordon to end.
+        While a worker is cordoned, no quota is reserved for hardware that only it has. Otherwise a
+        Workload that could run on other hardware would wait for the end of the cordon.
         """
         store = self._context.informers.multikueue_clusters.store
         return exclude(workload, find_job(workload, self._context), clusters, store.get)
@@ -213,7 +213,7 @@ class FleetCapacity:
         return () if found is None else list_clusters(found, self._context.informers).clusters
 
     def _judge(self, name: str, view: WorkloadView, unwanted: str) -> Limit | str | None:
-        """Return why a cluster can never hold it; "" where it could, None where nobody knows."""
+        """Return why a cluster can never hold it; "" if it could, None if that is not known."""
         if self._context.informers.multikueue_clusters.store.get(name) is None:
             return "has no MultiKueueCluster"
         if unwanted:
@@ -257,12 +257,12 @@ class FleetCapacity:
     # ------------------------------------------------------------ what answers depend on
 
     def _on_object(self, old: Configured | None, new: Configured | None) -> None:
-        """A check, a configuration, a flavor or a cluster: spec, labels or annotations changed."""
+        """Note that spec, labels or annotations of a check, config, flavor or cluster changed."""
         if old is None or new is None or _substance_of(old) != _substance_of(new):
             self._change()
 
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
-        """The user may wish for other clusters."""
+        """Note that the user's constraints may have changed."""
         if old is None or new is None or has_quota(new.status):
             return
         if list_constraints(old, None) != list_constraints(new, None):
@@ -276,7 +276,7 @@ class FleetCapacity:
             self._change()
 
     def _change(self) -> None:
-        """Tell it, once for all that changed in the same moment."""
+        """Call the listeners, once for all changes of the same moment."""
         self._memo.clear()
         self._prospects.clear()
         if self._is_told:

@@ -1,4 +1,4 @@
-"""What the queues of each worker could ever hold, as known now, or as last known of a lost one."""
+"""The most that the queues of each worker could ever hold; of a lost worker, as last known."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from multiqueue.workers.connections.session import WorkerSession
 
 
 class FleetLimits:
-    """Follows the sessions of a fleet.
+    """Keeps the limits of all workers of a fleet.
 
-    Build it before other listeners of the fleet: they ask for the limits of who came or went.
+    Build it before other listeners of the fleet: they ask for limits when a worker comes or goes.
 
     Args:
         fleet: The workers, with a `WorkerState` each.
@@ -22,7 +22,7 @@ class FleetLimits:
     def __init__(self, fleet: Fleet) -> None:
         self._find_session = fleet.find_session
         self._sessions: dict[str, tuple[WorkerSession, WorkerLimits]] = {}
-        # One for each name that there ever was; small beside what a connection costs.
+        # One for each name that ever existed; small compared with a connection.
         self._last: dict[str, WorkerLimits] = {}
         self._known: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
@@ -37,15 +37,15 @@ class FleetLimits:
         self._listeners.append(listener)
 
     def find(self, cluster: str) -> WorkerLimits | None:
-        """Return the limits of a worker that can be believed now; None while there are none."""
+        """Return the limits of a worker that are known now; None if they are not."""
         return self._last[cluster] if cluster in self._known else None
 
     def recall(self, cluster: str) -> WorkerLimits | None:
-        """Return the limits that were last believed; None where this process never knew any."""
+        """Return the limits last known; None if this process never knew any."""
         return self._last.get(cluster)
 
     def _follow(self, cluster: str) -> None:
-        """Take note that a worker came or went; another failed attempt is no news."""
+        """Update when a worker came or went; another failed attempt changes nothing."""
         session, known = self._find_session(cluster), self._sessions.get(cluster)
         if session is None:
             self._sessions.pop(cluster, None)
@@ -57,7 +57,7 @@ class FleetLimits:
         self._note_progress(cluster)
 
     def _note_progress(self, cluster: str) -> None:
-        """What a worker says of its queues can be believed now, or no longer."""
+        """Update when a worker's queues become known, or unknown."""
         found = self._sessions.get(cluster)
         state = found[0].find_part(WorkerState) if found is not None else None
         if found is None or state is None or not state.is_known:

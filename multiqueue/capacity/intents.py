@@ -1,4 +1,4 @@
-"""What was just nominated to a worker and has no copy there yet."""
+"""Workloads that were just nominated to a worker and have no copy there yet."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from multiqueue.api.names import key_of
 from multiqueue.plugins import WorkloadView
 
 INTENT_SECONDS = 10.0
-"""How long a nomination counts before its copy must have shown up."""
+"""How long a nomination counts before its copy must have appeared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A nomination whose copy has not shown up yet."""
+    """A nomination whose copy has not appeared yet."""
 
     workload: WorkloadView
     until: float
@@ -27,7 +27,7 @@ class Intent:
 
 
 class Intents:
-    """They, by the key of their Workload, the oldest first.
+    """The intents of one worker by Workload key, the oldest first.
 
     Args:
         monotonic: A clock that never jumps, in seconds.
@@ -52,15 +52,15 @@ class Intents:
         return iter(self._by_key.values())
 
     def count(self, local_queue: str) -> int:
-        """How many there are of a LocalQueue."""
+        """How many intents are of a LocalQueue."""
         return self._by_local_queue[local_queue]
 
     def is_of(self, key: str, local_queue: str) -> bool:
-        """Whether there is one of a Workload, and it is of that LocalQueue."""
+        """Whether a Workload has an intent, for that LocalQueue."""
         return key in self._by_key and self._by_key[key].local_queue == local_queue
 
     def add(self, workload: WorkloadView) -> bool:
-        """Add one, or start its time anew where it stands; say whether it is new."""
+        """Add an intent, or restart its time without moving it; return whether it is new."""
         known = self._by_key.get(workload.key)
         if known is not None:
             self._by_local_queue[known.local_queue] -= 1
@@ -68,19 +68,19 @@ class Intents:
         return known is None
 
     def take(self, intent: Intent) -> None:
-        """Add one with the time that it has left; one of the same Workload stays."""
+        """Add an intent with its remaining time, unless the Workload already has one."""
         if intent.workload.key not in self._by_key:
             self._put(intent)
 
     def pop(self, key: str) -> Intent | None:
-        """Remove one, and return it; None: there is none."""
+        """Remove an intent and return it; None: there is none."""
         intent = self._by_key.pop(key, None)
         if intent is not None:
             self._by_local_queue[intent.local_queue] -= 1
         return intent
 
     def expire(self) -> None:
-        """Remove those whose time is over; one that was begun anew keeps those after it a while."""
+        """Remove intents whose time is over; a restarted one delays those after it."""
         now = self._monotonic()
         while self._by_key:
             key, intent = next(iter(self._by_key.items()))

@@ -1,7 +1,7 @@
-"""On which flavors the manager itself could reserve for a Workload that leaves its worker.
+"""On which flavors the manager itself could reserve quota for a Workload that leaves its worker.
 
-A Workload that moves to other hardware needs quota for that here, too; without, it would be stopped
-on one worker only to wait in the queue of the manager.
+A Workload that moves to other hardware also needs quota for that hardware on the manager. Otherwise
+it would be stopped on one worker only to wait in the manager's queue.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from multiqueue.plugins.alternatives import pods_on
 
 FlavorResource = tuple[str, str]
 MAX_CHOICES = 32
-"""Ways to combine the flavors of several resource groups that are looked at."""
+"""How many combinations of flavors are tried if there are several resource groups."""
 NO_QUOTA = QuotaView()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaClaim:
-    """Quota of the manager that one which leaves is expected to reserve anew."""
+    """Quota of the manager that a leaving Workload is expected to reserve again."""
 
     queue: str
     taken: Mapping[FlavorResource, int]
@@ -38,8 +38,8 @@ class Choice:
     Attributes:
         flavors: By pod set and resource.
         pods: By pod set.
-        claim: What it takes.
-        has_room: Whether there is so much now, what the Workload holds included.
+        claim: The quota that it takes.
+        has_room: Whether that quota is free now, counting what the Workload holds as free.
     """
 
     flavors: Mapping[str, Mapping[str, str]]
@@ -54,12 +54,12 @@ class Choice:
 
 
 class OwnQuota:
-    """Reads the ClusterQueues of the manager.
+    """Reads the free quota of the manager's ClusterQueues.
 
     Args:
-        cluster_queues: Lists them.
-        cohorts: Lists the Cohorts.
-        flavors: Lists the ResourceFlavors.
+        cluster_queues: Returns the ClusterQueues.
+        cohorts: Returns the Cohorts.
+        flavors: Returns the ResourceFlavors.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class OwnQuota:
         self._views: dict[str, QueueView | None] = {}
 
     def refresh(self, claims: Iterable[QuotaClaim]) -> None:
-        """Read the queues anew; these claims come first."""
+        """Read the queues again, and count these claims first."""
         self._views.clear()
         for claim in claims:
             self.take(claim)
@@ -91,8 +91,8 @@ class OwnQuota:
         """Return the ways to reserve for a Workload, in the order of its ClusterQueue.
 
         Args:
-            workload: It, with what it holds.
-            shown: It, as if it held nothing.
+            workload: The Workload, with its reservation.
+            shown: The view of the Workload, without a reservation.
         """
         admission = workload.status.admission
         queue = self.find(admission.cluster_queue) if admission is not None else None
@@ -128,7 +128,7 @@ class OwnQuota:
         )
 
     def find(self, name: str) -> QueueView | None:
-        """Return a ClusterQueue with everything that was taken of it; None: there is none."""
+        """Return a ClusterQueue with all claims counted; None: there is none."""
         if name not in self._views:
             self._views[name] = self._build(name)
         return self._views[name]
@@ -158,7 +158,7 @@ class OwnQuota:
 
 
 def _suits(shown: WorkloadView, queue: QueueView, group: int, name: str) -> bool:
-    """Whether every pod set could get a flavor, whatever it reserved before."""
+    """Whether every pod set could get the flavor, whatever it reserved before."""
     flavor = queue.flavors.get(name)
     return flavor is not None and all(
         grade_flavor(replace(pod_set, reserved={}), queue, queue.groups[group], flavor)

@@ -1,4 +1,4 @@
-"""The job that a Workload stands for, as the manager's informers know it. Reads only."""
+"""Finds the job of a Workload in the manager's informers. Reads only."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ Json = dict[str, Any]
 def find_kind(workload: api.Workload) -> GroupVersionKind | None:
     """Return the kind of the job: the controller owner's, or the first owner's (M-81).
 
-    Deviates: annotations that name an owner are not believed; whoever may write them could have
-    the jobs of others deleted (upstream #12548).
+    Deviates: annotations that name an owner are not believed, because their writer could have the
+        jobs
+    of others deleted (upstream #12548).
     """
     owners = workload.metadata.owner_references
     owner = next((o for o in owners if o.controller), owners[0] if owners else None)

@@ -1,7 +1,7 @@
-"""The quota of a manager's ClusterQueue from those of the workers that its jobs go to. Pure.
+"""Computes a ClusterQueue's quota from the quotas of the workers that its jobs go to. Pure.
 
-Parity: M-200 to M-203. Deviates: a worker that is out of reach counts with what it was last known
-to have until it is given up (M-205): its jobs still hold the manager's quota.
+Parity: M-200 to M-203. Deviates: an unreachable worker counts with its last known quotas until it
+is given up (M-205), because its jobs still hold the manager's quota.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class WorkerShare:
 
     Attributes:
         cluster: Its name.
-        totals: The sum over its ClusterQueues, each counted once; None where nothing is known.
-        is_unreadable: It answers, but its queues cannot be read.
+        totals: The sum over its ClusterQueues, each counted once; None if it is not known.
+        is_unreadable: Whether it answers, but its queues cannot be read.
     """
 
     cluster: str
@@ -40,12 +40,12 @@ class WorkerShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaVerdict:
-    """What the condition shall say, and the quotas that the ClusterQueue shall have.
+    """The condition and the quotas that the ClusterQueue must have.
 
     Attributes:
-        reason: Of the condition.
-        message: Of the condition.
-        nominal: By resource, in the order of the covered resources; None: leave them alone.
+        reason: The reason of the condition.
+        message: The message of the condition.
+        nominal: By resource, in the order of the covered resources; None: leave the quotas alone.
     """
 
     reason: AutomationReason
@@ -70,13 +70,13 @@ def unsupported(message: str) -> QuotaVerdict:
 
 
 def read_percent(annotations: Mapping[str, str]) -> int:
-    """Return how much of what workers have the quotas of a MultiKueueConfig shall be, in percent.
+    """Return the percentage of the workers' quotas that a MultiKueueConfig asks for.
 
-    A gang that waits until one worker has room for all of it holds the manager's quota meanwhile;
-    with a little more of that than workers have others may use the rest of the room.
+    A gang that waits until one worker has room for all of it holds the manager's quota meanwhile.
+    With more than 100 percent, other Workloads can use the rest of the workers' room.
 
     Raises:
-        ValueError: the annotation is no such number; the text names it and says what to write.
+        ValueError: The annotation is no such number; the text names it and says what to write.
     """
     text = annotations.get(QUOTA_PERCENT, "").strip().removesuffix("%")
     if not text:
@@ -92,15 +92,15 @@ def read_percent(annotations: Mapping[str, str]) -> int:
 def decide_quota(
     queue: ClusterQueue, shares: Iterable[WorkerShare], percent: int = 100
 ) -> QuotaVerdict:
-    """Return the quotas that a ClusterQueue shall have.
+    """Return the quotas that a ClusterQueue must have.
 
-    While a worker was not seen since the manager started, quotas may grow only: what it has is not
-    known, and may be in use.
+    If a worker was not connected since the manager started, quotas may only grow: its quotas are
+    not known, and may be in use.
 
     Args:
-        queue: As it is.
-        shares: What workers have.
-        percent: How much of that; rounded down.
+        queue: The current ClusterQueue.
+        shares: What the workers have.
+        percent: The percentage of that to use; results are rounded down.
     """
     groups = queue.resource_groups
     if len(groups) != 1 or len(groups[0].flavors) != 1:
@@ -139,7 +139,7 @@ def _part(amount: Amount, percent: int) -> Amount:
 
 
 def sum_up(queues: Iterable[ClusterQueue]) -> Totals:
-    """Return the nominal quotas of some ClusterQueues together; limits and cohorts do not count."""
+    """Return the sum of the nominal quotas; limits and cohorts do not count."""
     total: dict[str, Amount] = {}
     for queue in queues:
         for group in queue.resource_groups:
@@ -150,7 +150,7 @@ def sum_up(queues: Iterable[ClusterQueue]) -> Totals:
 
 
 def change_of(queue: ClusterQueue, nominal: Totals) -> list[dict[str, object]] | None:
-    """Return ``spec.resourceGroups`` with these quotas; None where it has them."""
+    """Return ``spec.resourceGroups`` with these quotas; None if it already has them."""
     group = queue.resource_groups[0]
     flavor = group.flavors[0]
     wanted = {resource: Quota(nominal=amount) for resource, amount in nominal.items()}

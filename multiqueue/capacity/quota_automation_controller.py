@@ -1,7 +1,7 @@
-"""Has quotas of ClusterQueues follow the workers, with its gate only (M-17, M-200 to M-205).
+"""Makes quotas of ClusterQueues follow the workers if its gate is on (M-17, M-200 to M-205).
 
-Woken by whatever the sum depends on; changes of one second are taken together. Written are the
-resource groups and one condition, and only where they differ.
+Any change of the sum's inputs causes a reconcile; changes within one second are handled together.
+Only the resource groups and one condition are written, and only if they differ.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from multiqueue.model.build import build_cluster_queue
 from multiqueue.workers.connections.fleet import Fleet
 
 BATCH_SECONDS = 1.0
-"""Changes come in bursts, and each would be a write (M-204)."""
+"""Changes come in bursts, and each would cause a write (M-204)."""
 
 Json = dict[str, Any]
 
@@ -50,9 +50,9 @@ class QuotaAutomation:
     """Keeps quotas and the condition of ClusterQueues with a MultiKueue check up to date.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        limits: What their queues could ever hold.
+        limits: The most that the workers' queues could ever hold.
     """
 
     name = "multikueue-quotas"

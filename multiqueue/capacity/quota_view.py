@@ -1,10 +1,10 @@
 """A worker's queues as a dispatcher sees them, from the objects that the worker publishes. Pure.
 
-``used`` is what ClusterQueue statuses say. What a queue could borrow now is worked out for the
-whole cohort tree as if it were one pool: each queue keeps what it does not lend, everything else is
-shared. Limits of the cohorts in between are not looked at; where they bind, a Workload that was
-thought to fit waits, and the dispatcher is asked again. The most that a queue could ever hold is an
-upper bound by the same token.
+``used`` is the usage in the ClusterQueue statuses. The quota that a queue could borrow now is
+computed as if the whole cohort tree were one pool: each queue keeps what it does not lend, and
+everything else is shared. Limits of the cohorts in between are ignored; if they bind, a Workload
+that seemed to fit waits, and the dispatcher is asked again. For the same reason, the most that a
+queue could ever hold is an upper bound.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from multiqueue.plugins import (
 
 FlavorResource = tuple[str, str]
 MAX_DEPTH = 64
-"""Cohorts above each other; more is a cycle."""
+"""Most levels of cohorts; more means a cycle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class QueueObject:
     Attributes:
         queue: Its spec.
         used: Reserved quota, by flavor and resource.
-        pending: Workloads that wait.
-        active: Whether it admits.
-        inactive_reason: Why not.
+        pending: How many Workloads wait.
+        active: Whether it admits Workloads.
+        inactive_reason: Why it does not.
     """
 
     queue: model.ClusterQueue
@@ -57,9 +57,9 @@ class Pool:
     """What the queues of a cohort tree share of one resource in one flavor.
 
     Attributes:
-        lendable: What the queues lend and the cohorts own.
+        lendable: The quota that queues lend and cohorts own.
         taken: How much of it is in use.
-        total: Everything that there is, lent or not.
+        total: All quota, lent or not.
     """
 
     lendable: int = 0
@@ -68,7 +68,7 @@ class Pool:
 
 
 def read_queue(obj: api.ClusterQueue) -> QueueObject | None:
-    """Read a ClusterQueue; None where its quotas make no sense."""
+    """Read a ClusterQueue; None if its quotas are invalid."""
     try:
         queue = build_cluster_queue(obj)
         used = {
@@ -92,7 +92,7 @@ def read_queue(obj: api.ClusterQueue) -> QueueObject | None:
 
 
 def read_cohort(obj: api.Cohort) -> model.Cohort | None:
-    """Read a Cohort; None where its quotas make no sense."""
+    """Read a Cohort; None if its quotas are invalid."""
     try:
         return build_cohort(obj)
     except (QuantityError, ValueError):
@@ -100,7 +100,7 @@ def read_cohort(obj: api.Cohort) -> model.Cohort | None:
 
 
 def find_root(cohort: str, cohorts: Mapping[str, model.Cohort]) -> str:
-    """Return the top of the tree that a cohort is in; cohorts need no object."""
+    """Return the root of a cohort's tree; a cohort needs no object."""
     for _ in range(MAX_DEPTH):
         parent = cohorts[cohort].parent if cohort in cohorts else ""
         if not parent:
@@ -138,7 +138,7 @@ def build_pools(
 def pools_of(
     member: QueueObject, queues: Iterable[QueueObject], cohorts: Mapping[str, model.Cohort]
 ) -> dict[FlavorResource, Pool]:
-    """Return what is shared in the cohort tree of a queue; nothing where it is on its own."""
+    """Return the pools of a queue's cohort tree; empty for a queue without a cohort."""
     if not member.queue.cohort:
         return {}
     root = find_root(member.queue.cohort, cohorts)
@@ -158,7 +158,7 @@ def build_queue_view(
     Args:
         member: The queue.
         flavors: Flavors of the worker, by name.
-        pools: Those of its cohort tree; empty for a queue on its own.
+        pools: The pools of its cohort tree; empty for a queue without a cohort.
     """
     queue = member.queue
     return QueueView(
@@ -187,7 +187,7 @@ def build_queue_view(
 
 
 def with_usage(view: QueueView, change: Mapping[FlavorResource, int]) -> QueueView:
-    """Return the view with so much less used (a positive change), or more."""
+    """Return the view with this amount less used (a positive change), or more."""
     quotas = dict(view.quotas)
     for pair, amount in change.items():
         quota = quotas.get(pair)
@@ -201,7 +201,7 @@ def with_usage(view: QueueView, change: Mapping[FlavorResource, int]) -> QueueVi
 
 
 def with_in_flight(view: QueueView, taken: Mapping[FlavorResource, int]) -> QueueView:
-    """Return the view with so much more in flight."""
+    """Return the view with this amount more in flight."""
     quotas = dict(view.quotas)
     for pair, amount in taken.items():
         quota = quotas.get(pair)
@@ -211,7 +211,7 @@ def with_in_flight(view: QueueView, taken: Mapping[FlavorResource, int]) -> Queu
 
 
 def with_demand(view: QueueView, workload: WorkloadView, *, look: bool = True) -> QueueView:
-    """Return the view with one waiting Workload where it fits now, or in the backlog."""
+    """Return the view with a waiting Workload in flight if it fits now, else in the backlog."""
     assignment = place(workload, view) if look else None
     if assignment is not None:
         return with_in_flight(view, assignment.taken)
@@ -232,7 +232,7 @@ def quotas_of(groups: tuple[model.ResourceGroup, ...]) -> dict[FlavorResource, m
 
 
 def _kept(quota: model.Quota) -> int:
-    """What a queue does not lend."""
+    """The quota that a queue does not lend."""
     if quota.lending_limit is None:
         return 0
     return max(0, subtract(quota.nominal, quota.lending_limit))

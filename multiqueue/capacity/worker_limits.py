@@ -1,6 +1,6 @@
-"""What the queues of one worker could ever hold: quotas and hardware, whatever is in use now.
+"""The most that the queues of one worker could ever hold, by quotas and hardware.
 
-Changes rarely, unlike what is free; whoever depends on it is told only when it does.
+Unlike free quota, this changes rarely; listeners are called only if it may have changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class WorkerLimits:
     """The limits of one worker.
 
     Args:
-        informers: Of the worker.
+        informers: The worker's informers.
         on_change: Called when a limit may have changed.
     """
 
@@ -36,7 +36,7 @@ class WorkerLimits:
         informers.flavors.add_handler(self._on_flavor)
 
     def find(self, namespace: str, local_queue: str) -> QueueView | str | None:
-        """Return the queue behind a LocalQueue, as if nothing were in use; or why there is none.
+        """Return the queue behind a LocalQueue, as if no quota were in use; or why there is none.
 
         None: its quotas cannot be read.
         """
@@ -51,18 +51,18 @@ class WorkerLimits:
         return self._views[name]
 
     def find_for(self, workload: api.Workload) -> QueueView | None:
-        """Return the queue that a Workload would go to; None where it is not known, or none."""
+        """Return the queue that a Workload would go to; None if it is unknown or absent."""
         found = self.find(workload.metadata.namespace, workload.spec.queue_name)
         return found if isinstance(found, QueueView) else None
 
     def find_target(self, namespace: str, local_queue: str) -> str | None:
-        """Return the name of the ClusterQueue that a LocalQueue leads to; None: no such queue."""
+        """Return the name of the ClusterQueue behind a LocalQueue; None: no such queue."""
         found = self._informers.local_queues.store.get(key_of(namespace, local_queue))
         name = found.spec.cluster_queue if found is not None else None
         return name if name in self._members else None
 
     def find_cluster_queue(self, name: str) -> ClusterQueue | None:
-        """Return a ClusterQueue; None where its quotas cannot be read, or there is none."""
+        """Return a ClusterQueue; None if it is absent or its quotas cannot be read."""
         member = self._members.get(name)
         return member.queue if member is not None else None
 

@@ -1,9 +1,9 @@
 """What one worker has and what is on its way there, kept up to date by its informers.
 
-Reading a worker's queues is a right that it may not grant: then they are unknown, and dispatch
-goes on without. Between a nomination and the worker's next ClusterQueue status lie some hundred
-milliseconds in which a burst of jobs would see the same room; what this manager sent there
-meanwhile is counted as in flight.
+A worker need not grant the right to read its queues; then they are unknown, and dispatch goes on
+without them. Some hundred milliseconds pass between a nomination and the worker's next ClusterQueue
+status. In this time a burst of jobs would see the same room, so the Workloads that this manager
+sent there meanwhile are counted as in flight.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from multiqueue.workers.connections.fleet import Fleet
 from multiqueue.workers.connections.session import WorkerSession
 
 SETTLE_SECONDS = 1.0
-"""How long a copy that just got quota counts as not yet in the ClusterQueue's status, unless that
-changes before."""
+"""How long a copy that just got quota counts as missing in the ClusterQueue's status, unless that
+status changes before."""
 MAX_MISSES = 20
-"""Waiting copies in a row that find no room before the rest is taken not to either."""
+"""After this many waiting copies in a row without room, the rest counts as without room too."""
 
 
 class QueueInformers(Protocol):
-    """The informers of a worker that its queues are read from."""
+    """The informers from which a worker's queues are read."""
 
     @property
     def workloads(self) -> Informer[api.Workload]:
@@ -67,7 +67,7 @@ class WorkerState:
     """The queues of one worker.
 
     Args:
-        informers: Of the worker.
+        informers: The worker's informers.
         on_change: Called when room may have changed.
         monotonic: A clock that never jumps, in seconds.
         call_at: Calls back at a time of that clock.
@@ -98,8 +98,8 @@ class WorkerState:
         self._holding: set[str] = set()
         self._by_local_queue: Counter[str] = Counter()
         self._intents = Intents(monotonic)
-        # Views with everything that is in flight, for Workloads that have nothing here; and until
-        # when they are good.
+        # Views with everything that is in flight, for Workloads without a copy here; and until when
+        # they are valid.
         self._demand: dict[str, tuple[QueueView, float]] = {}
         informers.workloads.add_handler(self._on_copy)
         informers.local_queues.add_handler(self._on_local_queue)
@@ -111,13 +111,13 @@ class WorkerState:
 
     @property
     def is_known(self) -> bool:
-        """Whether the queues can be believed."""
+        """Whether the queues are known."""
         known = (
             self._informers.local_queues,
             self._informers.cluster_queues,
             self._informers.flavors,
         )
-        # Old workers have no Cohorts; a tree without them is a tree.
+        # Old workers have no Cohorts; their trees are built without them.
         cohorts: Informer[Any] = self._informers.cohorts
         return all(informer.synced.is_set() for informer in known) and (
             cohorts.synced.is_set() or not cohorts.available
@@ -149,9 +149,10 @@ class WorkerState:
         return known[0]
 
     def count_copies(self, *, without: str) -> tuple[int, int]:
-        """Return how many of our Workloads hold quota there and how many wait, but for one.
+        """Return how many other Workloads of ours hold quota there and how many wait.
 
-        What was just nominated waits, too: a burst would see the same numbers.
+        A Workload that was just nominated counts as waiting; otherwise a burst would see the same
+        numbers.
         """
         self._intents.expire()
         waiting = len(self._copies) + len(self._intents)
@@ -159,7 +160,7 @@ class WorkerState:
         return len(self._holding) - (without in self._holding), waiting - is_waiting
 
     def count_neighbours(self, namespace: str, local_queue: str, *, without: str) -> int:
-        """Return how many of both are of a LocalQueue, but for one."""
+        """Return how many Workloads of a LocalQueue hold quota or wait, except for one."""
         key = key_of(namespace, local_queue)
         self._intents.expire()
         own = self._informers.workloads.store.get(without)
@@ -203,7 +204,7 @@ class WorkerState:
         self._plan_expiry()
 
     def take_over(self, old: Self) -> None:
-        """Count what another state of the same worker counts, for as long as it would have."""
+        """Count the Workloads that an earlier state of the worker counts, until the same time."""
         for intent in old._intents:
             if intent.workload.key not in self._copies and intent.workload.key not in self._holding:
                 self._intents.take(intent)
@@ -254,7 +255,7 @@ class WorkerState:
                 yield workload
 
     def _waiting(self, queue: str, without: str) -> Iterator[WorkloadView]:
-        """Yield our Workloads that are to use this queue and hold nothing there yet, by age."""
+        """Yield our Workloads for this queue that hold no quota there yet, the oldest first."""
         self._intents.expire()
         yield from (
             intent.workload
@@ -296,7 +297,7 @@ class WorkerState:
                     self._recent[key] = self._monotonic()
             self._intents.pop(key)
         elif key not in self._copies:
-            # What was an intent until now is counted already.
+            # A Workload that was an intent until now is already counted.
             known = self._intents.pop(key)
             if known is None or key in self._holding:
                 self._forget_copy(key)
@@ -341,7 +342,7 @@ class WorkerState:
         self._on_change()
 
     def _settle(self, queue: str) -> None:
-        """Believe that a new status counts everything that got quota before it."""
+        """Assume that a new status counts everything that got quota before it."""
         for key in list(self._recent):
             workload = self._informers.workloads.store.get(key)
             admission = workload.status.admission if workload is not None else None
@@ -373,7 +374,7 @@ def _holds(workload: api.Workload | None) -> bool:
 
 
 def _is_of(workload: api.Workload | None) -> str:
-    """Return the LocalQueue that a copy counts for; empty where it counts no more."""
+    """Return the LocalQueue that a copy counts for; empty if it counts no more."""
     if workload is None or is_finished(workload.status):
         return ""
     return key_of(workload.metadata.namespace, workload.spec.queue_name)
@@ -384,7 +385,7 @@ def follow_workers(fleet: Fleet, options: BuildOptions) -> None:
 
     Args:
         fleet: The workers.
-        options: How requests of Workloads are read.
+        options: How the resource requests of Workloads are read.
     """
 
     def attach(_: str, session: WorkerSession) -> None:

@@ -29,8 +29,8 @@ def build_workload_view(
     Args:
         workload: The Workload on the manager, with its reservation.
         kind: Kind of its job, as ``Kind.version.group``.
-        find_flavor: Finds the manager's flavors.
-        options: How requests are read.
+        find_flavor: Returns the manager's flavor of a name.
+        options: How the resource requests are read.
     """
     pod_sets, _ = build_pod_sets(workload, options)
     admission = workload.status.admission
@@ -54,12 +54,12 @@ def build_workload_view(
 def build_asked_view(
     workload: Workload, flavors: Mapping[str, Mapping[str, str]], find_flavor: FindFlavor
 ) -> WorkloadView:
-    """Return as much of a Workload as tells what could ever hold it.
+    """Return the part of a Workload that decides which queues could ever hold it.
 
     Args:
-        workload: As the engine sees it.
-        flavors: Flavors that it would get, by pod set and resource.
-        find_flavor: Finds the manager's flavors.
+        workload: The Workload as the engine sees it.
+        flavors: The flavors that it would get, by pod set and resource.
+        find_flavor: Returns the manager's flavor of a name.
     """
     return WorkloadView(
         key=workload.key,
@@ -83,7 +83,7 @@ def build_asked_view(
 
 
 def usage_of(workload: api.Workload) -> dict[FlavorResource, int]:
-    """Return what a Workload uses, by flavor and resource: what it reserved, or ran on instead."""
+    """Return a Workload's usage by flavor and resource: reserved, or ran on instead."""
     usage: dict[FlavorResource, int] = {}
     admission = workload.status.admission
     ran_on = find_ran_on(workload)
@@ -123,21 +123,21 @@ def _view_of(
 
 
 def _pods_of(pod_set: PodSet, asked: int, assignment: api.PodSetAssignment | None) -> int:
-    """Return how many pods may run: all that are asked for, or with alternatives the reserved."""
+    """Return the number of pods: as requested, or with alternatives as reserved."""
     if not pod_set.alternatives or assignment is None or assignment.count is None:
         return asked
     return assignment.count
 
 
 def _alternatives(pod_set: PodSet, count: int) -> dict[str, int]:
-    """Return where fewer pods do than so many."""
+    """Return the hardware on which fewer than ``count`` pods do."""
     return {name: pods for name, pods in pod_set.alternatives if name and pods < count}
 
 
 def _reserved(
     flavors: Mapping[str, str], pod_set: PodSet, count: int, find_flavor: FindFlavor
 ) -> dict[str, ReservedFlavor]:
-    """Return the manager's flavors by resource; equivalents that need more pods are none."""
+    """Return the manager's flavors by resource, without equivalents that need more pods."""
     found = {}
     for resource, name in flavors.items():
         flavor, *others = _list_accepted(name, find_flavor) or (None,)
@@ -154,7 +154,7 @@ def _reserved(
 
 
 def _list_accepted(name: str, find_flavor: FindFlavor) -> list[api.ResourceFlavor]:
-    """Return a manager's flavor, then its declared equivalents; those that are there."""
+    """Return a manager's flavor and its declared equivalents, as far as they exist."""
     flavor = find_flavor(name)
     if flavor is None:
         return []

@@ -15,7 +15,7 @@ from multiqueue.workers.kubeconfigs.credentials import ConnectionStatus
 
 
 def judge_check(check: api.AdmissionCheck, informers: Informers) -> ConnectionStatus:
-    """Return what the Active condition of a check shall say. Reads only."""
+    """Return the status that the Active condition of a check must have. Reads only."""
     found = list_clusters(check, informers)
     if found.problem:
         return ConnectionStatus(
@@ -75,7 +75,7 @@ class AdmissionCheckReconciler:
         await self._reconciler.run()
 
     async def reconcile(self, name: str) -> Result:
-        """Write the condition of one check, where it changed."""
+        """Write the condition of one check if it changed."""
         informers = self._context.informers
         check = informers.admission_checks.store.get(name)
         if check is None or not is_multikueue(check):

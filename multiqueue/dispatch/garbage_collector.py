@@ -1,9 +1,9 @@
-"""Finds what is ours on the workers and belongs to nothing here any more.
+"""Finds our objects on the workers that belong to nothing on the manager any more.
 
-Everything of ours is found by its origin label, whatever owns it: upstream follows owner references
-and so leaves behind what has none (M-173, M-154, I-4). Workloads are left to the reconciler, which
-looks again at each one found here; a job that names no Workload is deleted here once its namesake
-on the manager is gone.
+All our objects are found by their origin label, whatever owns them: upstream follows owner
+references and so leaves objects without any behind (M-173, M-154, I-4). Workloads are left to the
+reconciler, which reconciles each one found here. A job that names no Workload is deleted here once
+the job of the same name on the manager is gone.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from multiqueue.workers.connections.session import WorkerSession
 
 Json = dict[str, Any]
 PAUSE_SECONDS = 1.0
-"""At least this long between two looks, however often workers come and go."""
+"""Shortest pause between two passes, however often workers come and go."""
 
 log = structlog.get_logger("multiqueue.dispatch.garbage_collector")
 
 
 class GarbageCollector:
-    """Looks through the connected workers.
+    """Checks the objects on all connected workers.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        enqueue: Has the reconciler look at a Workload.
+        enqueue: Asks for a reconcile of a Workload.
     """
 
     name = "multikueue-gc"
@@ -57,7 +57,7 @@ class GarbageCollector:
         )
 
     async def run(self) -> None:
-        """Look through all workers again and again, until cancelled."""
+        """Check all workers again and again, until cancelled."""
         interval = self._context.config.multi_kueue.gc_interval.total_seconds()
         if interval <= 0:
             await asyncio.get_running_loop().create_future()
@@ -70,7 +70,7 @@ class GarbageCollector:
                     await self._connected.wait()
 
     async def collect(self) -> None:
-        """Look through all connected workers once."""
+        """Check all connected workers once."""
         for connection in self._fleet.connections:
             if connection.session is None:
                 continue

@@ -14,11 +14,11 @@ from multiqueue.model.workload import Workload
 
 
 class DispatchGate:
-    """Answers from what the workers could hold, and from the first offers.
+    """Answers from the limits of the workers, and from the first offers.
 
     Args:
-        capacity: What the workers could hold.
-        offers: Where Workloads are offered that get quota.
+        capacity: What the workers could ever hold.
+        offers: Decides where Workloads that get quota are offered.
     """
 
     def __init__(self, capacity: FleetCapacity, offers: FirstOffers) -> None:
@@ -34,7 +34,7 @@ class DispatchGate:
         return self._offers.concerns(checks)
 
     def offer(self, reserved: api.Workload) -> AbstractAsyncContextManager[Amend]:
-        """Decide where a Workload is offered that gets quota."""
+        """Decide where a Workload that gets quota is offered."""
         return self._offers.offer(reserved)
 
     def add_listener(self, listener: Callable[[], None]) -> None:

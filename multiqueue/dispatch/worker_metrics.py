@@ -1,7 +1,7 @@
-"""Metrics per worker, read off the Workloads of the manager as they change.
+"""Metrics per worker, computed from the manager's Workloads as they change.
 
-Only what the API objects say is counted, so a restart loses no gauge; and only while this manager
-leads, so that two replicas do not count the same thing. Labels are workers and ClusterQueues.
+Only the API objects are counted, so a restart loses no gauge; and only while this manager leads, so
+that two replicas do not count the same thing. Labels are workers and ClusterQueues.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _WORDS = (
     ("has been out of reach", Rejection.LOST),
     ("is being drained", Rejection.DRAINED),
 )
-"""What the rules say on the check when a worker has to give a Workload up."""
+"""Parts of the check messages that the rules write when a worker gives a Workload up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStanding:
-    """What a Workload means to the workers.
+    """The relation of a Workload to the workers.
 
     Attributes:
         queue: Its ClusterQueue.
-        offered: The workers that may take it.
+        offered: The workers that it is offered to.
         runs_on: The worker that took it; empty for none.
         reserved_at: Since when it holds quota here.
-        retried: What its check said when it was last to be tried again; empty where it is not.
+        retried: The message of its check while that is in Retry; otherwise empty.
     """
 
     queue: str = ""
@@ -68,7 +68,7 @@ log = structlog.get_logger("multiqueue.dispatch")
 
 
 def read_standing(workload: api.Workload | None) -> WorkerStanding:
-    """Read what a Workload means to the workers; nothing, where it has ended or is gone."""
+    """Return a Workload's relation to the workers; `NOWHERE` if it has ended or is gone."""
     if workload is None or is_finished(workload.status) or not has_quota(workload.status):
         return NOWHERE
     status = workload.status
@@ -84,15 +84,15 @@ def read_standing(workload: api.Workload | None) -> WorkerStanding:
 
 
 def classify(message: str) -> Rejection:
-    """Say why a check is to be tried again, in a word."""
+    """Return the reason for a retry, from the message of the check."""
     return next((reason for words, reason in _WORDS if words in message), Rejection.OTHER)
 
 
 class WorkerFigures:
-    """Keeps the metrics.
+    """Keeps the metrics per worker.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
     """
 
     name = "multikueue-figures"
@@ -106,7 +106,7 @@ class WorkerFigures:
         context.informers.multikueue_clusters.add_handler(self._on_cluster)
 
     async def run(self) -> NoReturn:
-        """Count until cancelled, beginning with what is there."""
+        """Count until cancelled, beginning with the existing Workloads."""
         await self._workloads.settled.wait()
         self._leads = True
         self._metrics.worker_offered_workloads.clear()

@@ -1,8 +1,8 @@
-"""Keeps every Workload with a MultiKueue check and its copies in step: observe, decide, apply.
+"""Keeps every Workload with a MultiKueue check and its copies in step: observe, decide, execute.
 
-Woken by the Workload, its job and configuration here, by whatever of ours changes on a worker, and
-by workers that come and go; each at once, without batching. A Workload that waits for a cluster is
-also looked at when room changes on a worker; `waiting` says which, and when.
+A change of the Workload, its job or its configuration, of our objects on a worker, or of a worker's
+connection causes a reconcile at once, without batching. A Workload that waits for a cluster is also
+reconciled when room changes on a worker; `waiting` says which Workloads, and when.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from multiqueue.model.build import BuildOptions
 from multiqueue.workers.connections.fleet import Fleet
 
 CONCURRENCY = 32
-"""Workloads looked at side by side; most of the time each waits for one request."""
+"""Workloads that are reconciled side by side; mostly, each waits for one request."""
 MAX_PASSES = 8
-"""Looks at one Workload without a pause; the longest way, from nomination to admission, takes four
-when its worker answers at once."""
+"""Passes over one Workload without a pause; the longest sequence, from nomination to admission,
+takes four if its worker answers at once."""
 
 log = structlog.get_logger("multiqueue.dispatch")
 
@@ -53,14 +53,14 @@ class WorkloadReconciler:
     """Reconciles Workloads.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        limits: What their queues could ever hold.
-        forecasts: What would become of Workloads there.
-        dispatchers: Who choose the clusters.
-        observer: Observes Workloads.
-        fitting: Fits what is sent to a worker to what the worker has.
-        options: How requests of Workloads are read.
+        limits: The most that the workers' queues could ever hold.
+        forecasts: Forecasts what the workers would do with Workloads.
+        dispatchers: Chooses the dispatcher of a Workload.
+        observer: Builds the view of a Workload.
+        fitting: Adapts copies and jobs to the queues of their worker.
+        options: How the resource requests of Workloads are read.
 
     Attributes:
         offers: Decides about Workloads whose quota is about to be reserved.
@@ -123,7 +123,7 @@ class WorkloadReconciler:
         )
 
     def open_decision_service(self, engine: Engine) -> DecisionService:
-        """Return what answers questions about decisions."""
+        """Return the service that answers questions about decisions."""
         return DecisionService(
             self._context,
             engine,
@@ -136,7 +136,7 @@ class WorkloadReconciler:
     # ------------------------------------------------------------ running
 
     async def run(self) -> None:
-        """Look at Workloads until cancelled."""
+        """Reconcile Workloads until cancelled."""
         informers = self._context.informers
         needed: tuple[Informer[Any], ...] = (
             informers.workloads,
@@ -158,12 +158,12 @@ class WorkloadReconciler:
             self._is_running = False
 
     def enqueue(self, key: str) -> None:
-        """Look at a Workload soon."""
+        """Reconcile a Workload soon."""
         if self._is_running:
             self._reconciler.queue.add(key)
 
     async def reconcile(self, key: str) -> Result:
-        """Look at one Workload until nothing is left to do now."""
+        """Reconcile one Workload until nothing is left to do now."""
         try:
             return await self._reconcile(key)
         finally:
@@ -185,7 +185,7 @@ class WorkloadReconciler:
             try:
                 outcome = await self._executor.apply(plan, seen, memory)
             except BaseException:
-                # The dispatcher's answer may not have been recorded, and nothing else would tell.
+                # The answer may not have been recorded, and nothing else would cause a question.
                 memory.asked_at = None
                 raise
             if outcome is AGAIN:
@@ -209,7 +209,7 @@ class WorkloadReconciler:
         if answer.nomination is None:
             self._views.postpone(memory, answer.retry_at, fleet)
         elif set(answer.nomination.clusters) != set(workload.status.nominated_cluster_names):
-            # What is written and created now is not waited for: the next one may be asked about.
+            # The next waiting Workload may be asked about before this one's writes are done.
             self._waiting.answer(workload.metadata.key, moved=True)
         view = replace(
             seen.view,
@@ -221,14 +221,14 @@ class WorkloadReconciler:
         return replace(seen, view=view)
 
     def _forget_if_released(self, seen: Observation) -> None:
-        """That was told while it was asked about, when there was nothing to forget."""
+        """Tell the dispatchers if a Workload lost its quota while they were asked about it."""
         there = self._context.informers.workloads.store.get(seen.view.key)
         uid = seen.workload.metadata.uid if seen.workload is not None else ""
         if there is None or there.metadata.uid != uid or not has_quota(there.status):
             self._dispatchers.forget_workload(uid)
 
     async def _exists(self, key: str) -> bool:
-        """Ask the API server itself before everything of a Workload is deleted."""
+        """Ask the API server itself before all objects of a Workload are deleted."""
         try:
             await self._context.writer.read(key)
         except NotFound:

@@ -1,1 +1,1 @@
-"""Cordon and drain: whose orders, who leaves at what pace, and what is told of it."""
+"""Cordon and drain: the orders, which Workloads leave at what pace, and how it is reported."""

@@ -1,7 +1,7 @@
 """Cordon and drain as conditions of a MultiKueueCluster: ``Cordoned`` and ``Drained``. Pure.
 
-They are there only while they are asked for; ``Active`` is never touched, and what reads nothing
-else, as upstream, sees no difference.
+They exist only while a cordon or drain is ordered. ``Active`` is never touched, so clients that
+read nothing else, as upstream, see no difference.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from multiqueue.drain.report import DrainReport, is_news, parse_report
 
 
 def build_conditions(name: str, orders: Orders, drained: Condition | None) -> list[Condition]:
-    """Return the conditions that a worker shall have.
+    """Return the conditions that a worker must have.
 
     Args:
-        name: Of the worker.
-        orders: What is asked of it.
+        name: The name of the worker.
+        orders: The cordon and drain orders for it.
         drained: How far its drain is; None: there is none.
     """
     if not orders.cordoned:
@@ -45,16 +45,16 @@ def build_conditions(name: str, orders: Orders, drained: Condition | None) -> li
 
 
 def describe_cordon(name: str, orders: Orders) -> str:
-    """Return the message of Cordoned: it names the order that both conditions answer to."""
+    """Return the message of Cordoned; it names the order that both conditions are about."""
     order = f'; the order is "{orders.text}"' if orders.text else ""
     return f'Nothing new goes to "{name}": it {orders.refusal}{order}'
 
 
 def describe_drain(chances: Mapping[str, Chance], report: DrainReport) -> Condition:
-    """Return the condition Drained of a worker that is being drained, or has been.
+    """Return the condition Drained of a worker that is being drained, or was.
 
     Args:
-        chances: What there is elsewhere for each Workload that stays.
+        chances: For each Workload that stays, whether it could run elsewhere.
         report: How far the drain is.
     """
     message = str(report)
@@ -70,7 +70,7 @@ def describe_drain(chances: Mapping[str, Chance], report: DrainReport) -> Condit
 
 
 def find_unfinished(cluster: api.MultiKueueCluster) -> DrainReport | None:
-    """Return what an earlier manager reported of a drain that is under way; None: it begins."""
+    """Return the report of an earlier manager's unfinished drain; None: there is none."""
     condition = find_condition(cluster.status.conditions, DRAINED)
     if condition is None or condition.status == "True" or condition.reason == DrainReason.UNCLEAR:
         return None
@@ -80,9 +80,9 @@ def find_unfinished(cluster: api.MultiKueueCluster) -> DrainReport | None:
 def with_conditions(
     before: tuple[Condition, ...], wanted: Sequence[Condition], *, now: datetime, generation: int
 ) -> tuple[Condition, ...]:
-    """Return conditions that say what is wanted, and all others as they were.
+    """Return the wanted conditions, and all others as they were.
 
-    The same tuple where nothing is worth a write.
+    The same tuple if no change is worth a write.
     """
     after = tuple(c for c in before if c.type not in {CORDONED, DRAINED})
     for condition in wanted:

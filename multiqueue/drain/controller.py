@@ -1,12 +1,12 @@
-"""Cordon and drain of workers, as the annotations of their MultiKueueClusters ask for it.
+"""Cordons and drains workers, as the annotations of their MultiKueueClusters order it.
 
-A drain takes those that run on the worker off it, a few at a time; rule `drain` sends each of them
-round again. All that a later manager must know is in the conditions ``Cordoned`` and ``Drained``,
-which are written before anything is moved: one that starts in mid-drain goes on at the same pace.
+A drain moves the running Workloads off the worker, a few at a time; the rule `drain` dispatches
+each of them again. Everything that a later manager must know is in the conditions ``Cordoned`` and
+``Drained``, which are written before anything is moved: a manager that starts during a drain goes
+on at the same pace.
 
-A cluster that is taken out of the MultiKueueConfig, or whose MultiKueueCluster is deleted, is not
-drained by that: what runs there is followed to its end. Only this order, from somebody who means
-it, stops a job.
+A cluster that is removed from the MultiKueueConfig, or whose MultiKueueCluster is deleted, is not
+drained: its jobs are followed to their end. Only an explicit drain order stops a job.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class DrainReconciler:
     """Carries out cordons and drains.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        observer: Observes Workloads.
-        departures: Told which Workloads shall leave a worker.
-        options: How requests of Workloads are read.
+        observer: Builds the view of a Workload.
+        departures: Receives the Workloads that must leave a worker.
+        options: How the resource requests of Workloads are read.
         enqueue: Asks for a reconcile of a Workload.
-        pace: Of drains that name none.
+        pace: The pace of drains whose order names none.
     """
 
     name = "multikueue-drains"
@@ -107,7 +107,7 @@ class DrainReconciler:
         await self._reconciler.run()
 
     async def reconcile(self, name: str) -> Result:
-        """Bring one worker closer to where it shall be."""
+        """Bring one worker closer to its ordered state."""
         cluster = self._context.informers.multikueue_clusters.store.get(name)
         gauge = self._context.metrics.worker_cordoned
         if cluster is None or cluster.metadata.deletion_timestamp:
@@ -162,7 +162,7 @@ class DrainReconciler:
         return ""
 
     def _send_away(self, run: DrainRun) -> None:
-        """Have those looked at whose turn it is, once that is on record."""
+        """Reconcile the Workloads whose turn it is, once the conditions record it."""
         metrics = self._context.metrics
         for key, entry in run.leaving.items():
             if entry.message and self._departures.add(run.name, key, entry.message):
@@ -173,7 +173,7 @@ class DrainReconciler:
         self._departures.retain(run.name, run.leaving)
 
     def _end(self, name: str) -> None:
-        """Move nothing more; what is on its way out goes on to wherever it fits."""
+        """Move no more Workloads; those that already leave go to any cluster that fits."""
         if self._runs.pop(name, None) is None:
             return
         self._context.metrics.worker_drain_left.forget(cluster=name)
@@ -185,7 +185,7 @@ class DrainReconciler:
     async def _write(
         self, cluster: api.MultiKueueCluster, orders: Orders, drained: Condition | None
     ) -> None:
-        """Write both conditions, where they changed; who looks later learns of it by them alone."""
+        """Write both conditions if they changed; a later manager reads only them."""
         before = cluster.status.conditions
         after = with_conditions(
             before,

@@ -1,4 +1,4 @@
-"""Events about cordons and drains: of the MultiKueueCluster, and of each Workload that stays."""
+"""Events about cordons and drains: on the MultiKueueCluster, and on Workloads that stay."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _FIGURE = re.compile(r"\d+")
 
 
 class DrainEvents:
-    """Tells each thing once.
+    """Records each event once.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
     """
 
     def __init__(self, context: ManagerContext) -> None:
@@ -29,7 +29,7 @@ class DrainEvents:
         self._told: dict[tuple[str, str], str] = {}
 
     def tell_staying(self, run: DrainRun) -> None:
-        """Say to each that stays why; other figures are no news."""
+        """Say to each Workload that stays why; changed numbers alone cause no event."""
         for key, why in run.staying.items():
             words = _FIGURE.sub("", why)
             workload = self._context.informers.workloads.store.get(key)
@@ -48,7 +48,7 @@ class DrainEvents:
                 del self._told[name, key]
 
     def forget(self, name: str) -> None:
-        """Begin anew with a worker."""
+        """Forget what was recorded about a worker."""
         for worker, key in list(self._told):
             if worker == name:
                 del self._told[worker, key]
@@ -59,7 +59,7 @@ class DrainEvents:
         before: tuple[Condition, ...],
         after: tuple[Condition, ...],
     ) -> None:
-        """Record what is new: a state, not a figure."""
+        """Record a new state; changed numbers alone cause no event."""
         for type_ in (CORDONED, DRAINED):
             old, new = find_condition(before, type_), find_condition(after, type_)
             if new is None and old is not None and type_ == CORDONED:

@@ -1,13 +1,13 @@
-"""Who leaves a worker that is drained, in which order, how fast, and until when. Pure.
+"""Which Workloads leave a drained worker, in which order, how fast, and until when. Pure.
 
-Order: the highest priority first, for room elsewhere is scarce and goes to those that leave first;
-then the largest gang, since every minute that it waits costs most if the worker is switched off,
-and large gaps elsewhere are filled first by small ones; then what ran for the shortest time, for it
-loses least, and what has run for long may end by itself meanwhile.
+Order: The highest priority leaves first, because room elsewhere is scarce and the first take it.
+Then the largest gang: each minute that it waits costs most if the worker is switched off, and small
+gangs would fill the large gaps elsewhere. Then the Workload that ran for the shortest time: it
+loses least, and one that has run for long may end by itself meanwhile.
 
-Pace: a bucket that holds `DrainPace.at_once` moves and is filled with one each `DrainPace.every`.
-Its whole state is one time. A manager that finds a drain begun by another manager starts with an
-empty bucket, so that restarts, however many, never make it faster.
+Pace: A bucket holds `DrainPace.at_once` moves; one is added each `DrainPace.every`. Its whole state
+is one time. A manager that finds a drain of another manager starts with an empty bucket, so any
+number of restarts never makes the drain faster.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Resident:
     stop: timedelta = timedelta(seconds=30)
 
     def lost_gpu_seconds(self, now: datetime) -> float:
-        """What is lost at most if it stops now: everything since it was admitted."""
+        """The most work that a stop loses now: all of it since admission."""
         return self.gpus * max(0.0, (now - self.admitted_at).total_seconds())
 
 
 def sort_residents(residents: Iterable[Resident]) -> list[Resident]:
-    """Return them in the order in which they leave."""
+    """Return the residents in the order in which they leave."""
     return sorted(
         residents, key=lambda r: (-r.priority, -r.gpus, -r.admitted_at.timestamp(), r.key)
     )
@@ -83,9 +83,9 @@ class Bucket:
         return Bucket(max(now, self.full_at) + pace.every)
 
     def change(self, old: DrainPace, new: DrainPace, now: datetime) -> Bucket:
-        """Return the bucket under another pace: no move begins sooner for more at a time alone.
+        """Return the bucket at another pace; a larger `at_once` alone lets no move begin sooner.
 
-        Never emptier than empty: a faster pace counts from now on.
+        It is never emptier than empty: a faster pace counts from now on.
         """
         full_at = max(self.full_at, self.next_at(old) + new.every * (new.at_once - 1))
         return Bucket(min(full_at, Bucket.empty(now, new).full_at))
@@ -99,13 +99,13 @@ def estimate_end(
     pace: DrainPace,
     now: datetime,
 ) -> datetime:
-    """When the last one has stopped, if every one takes as long as it may.
+    """When the last Workload has stopped, if each takes as long as it may.
 
     Args:
-        moving: How long each that is on its way out may still take.
-        leaving: How long each that is still to leave may take to stop, in order.
+        moving: How long each Workload that is already leaving may still take.
+        leaving: How long each remaining Workload may take to stop, in order.
         bucket: When moves may begin.
-        pace: How fast.
+        pace: The pace of the drain.
         now: The time.
     """
     ends = [now + left for left in moving]

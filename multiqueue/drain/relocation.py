@@ -1,7 +1,7 @@
-"""Whether what runs on a worker could run elsewhere: now, later, or nowhere.
+"""Whether a Workload that runs on a worker could run elsewhere: now, later, or nowhere.
 
-The manager reserves anew for whatever leaves, maybe another flavor, and that decides which clusters
-may take it; so each way to reserve is tried.
+The manager reserves quota again for each leaving Workload, maybe on another flavor, and that
+decides which clusters may take it. So each way to reserve is tried.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Chance(Enum):
 
     NOW = "Now"
     ROOM = "Room"
-    """One can hold it, once it has room."""
+    """A cluster can hold it, once it has room."""
     MEND = "Mend"
-    """One might, once somebody mends something: a connection, a queue, a restriction."""
+    """A cluster might, once somebody mends something: a connection, a queue, a restriction."""
     NEVER = "Never"
 
 
@@ -56,14 +56,14 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelocationProspect:
-    """What there is for a Workload elsewhere.
+    """What other clusters offer a Workload.
 
     Attributes:
-        chance: The best of all other clusters.
-        why: Why it is better left where it is: it would not run at once, cluster by cluster, or
-            its checkpoint would be cut off; empty for no reason.
-        cluster: With `Chance.NOW`: which one it is expected on.
-        claim: What it is expected to take of the manager's quota; None: nobody knows.
+        chance: The best chance of all other clusters.
+        why: Why it should stay: it would not run at once, cluster by cluster, or its checkpoint
+            would be cut off; empty for no reason.
+        cluster: With `Chance.NOW`: the cluster on which it is expected.
+        claim: The manager's quota that it is expected to take; None: not known.
     """
 
     chance: Chance
@@ -73,13 +73,13 @@ class RelocationProspect:
 
 
 class Relocation:
-    """Looks for other clusters.
+    """Finds other clusters for the Workloads of a drained worker.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        observer: Observes Workloads.
-        options: How requests of Workloads are read.
+        observer: Builds the view of a Workload.
+        options: How the resource requests of Workloads are read.
     """
 
     def __init__(
@@ -96,18 +96,18 @@ class Relocation:
         )
 
     def refresh(self, claims: Iterable[QuotaClaim]) -> None:
-        """Read the manager's quota anew; those on their way have these claims to it."""
+        """Read the manager's quota again; these claims are of Workloads that already leave."""
         self._own.refresh(claims)
 
     def take(self, claim: QuotaClaim) -> None:
-        """Count the claim of one that is sent away now."""
+        """Count the claim of a Workload that is sent away now."""
         self._own.take(claim)
 
     def judge(self, key: str, *, leaving: str) -> RelocationProspect:
-        """Say what there is for a Workload on other clusters than the one that it leaves.
+        """Say what other clusters than the one that it leaves offer a Workload.
 
         A cluster whose queues cannot be read counts as one with room: it decides for itself.
-        Cost: a look at each cluster of the MultiKueueConfig for each way to reserve.
+        Cost: one fit per cluster of the MultiKueueConfig and way to reserve.
         """
         seen = self._observer.survey(key)
         workload = seen.workload
@@ -122,7 +122,7 @@ class Relocation:
         return judge_ways(ways, cut_off=find_cut_off(workload, seen.job))
 
     def expect(self, workload: api.Workload, cluster: str) -> None:
-        """Count a Workload at the cluster that it is expected on, until its copy shows up there."""
+        """Count a Workload on its expected cluster, until its copy appears there."""
         state = self._fleet.find_part(cluster, WorkerState)
         if state is not None:
             state.intend(self.view(with_flavors(workload, None)))
@@ -162,7 +162,7 @@ class Relocation:
 def list_ways(
     workload: api.Workload, choices: list[Choice]
 ) -> Iterator[tuple[Choice | None, api.Workload]]:
-    """Yield the Workload as it would be with each choice; bare where there is none to make."""
+    """Yield the Workload with each choice; without a reservation if there is no choice."""
     for choice in choices:
         yield choice, with_flavors(workload, choice.flavors, choice.pods)
     if not choices:
@@ -172,11 +172,11 @@ def list_ways(
 def judge_ways(
     ways: Iterable[tuple[Choice | None, WorkloadView, Iterable[ClusterView]]], *, cut_off: str
 ) -> RelocationProspect:
-    """Return what there is for a Workload elsewhere. Pure.
+    """Return what other clusters offer a Workload. Pure.
 
     Args:
-        ways: Each way to reserve, with the Workload and the other clusters as they are seen so.
-        cut_off: Why its checkpoint would be cut off; empty where it would not.
+        ways: Each way to reserve, with the Workload and the other clusters as seen with it.
+        cut_off: Why its checkpoint would be cut off; empty if it would not be.
     """
     best: dict[str, tuple[Fit, QuotaClaim | None]] = {}
     for choice, view, clusters in ways:
@@ -210,9 +210,9 @@ def with_flavors(
     """Return a Workload as if it had another reservation.
 
     Args:
-        workload: It.
+        workload: The Workload.
         flavors: By pod set and resource; None: nothing is reserved.
-        pods: By pod set, where they are not those of the reservation that it has.
+        pods: By pod set, if they differ from those of its reservation.
     """
     admission = workload.status.admission
     if flavors is None or admission is None:
@@ -232,7 +232,7 @@ def with_flavors(
 
 
 def _with_room(fit: Fit, choice: Choice | None) -> Fit:
-    """A cluster that has room is not enough where the manager has none on that hardware."""
+    """Return the fit of a cluster if the manager has quota on its hardware; else it waits."""
     if choice is None or choice.has_room or _CHANCES[fit.outlook] is not Chance.NOW:
         return fit
     words = (
@@ -242,7 +242,7 @@ def _with_room(fit: Fit, choice: Choice | None) -> Fit:
 
 
 def _rank(fit: Fit) -> int:
-    """Known room comes before unknown, and that before none."""
+    """Order known room before unknown room, and that before no room."""
     return _OUTLOOKS.index(fit.outlook)
 
 

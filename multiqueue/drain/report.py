@@ -1,7 +1,7 @@
 """How far a drain is: as a value, and as the message of the condition ``Drained``. Pure.
 
 The message is the only record of a drain: the next manager goes on counting from it, and the
-command line shows it. Both ways of it are here and nowhere else.
+command line shows it. It is written and parsed only here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from multiqueue.api.v1beta2.meta import format_time, parse_time
 
 SHOWN = 10
-"""Workloads that stay, named in the message."""
+"""Most Workloads that stay to name in the message."""
 _COUNTS = re.compile(
     r"(?P<moved>\d+) moved(?:, (?P<stopped>\d+) stopped by force)?"
     r", (?P<moving>\d+) moving, (?P<left>\d+) left"
@@ -25,10 +25,10 @@ _FIGURE = re.compile(r"(?<![\w.-])\d[\w.]*")
 _STAYING = re.compile(
     r"(?:^|; )(?P<keys>[a-z0-9.-]+/[a-z0-9.-]+(?:, [a-z0-9.-]+/[a-z0-9.-]+)*) stays?: "
 )
-"""Where the message begins to say why some stay."""
+"""The part of the message that begins to say why some Workloads stay."""
 _MORE = re.compile(r"; \d+ more stay$")
 _NEWS_FOR = timedelta(seconds=30)
-"""An estimate that moved by less is no news."""
+"""A smaller change of the estimate is not worth a write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +36,14 @@ class DrainReport:
     """How far a drain is.
 
     Attributes:
-        moved: Workloads that were sent away to another worker, and have stopped there.
+        moved: Workloads that were sent to another worker, and have stopped there.
         stopped: Workloads that were sent away by force, with nowhere to go, and have stopped there.
         moving: Workloads that are being stopped there.
-        left: Workloads that run there still.
-        lost_gpu_hours: At most so much work was lost: GPUs times the time since admission.
+        left: Workloads that still run there.
+        lost_gpu_hours: The most work that was lost: GPUs times the time since admission.
         ends_at: When the last one that can leave has stopped; None: none can, or all have.
         staying: Why each Workload that cannot leave now stays, by key.
-        trouble: What holds up the drain as a whole; empty for nothing.
+        trouble: What delays the drain as a whole; empty for nothing.
     """
 
     moved: int = 0
@@ -72,7 +72,7 @@ class DrainReport:
 
 
 def parse_report(message: str) -> DrainReport:
-    """Return the figures of a message; zeros where it has none. What stays is not read back."""
+    """Return the numbers of a message; zeros if it has none. `staying` is not read back."""
     match = _COUNTS.match(message)
     if match is None:
         return DrainReport()
@@ -90,7 +90,7 @@ def parse_report(message: str) -> DrainReport:
 
 
 def find_stay(message: str, key: str) -> str:
-    """Return why a Workload stays, as a message of the condition says; empty where it does not."""
+    """Return why a Workload stays, from the message of the condition; empty if it does not."""
     begins = list(_STAYING.finditer(message))
     for index, match in enumerate(begins):
         if key in match["keys"].split(", "):
@@ -102,8 +102,8 @@ def find_stay(message: str, key: str) -> str:
 def is_news(old: str, new: str) -> bool:
     """Whether a message is worth a write after the old one.
 
-    Estimates move with every look, and with the room elsewhere so do the figures in reasons to
-    stay: they are written when something else is.
+    Estimates change with every reconcile, and so do the numbers in reasons to stay. They are
+    written only together with another change.
     """
     before, after = parse_report(old), parse_report(new)
     if (before.ends_at is None) is not (after.ends_at is None):
@@ -116,7 +116,7 @@ def is_news(old: str, new: str) -> bool:
 
 
 def _by_reason(staying: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Group those that stay for the same reason, in the order of the first of each."""
+    """Group the Workloads that stay for the same reason, in the order of the first of each."""
     groups: dict[str, list[str]] = {}
     for key, why in staying:
         groups.setdefault(why, []).append(key)

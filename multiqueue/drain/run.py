@@ -1,7 +1,8 @@
-"""One worker that is being drained: who runs there, who is on the way out, who goes next.
+"""Carries out the drain of one worker: who runs there, who is leaving, and who leaves next.
 
-Remembers what is under way; everything else is read anew. What a manager that starts finds on the
-worker without a latch counts as on its way out, so that no more than allowed are moved at a time.
+Only the Workloads that are leaving are remembered; everything else is read again. A Workload
+without a latch that a starting manager finds on the worker counts as leaving, so that no more than
+the limit are moved at a time.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from multiqueue.model.resources import is_accelerator
 from multiqueue.workers.connections.fleet import Fleet
 
 AT_A_TIME = 10
-"""Workloads that are looked at before others get a turn: a look takes up to a millisecond."""
+"""Workloads to judge before other tasks get a turn: each takes up to a millisecond."""
 
 
 class Drainer:
-    """Looks at drains.
+    """Carries out drains.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        observer: Observes Workloads.
-        options: How requests of Workloads are read.
+        observer: Builds the view of a Workload.
+        options: How the resource requests of Workloads are read.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Drainer:
         self._relocation = Relocation(context, fleet, observer, options)
 
     def follow(self, run: DrainRun, now: datetime) -> list[Resident]:
-        """See who has left; return who runs there still, in the order in which they leave."""
+        """Update which Workloads have left; return those that still run, in leaving order."""
         workloads = self._context.informers.workloads.store
         for key in list(self._find_leaving(run)):
             run.leaving.setdefault(key, Leaving(until=now))
@@ -81,7 +82,7 @@ class Drainer:
     async def pick(
         self, run: DrainRun, order: DrainOrder, residents: list[Resident], now: datetime
     ) -> None:
-        """Let those leave whose turn it is, and note why others stay."""
+        """Let the Workloads whose turn it is leave, and note why others stay."""
         run.staying, run.chances, run.looked_at = {}, {}, now
         on_their_way = run.leaving.keys() | run.arriving.keys()
         run.claims = {key: run.claims[key] for key in run.claims.keys() & on_their_way}
@@ -126,9 +127,9 @@ class Drainer:
             self._relocation.expect(workload, prospect.cluster)
 
     def _find_leaving(self, run: DrainRun) -> Iterator[str]:
-        """Yield those whose job is there though it may not run: it is on its way out.
+        """Yield Workloads whose job is there though it may not run: they are leaving.
 
-        The job of a slice that was replaced is the larger one's, and moves with that.
+        The job of a replaced slice belongs to its successor slice, and moves with that.
         """
         session = self._fleet.find_session(run.name)
         if session is None:
@@ -142,14 +143,14 @@ class Drainer:
                 yield key
 
     def _is_there(self, name: str, key: str) -> bool:
-        """Whether something of it is there, or may be."""
+        """Whether an object of the Workload is there, or may be."""
         session = self._fleet.find_session(name)
         if session is None or session.find_copy(key) is not None:
             return True
         return next(session.find_jobs(key), None) is not None
 
     def _expect(self, run: DrainRun, now: datetime) -> None:
-        """Keep room for those that are on their way."""
+        """Keep room for the Workloads that are on their way."""
         store = self._context.informers.workloads.store
         for key, (_, until) in list(run.arriving.items()):
             workload = store.get(key)
@@ -181,7 +182,7 @@ class Drainer:
 
 
 def _runs(workload: api.Workload, name: str) -> bool:
-    """Whether it runs on that worker, and is to."""
+    """Whether it runs on that worker, and should."""
     status = workload.status
     return (
         status.cluster_name == name

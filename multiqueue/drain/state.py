@@ -1,6 +1,6 @@
-"""What is remembered of a drain, and what follows from it: when to look again, how far it is. Pure.
+"""The memory of a drain, and what follows from it: the next reconcile, and the report. Pure.
 
-Lost with the process, but for what `drain_report` brings over into the next one.
+It is lost with the process, except for what the `DrainReport` carries over to the next one.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from multiqueue.drain.relocation import Chance
 from multiqueue.drain.report import DrainReport
 
 RECHECK_SECONDS = 0.25
-"""Shortest time between two looks at who could run elsewhere; changes of room come in bursts."""
+"""Shortest pause between two searches for other clusters; changes of room come in bursts."""
 RECHECK = timedelta(seconds=RECHECK_SECONDS)
 STALE_SECONDS = 10.0
-"""How old a reason to stay may be; most changes are told of, and looked at sooner."""
+"""Oldest age of a reason to stay; most changes cause an earlier update."""
 EXPECT_SECONDS = 5.0
-"""How often the room that is kept for those on their way is asked for again; see `Intent`."""
+"""How often the room for Workloads on their way is reserved again; see `Intent`."""
 ARRIVAL = timedelta(seconds=30)
-"""How long room is kept for one that has stopped and waits for its turn in the queue."""
+"""How long room is kept for a Workload that has stopped and waits in the queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaving:
-    """A Workload that is on its way out.
+    """A Workload that is leaving.
 
     Attributes:
         until: When it has stopped at the latest, if it takes as long as it may.
-        message: What is said to it; empty where an earlier manager has.
+        message: The message of its eviction; empty if an earlier manager has written one.
         by_force: Whether it has nowhere to go.
-        cluster: Where it is expected; empty where that is open.
-        lost_gpu_seconds: What it had done since it was admitted.
+        cluster: Where it is expected; empty if that is open.
+        lost_gpu_seconds: Its work since it was admitted.
     """
 
     until: datetime
@@ -51,18 +51,18 @@ class DrainRun:
     Attributes:
         name: Name of the MultiKueueCluster.
         bucket: How many moves may begin.
-        moved: Workloads that have left for another worker.
-        stopped: Workloads that have left by force, for nowhere.
-        lost_gpu_seconds: What they had done since they were admitted.
-        leaving: Those that are on their way out, by key.
-        arriving: Those that have left and run nowhere yet: where they are expected, until when.
-        claims: What those on their way are expected to take of the manager's quota.
-        staying: Why those stay that could not be moved at the last look.
-        chances: What there is for each of them elsewhere.
-        looked_at: When that was.
-        residents: What was last read of those that run there, with the version of each.
-        order: What it follows; with another one, everybody is looked at again.
-        unaccounted: Those that an earlier manager has sent away and may have left since.
+        moved: Number of Workloads that have left for another worker.
+        stopped: Number of Workloads that have left by force, with nowhere to go.
+        lost_gpu_seconds: The work of both since their admission.
+        leaving: The Workloads that are leaving, by key.
+        arriving: Workloads that have left and run nowhere yet: expected cluster, and until when.
+        claims: The manager's quota that leaving Workloads are expected to take.
+        staying: Why Workloads stay that could not be moved at the last search.
+        chances: For each of them, its chance elsewhere.
+        looked_at: When that search was.
+        residents: The Workloads that ran there when last read, with the version of each.
+        order: The order that it follows; a new order judges every Workload again.
+        unaccounted: Workloads that an earlier manager sent away, and that may have left since.
     """
 
     name: str
@@ -81,19 +81,19 @@ class DrainRun:
     unaccounted: int = 0
 
     def obey(self, order: DrainOrder, now: datetime) -> None:
-        """Follow an order from now on."""
+        """Follow this order from now on."""
         if self.order is not None and self.order.pace != order.pace:
             self.bucket = self.bucket.change(self.order.pace, order.pace, now)
         if self.order != order:
             self.order, self.looked_at = order, None
 
     def concerns(self, key: str) -> bool:
-        """Whether news of a Workload are news for the drain."""
+        """Whether changes of a Workload concern the drain."""
         return key in self.leaving or key in self.arriving
 
 
 def begin(name: str, *, resumed: DrainReport | None, pace: DrainPace, now: datetime) -> DrainRun:
-    """Return a drain that begins, or goes on after another manager's report of it."""
+    """Return a drain that begins, or that continues from another manager's report."""
     if resumed is None:
         return DrainRun(name=name, bucket=Bucket.full(now))
     return DrainRun(
@@ -107,7 +107,7 @@ def begin(name: str, *, resumed: DrainReport | None, pace: DrainPace, now: datet
 
 
 def may_pick(run: DrainRun, order: DrainOrder, now: datetime) -> bool:
-    """Whether a look at who could go is worth it now."""
+    """Whether it is worth it to search for Workloads that can leave now."""
     if run.looked_at is None:
         return True
     age = (now - run.looked_at).total_seconds()
@@ -152,7 +152,7 @@ def report_on(
 def next_recheck(
     run: DrainRun, order: DrainOrder, residents: list[Resident], now: datetime
 ) -> float:
-    """In how many seconds to look again, if nothing happens before."""
+    """In how many seconds to reconcile again, if nothing happens before."""
     waits = [STALE_SECONDS]
     if run.looked_at is not None and timedelta() < now - run.looked_at < RECHECK:
         waits.append(RECHECK_SECONDS)

@@ -11,7 +11,7 @@ from multiqueue.api.names import CHECKPOINT_SECONDS
 from multiqueue.lib.digits import is_number
 
 DEFAULT_GRACE = 30
-"""Seconds; what Kubernetes gives pods that do not say."""
+"""Seconds; the Kubernetes default for pods without a grace period."""
 
 
 def find_stop_time(workload: api.Workload) -> timedelta:
@@ -20,11 +20,11 @@ def find_stop_time(workload: api.Workload) -> timedelta:
 
 
 def find_cut_off(workload: api.Workload, job: Mapping[str, Any] | None) -> str:
-    """Say where saving a checkpoint takes longer than pods are given; empty where it does not.
+    """Say if saving a checkpoint takes longer than the pods get to stop; else empty.
 
     Args:
-        workload: With the pods.
-        job: Its job, which may say how long a checkpoint takes for all of them.
+        workload: The Workload with the pods.
+        job: Its job, which may declare how long a checkpoint takes for all pods.
     """
     common = _seconds(job["metadata"] if job is not None else {})
     for pod_set in workload.spec.pod_sets:

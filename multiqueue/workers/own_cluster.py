@@ -1,4 +1,4 @@
-"""The manager's own cluster, known by its objects: no two objects have one uid."""
+"""Recognizes the manager's own cluster by its objects: no two objects have the same uid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class OwnCluster:
     """Tells whether an object that a worker shows is the manager's own.
 
     Args:
-        informers: Of the manager.
+        informers: The manager's informers.
     """
 
     def __init__(self, informers: Informers) -> None:

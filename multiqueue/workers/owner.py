@@ -1,4 +1,4 @@
-"""By what we know our objects on a worker from those of others (M-23). Pure."""
+"""Tells our objects on a worker from those of others (M-23). Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Json = dict[str, Any]
 class ManagerIdentity:
     """A manager, as its objects on workers name it.
 
-    Two managers that were given the same origin are told apart by the clusters that they run on:
-    what the other one made is nothing of ours. Objects from before there were stamps are.
+    Two managers with the same origin are told apart by the clusters that they run on: an object of
+    the other manager is not ours. An object from before stamps existed is ours.
 
-    Deviates: upstream goes by the origin alone; two managers with the same one delete each other's
+    Deviates: upstream uses the origin alone; two managers with the same origin delete each other's
     objects (M-174).
 
     Attributes:
@@ -40,25 +40,25 @@ class ManagerIdentity:
         return self._is_ours(*_marks(job))
 
     def has_lost_label(self, workload: api.Workload) -> bool:
-        """Whether a copy bears our stamp, and somebody took its origin label off."""
+        """Whether a copy has our stamp but somebody removed its origin label."""
         metadata = workload.metadata
         return self._lacks_label(metadata.labels, metadata.annotations)
 
     def has_job_lost_label(self, job: Json) -> bool:
-        """Whether a remote job bears our stamp, and somebody took its origin label off."""
+        """Whether a remote job has our stamp but somebody removed its origin label."""
         return self._lacks_label(*_marks(job))
 
     def find_twin(self, workload: api.Workload) -> str:
-        """Return the stamp of another manager with our origin; empty where there is none."""
+        """Return the stamp of another manager with our origin; empty if there is none."""
         metadata = workload.metadata
         return self._twin(metadata.labels, metadata.annotations)
 
     def find_job_twin(self, job: Json) -> str:
-        """Return the stamp of another manager with our origin; empty where there is none."""
+        """Return the stamp of another manager with our origin; empty if there is none."""
         return self._twin(*_marks(job))
 
     def describe(self, twin: str) -> str:
-        """Say whose an object is that is not ours: of a twin, or of anybody."""
+        """Say to whom a foreign object belongs: a manager with our origin, or anybody."""
         if not twin:
             return "belongs to somebody else"
         return (

@@ -1,8 +1,8 @@
-"""Which clusters may be asked to take a Workload at all, whoever dispatches: one rule a file.
+"""Which clusters may be asked to take a Workload, whatever the dispatcher: one rule per file.
 
-A filter answers why a cluster is out of the question, in words that go after its name, or nothing.
-Pure. A cluster that is filtered out loses a copy that waits there; a job that runs is followed to
-its end all the same.
+A filter returns why a cluster is excluded, in words that go after its name, or nothing. Pure. A
+cluster that is excluded loses a copy that waits there; a job that already runs there is followed to
+its end.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from multiqueue.capacity.filters.taints import taints
 Filter = Callable[[Candidate], str]
 
 FILTERS: tuple[Filter, ...] = (cordon, restriction, selector, taints)
-"""In the order in which they are asked; the first objection is told."""
+"""In the order in which they are asked; the first objection is reported."""
 
 
 OF_CLUSTERS = frozenset({cordon, taints})
-"""What those who run the clusters say, and may take back at any time."""
+"""The filters for statements of operators, who may withdraw them at any time."""
 
 
 def is_closed(candidate: Candidate) -> bool:
-    """Whether nothing but what is said of the cluster itself keeps a Workload off it."""
+    """Whether only statements about the cluster itself keep a Workload off it."""
     objecting = [ask for ask in FILTERS if ask(candidate)]
     return bool(objecting) and OF_CLUSTERS.issuperset(objecting)
 
 
 def why_not(candidate: Candidate) -> str:
-    """Return the first objection; empty where there is none. Cost: one look per filter."""
+    """Return the first objection; empty if there is none. Cost: one call per filter."""
     return next((words for ask in FILTERS if (words := ask(candidate))), "")

@@ -1,4 +1,4 @@
-"""One cluster and one Workload: what every filter is asked about."""
+"""One cluster and one Workload: the input of every filter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Candidate:
 
     Attributes:
         cluster: Its MultiKueueCluster.
-        workload: What is to run.
+        workload: The Workload.
         job: The job that the Workload stands for; None while it is not known.
     """
 
@@ -28,17 +28,17 @@ class Candidate:
     job: Mapping[str, Any] | None = None
 
     def wanted(self, annotation: str) -> str:
-        """Return what the user asked for: on the Workload, or else on the job; empty: nothing."""
+        """Return the user's constraint, from the Workload or else from the job; empty: none."""
         return _read_constraint(annotation, self.workload, self.job)
 
 
 def list_constraints(workload: api.Workload, job: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return everything that the user asked for, in the order of `CONSTRAINTS`."""
+    """Return all constraints of the user, in the order of `CONSTRAINTS`."""
     return tuple(_read_constraint(annotation, workload, job) for annotation in CONSTRAINTS)
 
 
 def read_constraints(job: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a job itself says, in the order of `CONSTRAINTS`."""
+    """Return the constraints on a job itself, in the order of `CONSTRAINTS`."""
     annotations = job["metadata"].get("annotations") or {}
     return tuple(annotations.get(annotation, "") for annotation in CONSTRAINTS)
 

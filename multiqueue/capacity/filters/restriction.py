@@ -15,5 +15,5 @@ def restriction(candidate: Candidate) -> str:
 
 
 def list_names(wanted: str) -> list[str]:
-    """Return the names that a wish lists, in alphabetical order."""
+    """Return the names that a constraint lists, in alphabetical order."""
     return sorted({name.strip() for name in wanted.split(",")} - {""})

@@ -10,7 +10,7 @@ from multiqueue.lib.selectors import LabelSelector, SelectorError, parse_label_s
 
 
 def selector(candidate: Candidate) -> str:
-    """Object to clusters whose labels do not match; to all, where the selector is malformed."""
+    """Object to clusters whose labels do not match; to all if the selector is malformed."""
     text = candidate.wanted(CLUSTER_SELECTOR)
     if not text:
         return ""

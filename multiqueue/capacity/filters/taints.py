@@ -18,9 +18,9 @@ from multiqueue.capacity.filters.candidate import Candidate
 
 
 def taints(candidate: Candidate) -> str:
-    """Object to clusters with a NoSchedule taint that is not tolerated, or that nobody can read.
+    """Object to clusters with a NoSchedule taint that is not tolerated, or a malformed one.
 
-    Tolerations that are malformed keep the Workload from every cluster: what was meant is unknown.
+    Malformed tolerations keep the Workload from every cluster, because their meaning is unknown.
     """
     try:
         tolerations = _parse_tolerations(candidate.wanted(CLUSTER_TOLERATIONS))
@@ -38,13 +38,13 @@ def taints(candidate: Candidate) -> str:
 
 
 def why_avoid(candidate: Candidate) -> str:
-    """Return why other clusters come first: a PreferNoSchedule taint; empty where they do not."""
+    """Return why other clusters are preferred: a PreferNoSchedule taint; else empty."""
     text = candidate.cluster.metadata.annotations.get(CLUSTER_TAINTS, "")
     try:
         tolerations = _parse_tolerations(candidate.wanted(CLUSTER_TOLERATIONS))
         taint = find_untolerated(_parse_taints(text), tolerations, PUTS_BEHIND)
     except ValueError:
-        return ""  # it is not asked at all
+        return ""  # `taints` already excludes it
     return f"has taint {format_taint(taint)}" if taint is not None else ""
 
 

@@ -1,6 +1,7 @@
-"""Jobs of others on the workers that have the name of one that is tried: nobody else tells of them.
+"""Finds jobs of others on the workers that have the same name as a job that is only tried out.
 
-A job that is really dispatched meets them when it is created there. No answer in time says nothing.
+A job that is really dispatched finds them when it is created there. A worker that does not answer
+in time is left out of the result.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ log = structlog.get_logger("multiqueue.dispatch")
 
 
 async def find_collisions(fleet: Fleet, seen: Observation) -> Mapping[str, str]:
-    """Ask every worker that might take a job for one of its name.
+    """Ask every worker that could take a job whether another job there has its name.
 
     Args:
         fleet: The workers.
-        seen: The job, as if it were there.
+        seen: The observation of the job, as if it existed.
 
     Returns:
-        Why the job cannot be created there, by cluster; only where that is known.
+        By cluster, why the job cannot be created there; clusters without a known reason are left
+        out.
     """
     if seen.adapter is None or seen.job is None:
         return {}

@@ -1,7 +1,7 @@
-"""What people may ask about decisions: the last ones, and what would be decided about a manifest.
+"""Answers questions about dispatch decisions: the latest ones, and a dry run of a manifest.
 
-A manifest is taken as if it were submitted now and given quota at once: where the manager's quota
-does not let it in, that is said, and the dispatcher is asked all the same.
+A manifest is treated as if it were submitted now and got quota at once. If the manager's quota does
+not admit it, the answer says so, and the dispatcher is asked nevertheless.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ from multiqueue.workers.connections.fleet import Fleet
 
 Json = dict[str, Any]
 COLLISION_FOR = timedelta(minutes=1)
-"""Longer than the dispatcher may take; nobody remembers it."""
+"""Longer than the dispatcher may take; the dry run keeps nothing afterwards."""
 IMAGINED = "imagined"
-"""Uid of what is not there."""
+"""Uid of objects that do not exist."""
 
 
 class ReviewError(ValueError):
-    """A manifest cannot be looked at; the message says why and what to do."""
+    """A manifest cannot be reviewed; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchReview:
-    """What would be decided about a manifest.
+    """The decision that a manifest would get.
 
     Attributes:
-        decision: The dispatcher's.
-        quota: What the manager's own quota says, in words.
-        fits: Whether that lets it in now.
-        cluster_queue: Whose quota it is.
-        notices: What of the manifest would be ignored.
+        decision: The dispatcher's decision.
+        quota: What the manager's own quota allows, in words.
+        fits: Whether the manager's quota admits it now.
+        cluster_queue: The ClusterQueue whose quota it would use.
+        notices: The parts of the manifest that would be ignored.
     """
 
     decision: Decision
@@ -75,13 +75,13 @@ class DispatchReview:
 
 
 class DecisionService:
-    """Answers what people ask.
+    """Answers people's questions about dispatch decisions.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         engine: Knows the manager's quota.
-        observer: Looks at Workloads.
-        views: Puts together what dispatchers are shown.
+        observer: Builds the view of a Workload.
+        views: Builds the views that dispatchers get.
         choice: The dispatchers.
         fleet: The workers.
     """
@@ -110,18 +110,18 @@ class DecisionService:
         )
 
     def find(self, key: str) -> Decision | None:
-        """Return the last decision about a Workload, ``namespace/name``."""
+        """Return the latest decision about a Workload, ``namespace/name``."""
         return self._records.find(key)
 
     def list_decisions(self) -> Iterable[Decision]:
-        """Return the last decisions, the oldest first."""
+        """Return the latest decisions, the oldest first."""
         return self._records.all()
 
     async def review(self, manifest: Mapping[str, Any], namespace: str) -> DispatchReview:
         """Say where a job would go if it were submitted now; changes nothing.
 
         Raises:
-            ReviewError: it cannot be understood, or would not be dispatched.
+            ReviewError: The manifest cannot be understood, or would not be dispatched.
         """
         job, workload = self._imagine(manifest, namespace)
         queue, check = self._find_way(workload)
@@ -187,7 +187,7 @@ class DecisionService:
         return job, msgspec.structs.replace(workload, metadata=created)
 
     def _complete(self, job: Json, gvk: GroupVersionKind) -> Json:
-        """Return a job with what its webhooks would fill in; raises what they would refuse."""
+        """Return a job with the defaults of its webhooks; raise if they would refuse it."""
         if gvk != GroupVersionKind.of_resource(JOBS):
             return job
         config = self._context.config
@@ -197,7 +197,7 @@ class DecisionService:
         return completed
 
     def _find_way(self, workload: api.Workload) -> tuple[str, str]:
-        """Return the ClusterQueue, and the check by which it sends its Workloads elsewhere."""
+        """Return the ClusterQueue, and its check that sends Workloads to workers."""
         informers = self._context.informers
         namespace, name = workload.metadata.namespace, workload.spec.queue_name
         if not name:

@@ -1,4 +1,4 @@
-"""Puts together what a dispatcher is shown, and takes in what it answers."""
+"""Builds the view that a dispatcher gets, and records its answer."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from multiqueue.plugins import (
 from multiqueue.workers.connections.fleet import Fleet
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""The whole manifest once more; nobody decides by it."""
+"""The whole manifest once more; no decision depends on it."""
 
 
 class DispatchViews:
     """Builds views from the live state of the workers.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        forecasts: What would become of Workloads on each worker.
-        options: How requests of Workloads are read.
-        global_queue: Of those that wait for room.
+        forecasts: Forecasts what each worker would do with a Workload.
+        options: How the resource requests of Workloads are read.
+        global_queue: The Workloads that wait for room.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class DispatchViews:
         self._forecasts = forecasts
 
     def build(self, seen: Observation, workload: api.Workload, memory: GroupMemory) -> DispatchView:
-        """Return what there is to know about a Workload and its clusters now.
+        """Return everything known about a Workload and its clusters now.
 
-        Who is asked, and with which arguments, is filled in for each dispatcher that is shown it.
+        The name and the arguments of the dispatcher are filled in later, for each dispatcher asked.
 
         Args:
-            seen: The Workload, here and on the clusters.
-            workload: It.
-            memory: What is remembered of it.
+            seen: The observation of the Workload, here and on the clusters.
+            workload: The Workload to dispatch.
+            memory: The memory of the Workload.
         """
         local = seen.view.local
         shown = build_workload_view(
@@ -103,7 +103,7 @@ class DispatchViews:
         memory: GroupMemory,
         fleet: tuple[int, tuple[str, ...]],
     ) -> None:
-        """Remember an answer, and count what is on its way."""
+        """Remember a nomination, and count its copies as in flight."""
         memory.asked_at = view.now
         memory.ask_again_at = nomination.ask_again_at
         memory.fleet = fleet
@@ -135,7 +135,7 @@ class DispatchViews:
     def postpone(
         self, memory: GroupMemory, until: datetime | None, fleet: tuple[int, tuple[str, ...]]
     ) -> None:
-        """Remember that there was no answer, and when to ask again."""
+        """Remember that the dispatcher gave no answer, and when to ask it again."""
         memory.asked_at = self._context.clock.now()
         memory.ask_again_at = until
         memory.fleet = fleet
@@ -214,7 +214,7 @@ def _why_avoid(cluster: api.MultiKueueCluster | None, seen: Observation) -> str:
 
 
 def _find_copy(state: ClusterState, local: LocalWorkload | None) -> RemoteWorkload | None:
-    """Return the copy that counts; one of an earlier reservation is as good as gone."""
+    """Return the copy that counts; a copy of an earlier reservation does not."""
     copy = state.copy
     if copy is None or local is None or copy.epoch not in {"", local.epoch}:
         return None
@@ -222,7 +222,7 @@ def _find_copy(state: ClusterState, local: LocalWorkload | None) -> RemoteWorklo
 
 
 def _offered_at(copy: RemoteWorkload | None, since: datetime | None) -> datetime | None:
-    """Return since when it is offered: what this process knows, or what the copy says."""
+    """Return the earlier of what this process knows and what the copy says."""
     made = copy.offered_at if copy is not None else None
     return min((at for at in (since, made) if at is not None), default=None)
 

@@ -1,6 +1,6 @@
-"""The last decisions of the dispatchers with the views that they saw: to explain, and to try again.
+"""The latest decisions of the dispatchers with their views, to explain and to replay them.
 
-Kept in memory and bounded; another manager begins with none.
+They are kept in memory and bounded; another manager starts with none.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 from multiqueue.plugins.recording import Decision
 
 MOST_CLUSTERS = 20_000
-"""How many clusters all views together show: a few kilobytes each at most, much of it shared. The
-decision itself counts as one more."""
+"""Limit of the clusters in all views together: a few kilobytes each at most, and much of it is
+shared. Each decision itself counts as one more."""
 
 
 class DecisionRecords:
-    """What was decided lately.
+    """The decisions of the last while.
 
-    A decision that repeats the one before it about the same Workload takes its place, so that jobs
-    that wait do not push out the rest.
+    A decision that repeats the previous one about the same Workload replaces it, so that waiting
+    jobs do not push out the others.
 
     Args:
-        most_clusters: How many clusters all views together may show.
+        most_clusters: How many clusters all views together may have.
     """
 
     def __init__(self, most_clusters: int = MOST_CLUSTERS) -> None:
@@ -30,7 +30,7 @@ class DecisionRecords:
         self._clusters = 0
 
     def note(self, decision: Decision) -> None:
-        """Remember a decision. Cost: constant, but for what is forgotten for it."""
+        """Remember a decision. Cost: constant, and the older decisions that it pushes out."""
         key = decision.view.workload.key
         before = self._latest.get(key)
         if before is not None and _is_repeated(self._decisions[before], decision):
@@ -43,12 +43,12 @@ class DecisionRecords:
             self._forget(next(iter(self._decisions)))
 
     def find(self, key: str) -> Decision | None:
-        """Return the last decision about a Workload, ``namespace/name``."""
+        """Return the latest decision about a Workload, ``namespace/name``."""
         number = self._latest.get(key)
         return None if number is None else self._decisions[number]
 
     def all(self) -> tuple[Decision, ...]:
-        """Return all that are remembered, the oldest first."""
+        """Return all decisions that are remembered, the oldest first."""
         return tuple(self._decisions.values())
 
     def _forget(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""What we see of one Workload on one cluster, as values. Pure; `group.py` has the whole view."""
+"""The state of one Workload on one cluster, as values. Pure; `view.py` has the whole view."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """What the rules are told by the configuration.
+    """The configuration that the rules need.
 
     Attributes:
         worker_lost_timeout: How long a worker that runs a Workload may be out of reach before the
@@ -22,7 +22,7 @@ class GroupConfig:
 
 
 class Presence(Enum):
-    """Whether something is somewhere. Not to know is not to know that it is not."""
+    """Whether an object is there, absent or unknown. Unknown is never treated as absent."""
 
     PRESENT = "Present"
     ABSENT = "Absent"
@@ -51,14 +51,14 @@ class Finish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteWorkload:
-    """Our copy of the Workload on one cluster. Copies of others are never seen here.
+    """Our copy of the Workload on one cluster. Copies of other managers are never shown here.
 
     Attributes:
-        had_job: Its job is or was there, as far as it tells: it was admitted, or belongs to one.
+        had_job: Whether its job is or was there: the copy was admitted, or a job owns it.
         offered_at: When it was made, by the manager's clock.
         is_gated: It has our preemption gate, open or not.
-        gate_opened_at: When that was opened; None while it is closed.
-        blocked_at: Since when the gate alone keeps it from preempting.
+        gate_opened_at: When our gate was opened; None while it is closed.
+        blocked_at: Since when nothing but the gate keeps it from preempting.
     """
 
     uid: str = ""
@@ -81,12 +81,12 @@ class RemoteWorkload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteJob:
-    """Our job on one cluster. Jobs of others are never seen here.
+    """Our job on one cluster. Jobs of other managers are never shown here.
 
     Attributes:
-        earlier_key: The slice that this one replaces, as long as the job is still that one's; "":
-            it was taken over, or is no slice's.
-        earlier_copy: The copy of that slice there; None: absent.
+        earlier_key: The replaced slice, if the job still belongs to that slice; "": the job was
+            taken over, or belongs to no slice.
+        earlier_copy: The copy of the replaced slice there; None: absent.
     """
 
     earlier_key: str = ""
@@ -104,23 +104,24 @@ class ClusterState:
     Attributes:
         name: Name of the MultiKueueCluster.
         configured: The check's MultiKueueConfig lists it, and it exists.
-        reachable: What we know of it is true now.
+        reachable: What is known of it is current.
         lost_at: Since when it is not reachable, or does not show its jobs.
-        first_chance_until: It was not seen since the manager started, and is given until then to
-            answer before it counts as lost to what waits; None: it was seen.
+        first_chance_until: The cluster was not connected since the manager started. Waiting
+            Workloads give it until this time to answer before they count it as lost. None: it was
+            connected.
         workload: Our copy there; None: absent, or not reachable.
         job: Our job there; None: absent, unknown, or not reachable.
         job_known: Whether ``job`` can be believed.
-        creating: The creation of our job there was begun, and has not ended.
-        may_run_unseen: Its jobs cannot be seen, and one of ours for this Workload could be among
-            them.
-        refusal: Why nothing may be sent there: the kind is not served, a job of that name belongs
-            to somebody else, ... Empty when nothing speaks against it.
-        misfit: Why the copy, which holds nothing there yet, shall be made anew; empty: it is right.
-        misfit_at: When to look whether it is; None: that was looked at, or does not matter.
-        stopping_since: Since when this manager has seen that what is there must stop, because the
-            Workload was evicted here; None: it need not, or that was not looked at.
-        leave: Why the Workload shall leave it now, if it runs there; empty: it may stay.
+        creating: A request to create our job there is in progress.
+        may_run_unseen: Its jobs cannot be seen, and one of them could be ours for this Workload.
+        refusal: Why nothing may be sent there: the kind is not served, somebody else has a job of
+            that name, ... Empty if there is no reason.
+        misfit: Why the copy, which holds no quota there yet, must be made again; empty: it is
+            right.
+        misfit_at: When to check whether it must; None: that was checked, or does not matter.
+        stopping_since: Since when this manager has seen that the copy or job there must stop
+            because the Workload was evicted here; None: it need not stop, or that was not checked.
+        leave: Why the Workload must leave this cluster if it runs there; empty: it may stay.
         jobs: How many jobs of ours are there in all.
         condemned: Its objects are being removed, and why; set by `decide` itself.
     """
@@ -145,12 +146,12 @@ class ClusterState:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing of ours that we could see."""
+        """Whether nothing of ours can be seen there."""
         return self.workload is None and self.job is None
 
     @property
     def job_presence(self) -> Presence:
-        """Whether a job of ours for this Workload is there, and so may run or begin to."""
+        """Whether our job for this Workload is there, and so may run or start."""
         if self.job is not None or self.creating:
             return Presence.PRESENT
         if self.may_run_unseen and not (self.reachable and self.job_known):
@@ -159,27 +160,27 @@ class ClusterState:
 
     @property
     def has_earlier_job(self) -> bool:
-        """Whether the job is still that of an earlier slice, and to be taken over."""
+        """Whether the job still belongs to an earlier slice and must be taken over."""
         return self.job_known and self.job is not None and bool(self.job.earlier_key)
 
     @property
     def evicted_earlier(self) -> RemoteWorkload | None:
-        """The copy of the earlier slice, where the worker evicted the job that is still its."""
+        """The copy of the earlier slice, if the worker evicted it and the job is still its own."""
         copy = self.job.earlier_copy if self.job is not None else None
         return copy if copy is not None and copy.evicted_at is not None else None
 
     @property
     def can_be_cleared(self) -> bool:
-        """Whether what we see there may be removed while the Workload holds quota.
+        """Whether the objects seen there may be removed while the Workload holds quota.
 
-        A copy whose job cannot be seen stays: it is what tells the next manager of that job.
+        A copy whose job cannot be seen stays, because it tells the next manager of that job.
         """
         is_hidden = self.job_presence is Presence.UNKNOWN
         return self.reachable and not self.is_empty and not is_hidden
 
     @property
     def copy(self) -> RemoteWorkload | None:
-        """The copy that counts: there, reachable, and not on its way out."""
+        """The copy that counts: it exists, is reachable, and is not being deleted."""
         if not self.reachable or self.condemned or self.workload is None or self.workload.deleting:
             return None
         return self.workload
@@ -192,5 +193,5 @@ class ClusterState:
 
 
 def grace_left(cluster: ClusterState, config: GroupConfig, now: datetime) -> timedelta:
-    """How long a cluster that is out of sight may still come back; zero or less: given up."""
+    """How long an unreachable cluster may still come back; zero or less: it is given up."""
     return (cluster.lost_at or now) + config.worker_lost_timeout - now

@@ -1,4 +1,4 @@
-"""The copy of a Workload that a worker gets, and the marks by which we know it again. Pure."""
+"""The copy of a Workload that a worker gets, and the marks that identify it. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from multiqueue.workers.owner import ManagerIdentity
 
 DIGEST_LENGTH = 16
 _OURS_ALONE = frozenset({names.ALTERNATIVES, names.RAN_ON})
-"""Annotations that a copy must not have: a worker that runs this program would go by them."""
+"""Annotations that a copy must not have, because a worker with this program would act on them."""
 Json = dict[str, Any]
 
 
@@ -29,13 +29,13 @@ def clone_workload(
 ) -> Json:
     """Return the Workload to create on a worker (M-105).
 
-    Name, namespace, labels, annotations and spec; never owners, finalizers or status. How many pods
-    it has where that depends on the hardware is said by `steering`, and not by the worker.
+    It has the name, namespace, labels, annotations and spec; never owners, finalizers or status. If
+    the pod count depends on the hardware, `copy_selectors` sets it, and not the worker.
 
     Args:
         local: The Workload on the manager.
-        owner: Who we are.
-        now: The time, which the copy is stamped with.
+        owner: The identity of this manager.
+        now: The time to stamp the copy with.
         gated: Whether it may preempt only after our gate was opened (M-180).
     """
     metadata = local.metadata
@@ -62,17 +62,18 @@ def clone_workload(
 
 
 def _slice_mark(local: Workload) -> dict[str, str]:
-    """Have the first slice of an elastic job say, too, that it replaces one: itself, so nobody.
+    """Return the annotation with which the first slice of an elastic job replaces itself.
 
-    A worker that runs upstream Kueue finishes a copy as OutOfSync when its job has another size,
-    unless the copy replaces a slice. When a job shrinks, the two are written one after the other.
+    A worker that runs upstream Kueue finishes a copy as OutOfSync if its job has another size,
+    unless the copy replaces a slice. When a job shrinks, the job and the copy are written one after
+    the other.
     """
     key = local.metadata.key
     return {names.WORKLOAD_SLICE_REPLACEMENT_FOR: key} if is_elastic(local) else {}
 
 
 def stamp_job(job: Json, local: Workload, *, owner: ManagerIdentity) -> Json:
-    """Mark a remote job with its manager, and with the reservation that it is made for."""
+    """Mark a remote job with its manager and with the reservation that it is made for."""
     metadata = job["metadata"]
     annotations = {**(metadata.get("annotations") or {}), **_stamp(local, owner)}
     return {**job, "metadata": {**metadata, "annotations": annotations}}
@@ -84,9 +85,9 @@ def _stamp(local: Workload, owner: ManagerIdentity) -> dict[str, str]:
 
 
 def epoch_of(local: Workload) -> str:
-    """Name the reservation that a Workload holds: when it got it. Empty without one.
+    """Name the reservation of a Workload by the time when it was made. Empty without one.
 
-    An eviction that is under way does not change it; the next reservation does.
+    An eviction in progress does not change it; the next reservation does.
     """
     reserved = find_condition(local.status.conditions, WorkloadCondition.QUOTA_RESERVED)
     if reserved is None or reserved.status != "True":
@@ -97,8 +98,8 @@ def epoch_of(local: Workload) -> str:
 def digest_of(local: Workload) -> str:
     """Digest of what a copy must have in common with the Workload.
 
-    Compared with what the copy was made from, not with its spec: the worker's API server fills in
-    defaults and drops fields that it does not know.
+    It is compared with the digest of what the copy was made from, not with the copy's spec: the
+    worker's API server fills in defaults and drops fields that it does not know.
     """
     return _digest(local.spec.queue_name, encode_pod_sets(local.spec.pod_sets))
 
@@ -116,7 +117,7 @@ def _digest(queue: str, pod_sets: bytes) -> str:
 
 def _spec(local: Workload, *, gated: bool) -> Json:
     spec = encode(local.spec)
-    # The manager's own gates are its own business (M-184).
+    # The manager's own gates do not concern the worker (M-184).
     spec.pop("preemptionGates", None)
     if gated:
         spec["preemptionGates"] = [{"name": names.MULTIKUEUE_GATE}]
@@ -125,7 +126,7 @@ def _spec(local: Workload, *, gated: bool) -> Json:
 
 
 def encode_pod_set(pod_set: PodSet) -> Json:
-    """Encode with the fields that a list entry must have, defaults or not."""
+    """Encode with the fields that a list entry must have, even if they have the default value."""
     return {
         **encode(pod_set),
         "name": pod_set.name,

@@ -1,28 +1,28 @@
-"""From the view of one Workload to the plan for it: sweeps first, then the first rule that answers.
+"""Chooses the plan for one Workload: sweeps first, then the first rule that answers.
 
-Sweeps name objects that must go whatever happens next; they are removed side by side, cluster by
-cluster, so that a cluster that cannot be cleaned holds nothing else up (M-95). The rules then see
-those objects as on their way out: they never win, but a job among them may still run until it is
-gone.
+Sweeps name objects that must go whatever the rules decide. They are removed side by side, cluster
+by cluster, so that a cluster that cannot be cleaned does not delay the others (M-95). For the
+rules, these objects are being removed: they never win, but a job among them may still run until it
+is gone.
 
 Rules (order is normative, M-80 to M-95):
 
 | rule | answers when |
 |---|---|
-| ignore | the Workload is none of ours |
+| ignore | MultiKueue has no part in the Workload |
 | hand_over | a larger slice of its job took over |
-| delete | it is gone, or going |
+| delete | it is gone, or being deleted |
 | clean_up | it finished, or has no quota |
 | finish | a copy finished |
-| evict | it was evicted here: its job is stopped before the quota goes |
+| evict | it was evicted here: its job is stopped before the quota is released |
 | reject | its job cannot be dispatched |
 | drain | its cluster is being drained and it is its turn |
 | take_over | it took over from a slice whose job runs |
 | follow | a cluster holds the latch |
 | choose | a copy is admitted |
-| open_gate | a copy waits for leave to preempt |
+| open_gate | a copy waits for permission to preempt |
 | forget | the check is Ready and nothing runs |
-| nominate | everything else: offer it |
+| nominate | otherwise: offer it |
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ from multiqueue.dispatch.decide.view import GroupView
 Rule = Callable[[GroupView, GroupConfig, datetime], GroupPlan | None]
 
 RULES: tuple[Rule, ...] = (
-    ignore,  # first: nobody's Workload is touched
-    hand_over,  # before delete and clean_up: what runs belongs to another slice by now
+    ignore,  # first: a Workload without MultiKueue is never touched
+    hand_over,  # before delete and clean_up: the job belongs to another slice by now
     delete,
-    clean_up,  # before finish: what finished is cleaned up, not finished again
-    finish,  # before evict: a result that is there is not thrown away for an eviction
+    clean_up,  # before finish: a finished Workload is cleaned up, not finished again
+    finish,  # before evict: an existing result is not thrown away for an eviction
     evict,  # before follow: the eviction has cleared the latch, but a job may still run
     reject,
-    drain,  # before follow: it is in step, and shall leave all the same
+    drain,  # before follow: it must leave although it is in step
     take_over,  # before follow: it has a latch from the start, and no copy yet
-    follow,  # before choose: the latch decides, however old another copy's admission is
+    follow,  # before choose: the latch decides, even if another copy was admitted earlier
     choose,
-    open_gate,  # before nominate, which it goes on with: the table has one answer
+    open_gate,  # before nominate, whose plan it includes
     forget,
     nominate,
 )

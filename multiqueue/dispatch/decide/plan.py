@@ -1,4 +1,4 @@
-"""What the rules answer: removals and steps, each of them one thing that may be repeated. Pure."""
+"""The answers of the rules: removals and steps, each of which may be repeated. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multiqueue.dispatch.decide.cluster_state import Finish
 
 
 class Trouble(Enum):
-    """Why no cluster is found; what is told about it may change without being news."""
+    """Why no cluster is found; details of the message may change without being news."""
 
     NO_CLUSTER = "NoCluster"
     DISPATCHER = "Dispatcher"
@@ -19,9 +19,9 @@ class Trouble(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """Delete what we have on a cluster: the job first, then the copy (M-135).
+    """Delete our objects on a cluster: the job first, then the copy (M-135).
 
-    As a step where it must not be done before the steps ahead of it.
+    It is used as a step if earlier steps must be done first.
     """
 
     cluster: str
@@ -30,14 +30,14 @@ class Removal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateWorkload:
-    """Mirror the Workload to a cluster (M-105), unless its job name is taken there."""
+    """Create the copy on a cluster (M-105), unless another job there has its job's name."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdatePriority:
-    """Bring the priority of a copy up to date (M-89): its boost, and with it the class or not."""
+    """Update the priority of a copy (M-89): its boost and, optionally, its class."""
 
     cluster: str
     with_class: bool = True
@@ -45,21 +45,21 @@ class UpdatePriority:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncJob:
-    """Create the remote job where it is absent, else bring its status back (M-132, M-133)."""
+    """Create the remote job if it is absent, else bring its status back (M-132, M-133)."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeJobOver:
-    """Have the remote job of an earlier slice name this one, at its size (M-161)."""
+    """Make the remote job of an earlier slice belong to this one, at its size (M-161)."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeCopy:
-    """Bring the counts of a copy that runs down to those of the Workload (M-163)."""
+    """Reduce the pod counts of a copy to those of the Workload (M-163)."""
 
     cluster: str
 
@@ -73,7 +73,7 @@ class MirrorStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishJob:
-    """Bring the final status of the remote job back; make one where the job is gone already."""
+    """Bring the final status of the remote job back; make one if the job is already gone."""
 
     cluster: str
     finish: Finish
@@ -92,7 +92,7 @@ class OpenGate:
 
     Attributes:
         cluster: The worker.
-        at: When it got leave; in the past where an earlier attempt may not have got through.
+        at: When the gate is opened; a past time if an earlier attempt may have failed.
     """
 
     cluster: str
@@ -101,11 +101,11 @@ class OpenGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmCopyGone:
-    """Read the copy past the informer; if it is there after all, stop here and look again.
+    """Read the copy past the informer; if it still exists, stop the plan and reconcile again.
 
     Attributes:
         cluster: The worker.
-        key: Of an earlier slice, where it is the copy of that; "": its own.
+        key: The key of an earlier slice, if the copy is of that slice; "": the Workload's own.
     """
 
     cluster: str
@@ -114,7 +114,7 @@ class ConfirmCopyGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmJobGone:
-    """Read the remote job past the informer; if it is there after all, stop and look again."""
+    """Read the remote job past the informer; if it still exists, stop and reconcile again."""
 
     cluster: str
 
@@ -124,9 +124,9 @@ class Nominate:
     """Record where the Workload is offered, before anything is created there.
 
     Attributes:
-        clusters: Where.
-        message: For people.
-        trouble: What kind of trouble keeps it waiting; a Warning tells of each new kind.
+        clusters: The clusters to which it is offered.
+        message: The explanation for people.
+        trouble: Why it cannot be dispatched yet; each new kind is reported in a Warning.
     """
 
     clusters: tuple[str, ...]
@@ -140,10 +140,10 @@ class SetCheck:
 
     Attributes:
         state: The new state.
-        message: For people.
+        message: The explanation for people.
         cluster: With Ready: the cluster that won.
         warning: Whether the event about it is a Warning.
-        requeue_after: With Retry: how long the Workload shall wait before it queues again.
+        requeue_after: With Retry: how long the Workload must wait before it queues again.
     """
 
     state: CheckState
@@ -155,9 +155,9 @@ class SetCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """Say on the check why it is still Pending; where only figures changed, not each time.
+    """Say on the check why it is still Pending. If only numbers changed, not every time.
 
-    ``trouble`` as with `Nominate`.
+    ``trouble`` has the same meaning as in `Nominate`.
     """
 
     message: str
@@ -173,14 +173,14 @@ class FinishLocal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopLocalJob:
-    """Say in the local job's status that nothing runs: nobody else will any more (M-175)."""
+    """Write into the local job's status that nothing runs: nobody else does it any more (M-175)."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndEviction:
-    """Give the quota of what was evicted back: nothing of it runs on any worker (M-171)."""
+    """Release the quota of an evicted Workload that runs on no worker any more (M-171)."""
 
     why: str
 
@@ -209,16 +209,16 @@ Step = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
-    """What to do now.
+    """The plan for one Workload.
 
     Attributes:
         rule: Name of the rule that decided.
         removals: Done side by side, each by its own cluster.
-        steps: Done in order, after every cluster has had a moment for its removal; one that cannot
-            be done ends the plan, and what it changed will call for the next decision.
+        steps: Done in order, after every cluster has had a moment for its removal. A step that
+            cannot be done ends the plan; its changes cause the next decision.
         ask: Ask the dispatcher, then decide again with its answer.
-        wait: Look again after this time, if nothing happens before.
-        why: What is being waited for, in words.
+        wait: Reconcile again after this time, if nothing happens before.
+        why: What the Workload waits for, in words.
     """
 
     rule: str = ""

@@ -10,7 +10,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 
 FindSuccessors = Callable[[str], Sequence[Workload]]
-"""Workloads by the key of the slice that they replace."""
+"""Returns the Workloads that replace the slice of this key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,18 +18,18 @@ class Successor:
     """The slice that has the quota of an earlier one, and will have its job.
 
     Attributes:
-        cluster: The cluster that runs the job; None: none does.
+        cluster: The cluster that runs the job; None: no cluster does.
     """
 
     cluster: str | None = None
 
 
 def find_successor(key: str, find_successors: FindSuccessors) -> Successor | None:
-    """Return who took over from a slice; None where nobody did who may keep what it has.
+    """Return the slice that took over from another one and may keep its job; None if there is none.
 
     Args:
-        key: Of the slice, which may be gone.
-        find_successors: What replaces what.
+        key: The key of the earlier slice, which may be gone.
+        find_successors: Returns the Workloads that replace a slice.
     """
     seen = {key}
     while True:

@@ -1,7 +1,7 @@
-"""One Workload here and its copies there, as values: what the rules decide on.
+"""One Workload and its copies on the clusters, as values: the input of the rules.
 
 `observe` builds a `GroupView` from the informers, `decide` turns it into a `GroupPlan` (`plan.py`),
-`execute` applies that. Pure: no clock, no I/O; whatever a rule needs to know is in the view.
+`execute` applies that. Pure: no clock, no I/O; the view has everything that a rule needs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class LocalJob:
     """The user's job on the manager.
 
     Attributes:
-        refusal: Why MultiKueue may not run it (M-81, M-82); empty when it may.
-        active: Whether its status, which is what was last brought back, says that pods run.
-        suspended: Whether it was stopped here, with all that belongs to that.
+        refusal: Why MultiKueue may not run it (M-81, M-82); empty if it may.
+        active: Whether its status says that pods run; the status is the one last brought back.
+        suspended: Whether it was stopped here completely.
         finished: Whether its status says that it ended.
     """
 
@@ -52,8 +52,8 @@ class LocalWorkload:
         deleting: It has a deletion timestamp.
         finished: It ended.
         has_quota: Quota is reserved.
-        epoch: Names the reservation; every copy and every remote job carries the one that it was
-            made for. It stays the same while an eviction is under way. "" without quota.
+        epoch: Names the reservation; every copy and every remote job has the epoch that it was made
+            for. It stays the same during an eviction. "" without quota.
         digest: Digest of the spec that copies must have.
         evicted_at: When the eviction in force began; None without one.
         was_evicted: It was evicted at least once.
@@ -86,22 +86,22 @@ class LocalWorkload:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether MultiKueue has a say in it: by its check, or because a cluster runs it."""
+        """Whether MultiKueue has a part in it: it has a MultiKueue check, or a cluster runs it."""
         return self.check is not None or self.cluster_name is not None
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it may run any more: it ends, has ended, or holds no quota."""
+        """Whether it must not run any more: it is being deleted, has ended, or holds no quota."""
         return self.deleting or self.finished or not self.has_quota
 
     @property
     def is_settled(self) -> bool:
-        """Whether one cluster runs it, and nothing else was decided here: no other one counts."""
+        """Whether one cluster runs it and no eviction is in force: no other cluster counts."""
         return self.cluster_name is not None and not self.is_over and self.evicted_at is None
 
     @property
     def is_being_evicted(self) -> bool:
-        """Whether it holds its quota until what runs of it elsewhere has ended."""
+        """Whether it was evicted but holds its quota until its remote job has ended."""
         return (
             self.evicted_at is not None
             and self.has_quota
@@ -121,13 +121,13 @@ class LocalWorkload:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the check let it go."""
+        """Whether the check is Ready."""
         return self.check is not None and self.check.state == CheckState.READY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """Leave to preempt, given to one cluster at one time."""
+    """Permission to preempt, given to one cluster at one time."""
 
     cluster: str
     at: datetime
@@ -139,18 +139,18 @@ class GroupView:
 
     Attributes:
         key: ``namespace/name``, the same everywhere.
-        local: None: it is gone.
-        clusters: Sorted by name: the configured ones, and all that hold something of ours.
-        last_cluster: The cluster that last held the latch, as long as this process remembers;
-            an eviction clears ``cluster_name`` before the job has stopped.
-        hopeless: Why no cluster can ever hold it on the flavors that it reserved; empty where one
-            can, or might.
-        ask_due: Whether the dispatcher is to be asked (again).
-        nomination: Its answer, once it was asked.
-        problem: Why it gave none.
-        ask_again_at: When it is to be asked again, if nothing happens before.
-        opening: The gate that this process last opened, or tried to; None: none yet.
-        successor: The slice that took over from this one, where one did.
+        local: The Workload on the manager; None: it is gone.
+        clusters: The configured clusters and all that have objects of ours, sorted by name.
+        last_cluster: The cluster that last held the latch, as long as this process remembers it; an
+            eviction clears ``cluster_name`` before the job has stopped.
+        hopeless: Why no cluster can ever hold it on the flavors that it reserved; empty if one can,
+            or might.
+        ask_due: Whether the dispatcher must be asked (again).
+        nomination: The dispatcher's answer, once it was asked.
+        problem: Why the dispatcher gave no answer.
+        ask_again_at: When to ask the dispatcher again, if nothing happens before.
+        opening: The gate that this process last opened, or tried to open; None: none yet.
+        successor: The slice that took over from this one, if one did.
     """
 
     key: str
@@ -180,7 +180,7 @@ class GroupView:
         return (cluster for cluster in self.clusters if cluster.reachable)
 
     def condemn(self, why: Mapping[str, str]) -> GroupView:
-        """Return the view as the rules shall see it while objects of these clusters go."""
+        """Return the view for the rules while the objects on these clusters are being removed."""
         if not why:
             return self
         return replace(

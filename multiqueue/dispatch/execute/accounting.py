@@ -1,7 +1,7 @@
-"""What a worker really ran a Workload on, in terms of the manager's quota. Pure.
+"""The hardware and pods that a worker really used for a Workload, in terms of manager quota. Pure.
 
-Names of flavors on both sides are unrelated: node labels tell which is which. A worker whose
-flavors have none of the labels of the reserved one says nothing, and nothing is corrected.
+The names of flavors on both sides are unrelated, so flavors are matched by node labels. If the
+flavors of a worker have none of the labels of the reserved one, nothing is corrected.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Substitution:
     """One resource of a pod set that runs on other hardware than was reserved.
 
     Attributes:
-        pod_set: Its name.
+        pod_set: The name of the pod set.
         resource: The resource.
         reserved: The manager's flavor that was reserved.
-        ran: The worker's flavor that it got.
-        charged: The flavor of the manager's ClusterQueue that this is; empty: it has none.
+        ran: The flavor that the worker assigned.
+        charged: The matching flavor of the manager's ClusterQueue; empty: it has none.
     """
 
     pod_set: str
@@ -49,11 +49,11 @@ class Fewer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What differs from what was reserved.
+    """The differences from the reservation.
 
     Attributes:
-        substitutions: Other hardware.
-        fewer: Fewer pods.
+        substitutions: Resources on other hardware.
+        fewer: Pod sets with fewer pods.
     """
 
     substitutions: tuple[Substitution, ...] = ()
@@ -61,7 +61,7 @@ class Account:
 
     @property
     def ran_on(self) -> RanOn:
-        """What is to be charged instead."""
+        """What to charge instead of the reservation."""
         return RanOn(
             flavors={(s.pod_set, s.resource): s.charged for s in self.substitutions if s.charged},
             pods={each.pod_set: each.ran for each in self.fewer},
@@ -75,7 +75,7 @@ NOTHING = Account()
 
 
 def _describe(substitutions: Iterable[Substitution]) -> Iterator[str]:
-    """Yield what is to be said of them, resources that fared alike together."""
+    """Yield the descriptions; resources with the same substitution share one."""
     alike: dict[Substitution, list[str]] = {}
     for each in substitutions:
         alike.setdefault(replace(each, resource=""), []).append(each.resource)
@@ -92,11 +92,11 @@ def _describe(substitutions: Iterable[Substitution]) -> Iterator[str]:
 def find_fewer(workload: api.Workload, copy: api.Workload) -> tuple[Fewer, ...]:
     """Compare how many pods a worker runs with how many the manager reserved quota for.
 
-    More are never charged: quota that was not reserved may be somebody else's.
+    More pods are never charged: quota that was not reserved may belong to another Workload.
 
     Args:
-        workload: On the manager.
-        copy: On the worker, admitted.
+        workload: The Workload on the manager.
+        copy: The admitted copy on the worker.
     """
     reserved, got = workload.status.admission, copy.status.admission
     if reserved is None or got is None:
@@ -121,11 +121,11 @@ def find_substitutions(
     """Compare what a worker gave a copy with what the manager reserved.
 
     Args:
-        workload: On the manager.
-        copy: On the worker, admitted.
+        workload: The Workload on the manager.
+        copy: The admitted copy on the worker.
         worker: The worker's queue, with its flavors.
         queue: The manager's ClusterQueue.
-        find_flavor: Finds the manager's flavors.
+        find_flavor: Returns the manager's flavor of a name.
     """
     reserved, got = workload.status.admission, copy.status.admission
     if reserved is None or got is None:
@@ -159,7 +159,7 @@ def _flavors_of(queue: api.ClusterQueue | None, resource: str) -> Iterable[str]:
 
 
 def _find_match(labels: Mapping[str, str], flavors: Iterable[str], find_flavor: FindFlavor) -> str:
-    """Return the first flavor whose labels these are, as far as both speak of the same."""
+    """Return the first flavor that has these values for all labels that both have."""
     for name in flavors:
         flavor = find_flavor(name)
         own = flavor.spec.node_labels if flavor is not None else {}
@@ -176,9 +176,9 @@ def account(
     queue: api.ClusterQueue | None,
     find_flavor: FindFlavor,
 ) -> Account:
-    """Return what a worker gave a copy where that is not what the manager reserved.
+    """Return the differences between a copy's admission and the manager's reservation.
 
-    The arguments are those of `find_substitutions`; of a worker that is None nothing is known.
+    The arguments are those of `find_substitutions`; a worker of None is unknown.
     """
     found: tuple[Substitution, ...] = ()
     if worker is not None:

@@ -1,6 +1,6 @@
 """Applies a plan: its removals first, then the steps in order, copies side by side at the end.
 
-Every step may be repeated; one that cannot be done now ends the plan.
+Every step may be repeated; a step that cannot be done now ends the plan.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Json = dict[str, Any]
 LocalStep = steps.Nominate | steps.SetCheck | steps.Explain
 
 DEFERRED_SECONDS = 2.0
-"""When a status that the local job could not take yet is brought again (M-140)."""
+"""When to bring back again a status that the local job could not take yet (M-140)."""
 
 log = structlog.get_logger("multiqueue.dispatch")
 
@@ -47,11 +47,11 @@ class Executor:
     """Applies plans.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        limits: What their queues could ever hold.
-        fitting: Fits what is sent to a worker to what the worker has.
-        wake: Called with the key of a Workload whose work on a worker ended late.
+        limits: The most that the workers' queues could ever hold.
+        fitting: Adapts copies and jobs to the queues of their worker.
+        wake: Called with the key of a Workload whose request to a worker ended late.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Executor:
         self._slices = SliceSteps(fleet, self._remote)
 
     async def apply(self, plan: GroupPlan, seen: Observation, memory: GroupMemory) -> Outcome:
-        """Do what a plan says.
+        """Carry out a plan.
 
         Raises:
-            KubeError: the manager's own API server failed.
+            KubeError: The manager's own API server failed.
         """
         outcomes = [await self._remote.remove(plan.removals, seen.view.key)]
         creations = [s.cluster for s in plan.steps if isinstance(s, steps.CreateWorkload)]
@@ -216,7 +216,7 @@ class Executor:
                 metrics.substituted_flavors_total.child(*labels).inc()
 
     async def _account(self, cluster: str, workload: api.Workload, copy: api.Workload) -> Account:
-        """Have the quota charged of what the worker gave instead of what was reserved."""
+        """Charge the quota of what the worker used instead of what was reserved."""
         if workload.status.admission is None:
             return NOTHING
         limits = self._limits.find(cluster)
@@ -239,7 +239,7 @@ class Executor:
         if remote is None or seen.job is None or seen.adapter is None:
             return DONE
         if self._is_starting(seen) and not self._has_ended(remote, seen):
-            # A write now would make that one fail. Its end wakes us.
+            # A write now would make that one fail. The end of that one wakes us.
             return Outcome(after=DEFERRED_SECONDS)
         sync = seen.adapter.status_patch(seen.job, remote)
         if sync.patch is not None:
@@ -254,12 +254,12 @@ class Executor:
             self._context.metrics.remote_sync_lag_seconds.child(cluster).observe(lag)
 
     async def _finish_job(self, step: steps.FinishJob, seen: Observation) -> Outcome:
-        """Bring back the last status; where it is lost, one that says how the Workload ended."""
+        """Bring back the last status; if it is lost, one that says how the Workload ended."""
         if seen.adapter is None or seen.job is None:
             return DONE
         remote: object = self._find_remote_job(step.cluster, seen)
         if not isinstance(remote, dict) or not self._has_ended(remote, seen):
-            # The news of the copy may be faster than those of the job.
+            # Changes of the copy may arrive before those of the job.
             remote = await self._remote.read_job(step.cluster, seen)
             if isinstance(remote, KubeError):
                 return stuck(DEFERRED_SECONDS)
@@ -288,7 +288,7 @@ class Executor:
         return integration is not None and integration.finished(remote) is not None
 
     def _is_starting(self, seen: Observation) -> bool:
-        """Whether the local job is about to be given its flavors and let go."""
+        """Whether the local job is about to get its flavors and start."""
         workload, integration = seen.workload, self._find_integration(seen)
         return (
             workload is not None

@@ -1,8 +1,8 @@
-"""Where a Workload is offered first, in the same write that reserves its quota.
+"""Decides where a Workload is offered first, in the same write that reserves its quota.
 
-Otherwise two writes of its status would follow each other, and one costs an API server more than
-creating the Workload and its job together. What cannot be told in time is decided after the
-reservation is written, by the loop: no quota waits long for a dispatcher.
+Otherwise its status would be written twice in a row, and one such write costs an API server more
+than creating the Workload and its job together. If the answer is not ready in time, the loop
+decides after the reservation is written: no quota waits long for a dispatcher.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.fleet_gate import Amend, unchanged
 
 PATIENCE_SECONDS = 15.0
-"""How long a reservation waits for its turn to be asked about: asked about it is in any case, and
-before that nothing becomes of it. Those of others do not wait behind it."""
+"""How long a reservation waits until its queue's previous question is answered. It must be asked
+about in any case, and cannot be used before. Reservations of other queues do not wait for it."""
 
 Ask = Callable[[Observation, GroupMemory], Awaitable[Observation]]
 Step = Nominate | Explain
@@ -41,13 +41,13 @@ class FirstOffers:
     """Decides about Workloads whose quota is about to be reserved.
 
     Args:
-        context: Of the manager.
-        config: For the rules.
-        observer: Looks at Workloads.
+        context: The manager's context.
+        config: The configuration of the rules.
+        observer: Builds the view of a Workload.
         ask: Asks the dispatcher, and returns the view with its answer.
-        recall: Returns what is remembered of a Workload.
-        forget: Told the uid of a Workload that did not get its quota after all.
-        find_fleet_version: Of the fleet now; None while nobody is to be sent anywhere.
+        recall: Returns the memory of a Workload.
+        forget: Called with the uid of a Workload that did not get its quota after all.
+        find_fleet_version: Returns the version of the fleet; None while nothing may be dispatched.
     """
 
     def __init__(
@@ -69,21 +69,21 @@ class FirstOffers:
         self._recall = recall
         self._forget = forget
         self._find_fleet_version = find_fleet_version
-        # One of each queue, so that a queue whose dispatcher is slow holds up no other.
+        # One lock per queue: a queue with a slow dispatcher delays no other one.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def concerns(self, checks: Collection[str]) -> bool:
-        """Whether one of these checks is ours."""
+        """Whether one of these checks is a MultiKueue check."""
         store = self._context.informers.admission_checks.store
         found = map(store.get, checks)
         return any(check is not None and is_multikueue(check) for check in found)
 
     @asynccontextmanager
     async def offer(self, reserved: api.Workload) -> AsyncIterator[Amend]:
-        """Give what is to be written beside a reservation; the write belongs into the block.
+        """Yield the change to write with a reservation; the write belongs into the block.
 
         Args:
-            reserved: The Workload as it will be then.
+            reserved: The Workload as it will be with its reservation.
         """
         check = find_multikueue_check(reserved, self._context.informers)
         found = await self._decide_in_turn(reserved) if check is not None else None
@@ -95,7 +95,7 @@ class FirstOffers:
         try:
             yield lambda status: _with_offer(status, check.name, step, now)
         except BaseException:
-            # It was not recorded, and nothing else would tell.
+            # The offer was not recorded, and nothing else would cause another question.
             memory.asked_at = None
             self._forget(reserved.metadata.uid)
             raise
@@ -136,7 +136,7 @@ class FirstOffers:
 def _with_offer(
     status: api.WorkloadStatus, check: str, step: Step, now: datetime
 ) -> api.WorkloadStatus:
-    """Return the status with the offer, unless it is none that waits for one any more."""
+    """Return the status with the offer, unless the Workload does not wait for one any more."""
     found = find_check(status, check)
     if found is None or found.state != CheckState.PENDING or status.cluster_name is not None:
         return status

@@ -1,6 +1,6 @@
-"""What we write on the manager: the Workload's status, and the status of its job.
+"""The writes on the manager: the Workload's status, and the status of its job.
 
-Each change is decided on the newest state: one that does not fit it any more raises `Outdated` and
+Each change is decided on the newest state: a change that no longer fits it raises `Outdated`, and
 nothing is written.
 """
 
@@ -39,8 +39,8 @@ from multiqueue.views.phase import find_phase
 EVENT_REASON = "MultiKueue"
 
 
-class Outdated(Exception):  # noqa: N818 - a fact: look again
-    """The Workload is not what the decision was about."""
+class Outdated(Exception):  # noqa: N818 - a fact: reconcile again
+    """The Workload has changed since the decision."""
 
 
 class LocalWriter:
@@ -60,10 +60,10 @@ class LocalWriter:
     ) -> api.Workload:
         """Set the check; with Ready also the latch, and Admitted in the same write.
 
-        From then on what it runs on is charged, and that stays: so ``ran_on`` has to be told.
+        From then on ``ran_on`` is charged, for good; so it must be given.
 
         Raises:
-            Outdated: it changed meanwhile.
+            Outdated: The Workload changed meanwhile.
         """
         now = self._context.clock.now()
 
@@ -98,11 +98,11 @@ class LocalWriter:
         return written
 
     async def charge(self, workload: api.Workload, ran_on: RanOn) -> None:
-        """Have quota of these flavors and pods be in use instead of those that were reserved.
+        """Charge these flavors and pods instead of the reserved ones.
 
         Raises:
-            Conflict: it changed meanwhile.
-            NotFound: it is gone.
+            Conflict: The Workload changed meanwhile.
+            NotFound: The Workload is gone.
         """
         text = format_ran_on(epoch_of(workload), ran_on)
         if workload.metadata.annotations.get(RAN_ON) != text:
@@ -113,7 +113,7 @@ class LocalWriter:
         """Record where the Workload is offered, and say so on the check.
 
         Raises:
-            Outdated: it changed meanwhile.
+            Outdated: The Workload changed meanwhile.
         """
         now = self._context.clock.now()
 
@@ -130,14 +130,14 @@ class LocalWriter:
         """Say on the check why it is still Pending.
 
         Raises:
-            Outdated: it changed meanwhile.
+            Outdated: The Workload changed meanwhile.
         """
         now = self._context.clock.now()
 
         def change(newest: api.Workload) -> WorkloadStatus:
             status = _expect(newest, workload, check)
             if status.nominated_cluster_names != workload.status.nominated_cluster_names:
-                # What follows in the plan is about the clusters that were nominated then.
+                # The next steps of the plan are about the clusters that were nominated then.
                 raise Outdated("it is nominated elsewhere")
             state = find_check(status, check)
             if state is None or state.state != CheckState.PENDING:
@@ -150,7 +150,7 @@ class LocalWriter:
         """Finish the Workload the way its copy did.
 
         Raises:
-            Outdated: it changed meanwhile.
+            Outdated: The Workload changed meanwhile.
         """
         now = self._context.clock.now()
         end = step.finish
@@ -163,10 +163,10 @@ class LocalWriter:
         await self._context.writer.update_status(workload.metadata.key, change)
 
     async def end_eviction(self, workload: api.Workload) -> None:
-        """Give the quota of an evicted Workload back, and say whether it may queue at once.
+        """Release the quota of an evicted Workload, and say whether it may queue at once.
 
         Raises:
-            Outdated: it changed meanwhile.
+            Outdated: The Workload changed meanwhile.
         """
         now = self._context.clock.now()
         pending_reason = JobOptions.from_config(self._context.config).pending_reason
@@ -183,7 +183,7 @@ class LocalWriter:
             )
             if has_quota(status):
                 return status
-            # Its next worker runs all of it, whatever ended on this one.
+            # Its next worker runs all pods, even those that ended on this one.
             return msgspec.structs.replace(status, reclaimable_pods=())
 
         await self._context.writer.update_status(workload.metadata.key, change)
@@ -191,12 +191,12 @@ class LocalWriter:
     async def patch_job_status(
         self, adapter: MultiKueueAdapter, job: Job, patch: dict[str, Any]
     ) -> None:
-        """Change the status of the local job, as far as it is what the change was decided on.
+        """Change the status of the local job if it still is the one that the change was decided on.
 
-        Otherwise a request that arrives late would bring an older status back.
+        Otherwise a request that arrives late would bring back an older status.
 
         Raises:
-            Conflict: it changed meanwhile.
+            Conflict: The job changed meanwhile.
         """
         metadata = job["metadata"]
         decided_on = {key: metadata[key] for key in ("uid", "resourceVersion") if key in metadata}
@@ -219,8 +219,9 @@ class LocalWriter:
     ) -> None:
         """Record an event about the job of a Workload, where people look.
 
-        Trouble, and what is rare, also about the Workload; that all went well is in its check's
-        message. Deviates: upstream's is about the Workload (M-221).
+        Trouble and rare events are also recorded on the Workload; success is in its check's
+        message.
+        Deviates: upstream's event is about the Workload (M-221).
         """
         kind, owners = "Warning" if warning else "Normal", owner_references(workload)
         at_both = warning or rare or not owners
@@ -234,7 +235,7 @@ def _expect_same(newest: api.Workload, workload: api.Workload) -> None:
 
 
 def _expect(newest: api.Workload, workload: api.Workload, check: str) -> WorkloadStatus:
-    """Return the newest status, if it is still what the decision was about."""
+    """Return the newest status, if it is still the one that the decision was about."""
     _expect_same(newest, workload)
     status = newest.status
     if is_finished(status) or not has_quota(status) or find_check(status, check) is None:
@@ -245,19 +246,19 @@ def _expect(newest: api.Workload, workload: api.Workload, check: str) -> Workloa
     if epoch_of(newest) != epoch_of(workload):
         raise Outdated("it holds another reservation")
     if is_evicted(status) and not is_evicted(workload.status):
-        # Its checks began anew with the eviction; nobody would reset what is written now.
+        # Its checks started again with the eviction; nobody would reset what is written now.
         raise Outdated("it was evicted meanwhile")
     return status
 
 
 def _expect_told(newest: api.Workload, ran_on: RanOn) -> None:
-    """Another worker had it nearly: what that would have run may be what is told (`charge`)."""
+    """Refuse if another worker almost won: ``ran_on`` may be about that worker (`charge`)."""
     if read_ran_on(newest.metadata.annotations, epoch_of(newest)) != ran_on:
         raise Outdated("it is told to run on something else")
 
 
 def _expect_free_for(cluster: str, status: WorkloadStatus, check: str) -> None:
-    """Somebody else may have taken back the nomination, too (M-20, M-116)."""
+    """Refuse if somebody else took the nomination back (M-20, M-116)."""
     if is_evicted(status):
         raise Outdated("it was evicted meanwhile")
     if status.cluster_name == cluster:

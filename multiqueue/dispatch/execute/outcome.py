@@ -1,4 +1,4 @@
-"""What came of a step, and so of a plan."""
+"""The outcome of a step, and so of a plan."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Outcome:
 
     Attributes:
         goes_on: Whether the next step of the plan may be done.
-        again: Look again now: what can be seen has changed.
-        after: Look again in so many seconds.
+        again: Whether to reconcile again now, because the state has changed.
+        after: In how many seconds to reconcile again.
     """
 
     goes_on: bool = True
@@ -23,9 +23,9 @@ class Outcome:
 DONE = Outcome()
 AGAIN = Outcome(goes_on=False, again=True)
 WAITING = Outcome(goes_on=False)
-"""Something will tell when to look again."""
+"""An event will come and cause the next reconcile."""
 
 
 def stuck(seconds: float) -> Outcome:
-    """End the plan here; nothing may come to tell when it can go on."""
+    """End the plan here; no event may come that says when it can go on."""
     return Outcome(goes_on=False, after=seconds)

@@ -1,7 +1,7 @@
 """The steps of a plan that are done on workers.
 
-Work is given to the worker's session and waited for only briefly: what takes longer goes on there
-in the background, and its end calls for the next look.
+Each request is given to the worker's session and waited for only briefly. A request that takes
+longer goes on there in the background, and its end causes the next reconcile.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 PATIENCE_SECONDS = 1.0
-"""How long one Workload waits for one worker. Answers come in milliseconds; a worker that takes
-longer gets no say in how fast the others are."""
+"""How long one Workload waits for one worker. Answers come in milliseconds; a slower worker must
+not slow down the others."""
 STALLED_PATIENCE_SECONDS = 0.1
-"""The same while somebody waited for it in vain since its last answer."""
+"""The same, if a request to the worker was late since its last answer."""
 REFUSAL_FOR = timedelta(minutes=1)
-"""How long it is believed that a cluster cannot take a Workload; then it is looked at again."""
+"""How long a cluster's refusal of a Workload is believed; then the cluster is tried again."""
 BUSY_SECONDS = 1.0
 FAILED_SECONDS = 5.0
 
@@ -53,7 +53,7 @@ log = structlog.get_logger("multiqueue.dispatch")
 
 
 class Late(Enum):
-    """No answer in time, or nobody to ask."""
+    """The worker did not answer in time, or is not connected."""
 
     LATE = "Late"
 
@@ -62,13 +62,13 @@ LATE = Late.LATE
 
 
 class RemoteSteps:
-    """Does things on workers.
+    """Carries out the steps of a plan on workers.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        fitting: Fits what is sent to a worker to what the worker has.
-        wake: Called with the key of a Workload whose work on a worker ended late.
+        fitting: Adapts copies and jobs to the queues of their worker.
+        wake: Called with the key of a Workload whose request to a worker ended late.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class RemoteSteps:
         self._adapters = {adapter.gvk: adapter for adapter in fleet.adapters}
 
     async def remove(self, removals: Sequence[Removal], key: str) -> Outcome:
-        """Remove what we have on some clusters, side by side."""
+        """Remove our objects on some clusters, side by side."""
         if not removals:
             return DONE
         got = await _side_by_side(self._remove(removal, key) for removal in removals)
@@ -107,7 +107,7 @@ class RemoteSteps:
     async def create_workloads(
         self, clusters: Iterable[str], seen: Observation, memory: GroupMemory
     ) -> Outcome:
-        """Mirror the Workload to some clusters, side by side; to none that is known to refuse."""
+        """Create copies on some clusters, side by side; skip clusters that are known to refuse."""
         workload, adapter, job = seen.workload, seen.adapter, seen.job
         now = self._context.clock.now()
         names = [name for name in clusters if not memory.refusal(name, now)]
@@ -156,7 +156,7 @@ class RemoteSteps:
             workload,
             owner=self._fleet.owner,
         )
-        # Before the request, which may succeed without our learning of it.
+        # Recorded before the request, which may succeed without our knowing.
         memory.suspects.add(cluster)
         got = await self.call(
             CREATE_JOB,
@@ -184,7 +184,7 @@ class RemoteSteps:
         return Outcome(after=outcome.after)
 
     async def deactivate(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
-        """Have the worker stop the job."""
+        """Ask the worker to stop the job."""
         key, now = seen.view.key, self._context.clock.now()
         got = await self.call(
             "deactivate", cluster, key, lambda writer: writer.deactivate(key, now)
@@ -194,7 +194,7 @@ class RemoteSteps:
     async def open_gate(self, step: OpenGate, seen: Observation, memory: GroupMemory) -> Outcome:
         """Let a copy preempt (M-181)."""
         key = seen.view.key
-        # Before the request, which may succeed without our learning of it.
+        # Recorded before the request, which may succeed without our knowing.
         memory.opening = Opening(cluster=step.cluster, at=step.at)
         got = await self.call(
             "gate",
@@ -224,7 +224,7 @@ class RemoteSteps:
         return AGAIN if isinstance(got, dict) else self.judge(got, cluster, seen, memory)
 
     async def read_job(self, cluster: str, seen: Observation) -> Json | KubeError | Late | None:
-        """Read our job past the informer; None when it is gone."""
+        """Read our job past the informer; None if it is gone."""
         adapter, job, key = seen.adapter, seen.job, seen.view.key
         if adapter is None or job is None:
             return LATE
@@ -235,7 +235,7 @@ class RemoteSteps:
         )
 
     def judge(self, got: object, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
-        """Turn what a worker gave into what to do next."""
+        """Turn the answer of a worker into what to do next."""
         health = self._fleet.find_health(cluster)
         if health is not None and not isinstance(got, Late | KubeError):
             health.note_dispatch(seen.view.key, taken=not isinstance(got, Foreign))
@@ -275,13 +275,13 @@ class RemoteSteps:
         key: str,
         work: Callable[[RemoteWriter], Awaitable[T]],
     ) -> T | KubeError | Late:
-        """Do something on a worker; answers `LATE` if the worker is away or takes its time.
+        """Run a request on a worker; returns `LATE` if the worker is away or too slow.
 
         Args:
-            what: Names the work; the same work for a Workload is done only once at a time.
+            what: Names the request; each kind of request runs only once at a time for a Workload.
             cluster: The worker.
-            key: Of the Workload.
-            work: Does it.
+            key: The key of the Workload.
+            work: Sends the request.
         """
         session = self._fleet.find_session(cluster)
         if session is None:
@@ -299,7 +299,7 @@ class RemoteSteps:
             future.add_done_callback(lambda _: self._wake(key))
             return LATE
         if future.cancelled():
-            # A lost worker calls for a look itself; one that got a new session meanwhile does not.
+            # The loss of a worker causes a reconcile itself; a session that was replaced does not.
             if self._fleet.find_session(cluster) not in {None, session}:
                 self._wake(key)
             return LATE

@@ -19,11 +19,11 @@ log = structlog.get_logger("multiqueue.dispatch")
 
 
 class SliceSteps:
-    """What is done on workers for elastic jobs alone.
+    """Does the steps on workers that only elastic jobs need.
 
     Args:
         fleet: The workers.
-        remote: Sends requests to them, and judges what came of it.
+        remote: Sends requests to them, and judges the answers.
     """
 
     def __init__(self, fleet: Fleet, remote: RemoteSteps) -> None:
@@ -31,7 +31,7 @@ class SliceSteps:
         self._remote = remote
 
     async def take_job_over(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
-        """Have the job of an earlier slice name this one, at its size."""
+        """Make the job of an earlier slice belong to this one, at its size."""
         jobs = (self._find_job(cluster, key) for key in seen.view.earlier)
         job = next((job for job in jobs if job is not None), None)
         return await self._resize(cluster, seen, memory, job)
@@ -56,7 +56,7 @@ class SliceSteps:
             return DONE
         if "metadata" in patch:
             patch = stamp_job(patch, workload, owner=self._fleet.owner)
-            # Before the request, which may succeed without our learning of it.
+            # Recorded before the request, which may succeed without our knowing.
             memory.suspects.add(cluster)
         got = await self._remote.call(
             "resize job",
@@ -70,7 +70,7 @@ class SliceSteps:
         return outcome
 
     async def resize_copy(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
-        """Bring the counts of a copy down."""
+        """Reduce the pod counts of a copy."""
         workload, key = seen.workload, seen.view.key
         if workload is None:
             return WAITING

@@ -1,8 +1,8 @@
-"""What we write on a worker: one function per write, each safe to repeat.
+"""The writes on a worker: one function per write, each safe to repeat.
 
-Guarantees: nothing without our origin label is ever changed or deleted (M-134, I-3). Deletions name
-the uid that they were decided on, so a newer object of the same name is not hit. What somebody else
-owns under our name is reported as `Foreign`, never taken over.
+Guarantees: an object without our origin label is never changed or deleted (M-134, I-3). Deletions
+name the uid that they were decided on, so a newer object of the same name is not deleted. An object
+of somebody else under our name is reported as `Foreign`, never taken over.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from multiqueue.workers.connections.session import WorkerSession
 
 Json = dict[str, Any]
 FOREGROUND = "Foreground"
-"""The job stays visible until its pods are gone: only then may another cluster run it."""
+"""The job stays visible until its pods are gone; only then may another cluster run it."""
 CONFLICT_ATTEMPTS = 3
 READ_SECONDS, MAX_READ_SECONDS = 0.2, 5.0
-"""Between attempts to find out whether a write without an answer happened."""
+"""Pause between attempts to find out whether a write without an answer succeeded."""
 
 log = structlog.get_logger("multiqueue.dispatch.execute.worker_writes")
 
@@ -65,7 +65,7 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Something of ours is in the way and is about to go; try again soon."""
+    """An object of ours is in the way and is being deleted; try again soon."""
 
     why: str
 
@@ -88,10 +88,10 @@ class RemoteWriter:
         *,
         earlier: Collection[str] = (),
     ) -> api.Workload | Foreign | Busy:
-        """Mirror a Workload, unless the name of its job is taken there.
+        """Create the copy of a Workload, unless another job there has its job's name.
 
-        Looking first keeps a Workload from holding quota that no job can use (upstream #12404).
-        The job may be that of an earlier slice, by the names of their Workloads (M-160).
+        Checking the name first keeps a Workload from holding quota that no job can use (upstream
+        #12404). The job may belong to an earlier slice; ``earlier`` names their Workloads (M-160).
         """
         metadata = body["metadata"]
         in_the_way = await self._probe_job(
@@ -123,7 +123,7 @@ class RemoteWriter:
     async def update_priority(
         self, key: str, workload: api.Workload, *, with_class: bool = True
     ) -> None:
-        """Bring the priority of a copy up to date (M-89): its boost, and with it the class."""
+        """Update the priority of a copy (M-89): its boost, and optionally its class."""
         copy = self._session.find_copy(key)
         if copy is None:
             return
@@ -145,9 +145,10 @@ class RemoteWriter:
         self._session.informers.workloads.observe(changed)
 
     async def deactivate(self, key: str, now: datetime) -> Busy | None:
-        """Have the worker stop the job: DeactivationTarget on the copy (M-92).
+        """Ask the worker to stop the job: DeactivationTarget on the copy (M-92).
 
-        Not where it is to be kept from running again, and does so meanwhile.
+        If the copy must only be kept from running again but was admitted meanwhile, nothing is
+        written.
         """
         seen = self._session.informers.workloads.store.get(key)
         was_stopped = seen is not None and not is_admitted(seen.status)
@@ -170,7 +171,7 @@ class RemoteWriter:
         return Busy("it was admitted there again") if runs_again else None
 
     async def open_gate(self, key: str, gate: str, now: datetime) -> None:
-        """Let a copy preempt (M-181); one that has the gate open already stays as it is."""
+        """Let a copy preempt (M-181); a copy with an open gate is not changed."""
         await self._change_status(
             key, lambda copy: open_preemption_gate(copy.status, gate, now=now)
         )
@@ -210,10 +211,10 @@ class RemoteWriter:
                 return
 
     async def find_workload(self, key: str) -> api.Workload | None:
-        """Read our copy past the informer, which then knows it too; None when it is gone.
+        """Read our copy past the informer, which then knows it too; None if it is gone.
 
         Raises:
-            KubeError: it cannot be told; a Conflict tells no more than that.
+            KubeError: The answer is unknown; a Conflict means no more than that.
         """
         namespace, name = split_key(key)
         try:
@@ -238,8 +239,8 @@ class RemoteWriter:
     ) -> Json | Foreign | Busy:
         """Create the remote job, or find that it is there.
 
-        Where the answer is lost this does not end before it is known whether the job is there:
-        until then it counts as being created, and no other cluster gets one (I-1).
+        If the answer is lost, this waits until it is known whether the job is there. Until then the
+        job counts as being created, and no other cluster gets one (I-1).
         """
         metadata = body["metadata"]
         try:
@@ -260,13 +261,13 @@ class RemoteWriter:
         return in_the_way or self._known_job(adapter, found)
 
     async def find_job(self, adapter: MultiKueueAdapter, namespace: str, name: str) -> Json | None:
-        """Read our job past the informer, which then knows it too; None when it is gone.
+        """Read our job past the informer, which then knows it too; None if it is gone.
 
-        One whose origin label somebody took off is not gone, though no informer shows it: it runs.
-        It gets the label back.
+        If somebody removed the origin label, no informer shows the job, but it still runs. It gets
+        the label back.
 
         Raises:
-            KubeError: it cannot be told; a Conflict tells no more than that.
+            KubeError: The answer is unknown; a Conflict means no more than that.
         """
         found = await self._read_job(adapter, namespace, name)
         if found is not None and self._owner.has_job_lost_label(found):
@@ -279,7 +280,7 @@ class RemoteWriter:
         return self._known_job(adapter, found)
 
     async def find_stranger(self, adapter: MultiKueueAdapter, namespace: str, name: str) -> str:
-        """Say whose job is there under a name; empty where there is none, or it is ours."""
+        """Say whose job has a name there; empty if there is none, or it is ours."""
         found = await self._probe_job(adapter, namespace, name, ())
         return found.why if isinstance(found, Foreign) else ""
 
@@ -292,7 +293,7 @@ class RemoteWriter:
     def _judge_job(
         self, adapter: MultiKueueAdapter, job: Json, workloads: Collection[str]
     ) -> Foreign | Busy | None:
-        """Say why a job there is not the one of this Workload; None when it is."""
+        """Say why a job there is not the job of this Workload; None if it is."""
         metadata = job["metadata"]
         key = f"{metadata.get('namespace', '')}/{metadata['name']}"
         if not self._owner.owns_job(job):
@@ -305,7 +306,7 @@ class RemoteWriter:
         return None
 
     async def patch_job(self, adapter: MultiKueueAdapter, job: Json, patch: Json) -> Json | Busy:
-        """Change one of our jobs, if it still is what was seen."""
+        """Change one of our jobs, if it still is in the state that was seen."""
         metadata = job["metadata"]
         body = {
             **patch,
@@ -326,12 +327,12 @@ class RemoteWriter:
     async def resize_workload(
         self, key: str, counts: Mapping[str, int], digest: str
     ) -> Busy | None:
-        """Bring the counts of a copy down; what else it says stays (M-163).
+        """Reduce the pod counts of a copy; nothing else in it changes (M-163).
 
         Args:
-            key: Of the copy.
+            key: The key of the copy.
             counts: Pods by pod set.
-            digest: Of the Workload that it is a copy of from now on.
+            digest: The digest of the Workload that it is a copy of from now on.
         """
         copy = self._session.find_copy(key)
         if copy is None:
@@ -368,10 +369,10 @@ class RemoteWriter:
     # ------------------------------------------------------------ removal
 
     async def remove(self, key: str, adapters: dict[GroupVersionKind, MultiKueueAdapter]) -> None:
-        """Delete our job and our copy, in this order (M-135); what is gone is fine.
+        """Delete our job and our copy, in this order (M-135); an absent object is no error.
 
         Raises:
-            KubeError: something may still be there; a Conflict tells no more than that.
+            KubeError: An object may still be there; a Conflict means no more than that.
         """
         for kind, job in list(self._session.find_jobs(key)):
             await self.delete_job(adapters[kind], job)
@@ -383,7 +384,7 @@ class RemoteWriter:
         """Delete one of our jobs; its pods first."""
         metadata = job["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
-        # The informer shows only what carries our label; somebody may have taken it off meanwhile.
+        # The informer shows only labelled objects; somebody may have removed the label meanwhile.
         found = await self._read_job(adapter, namespace, name)
         if found is None or not self._owner.owns_job(found):
             return
@@ -415,7 +416,7 @@ class RemoteWriter:
             return
 
     async def _delete_seen_workload(self, copy: api.Workload) -> None:
-        """Delete the state that was seen; where there is a newer one, only if that is ours too."""
+        """Delete the state that was seen; a newer state only if it is also ours."""
         if not self._owner.owns(copy):
             return
         name, namespace = copy.metadata.name, copy.metadata.namespace
@@ -457,7 +458,7 @@ class RemoteWriter:
         return await self._client.get(WORKLOADS, name, namespace=namespace, decode=_decode_workload)
 
     async def _find_out(self, adapter: MultiKueueAdapter, namespace: str, name: str) -> Json | None:
-        """Read a job, again and again until the worker says whether it is there."""
+        """Read a job again and again until the worker says whether it is there."""
         tries = 0
         while True:
             try:
@@ -481,7 +482,7 @@ class RemoteWriter:
 
 
 def _expect_object(error: NotFound) -> None:
-    """Raise where it is the kind that is not found: whether the object is there, nobody knows."""
+    """Raise if the kind itself is not found: then the object may or may not be there."""
     if not error.details.get("name"):
         raise error
 

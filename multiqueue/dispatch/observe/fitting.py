@@ -1,4 +1,4 @@
-"""Fits what is sent to a worker to what it has: which hardware is asked for, and how many pods."""
+"""Adapts copies and jobs to their worker: the requested hardware and the number of pods."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from multiqueue.workers.connections.fleet import Fleet
 Json = dict[str, Any]
 
 SETTLE = timedelta(seconds=5)
-"""How long a copy has its chance: a worker with room admits within a second or two, and meanwhile
-what else was sent there seems to be in its way."""
+"""How long a copy is left alone: a worker with room admits within a second or two, and meanwhile
+other copies sent there seem to take the room."""
 
 
 class Misfit(NamedTuple):
-    """Why a copy should be made anew; or when to look again, as nothing else would tell then."""
+    """Why a copy should be made again; or when to check again, as no event would cause it."""
 
     why: str = ""
     again_at: datetime | None = None
@@ -41,12 +41,12 @@ FITS = Misfit()
 
 
 class Fitting:
-    """Knows the workers.
+    """Adapts what is sent to workers.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        limits: What their queues could ever hold.
+        limits: The most that the workers' queues could ever hold.
     """
 
     def __init__(self, context: ManagerContext, fleet: Fleet, limits: FleetLimits) -> None:
@@ -55,16 +55,17 @@ class Fitting:
         self._limits = limits
 
     def fit(self, body: Json, workload: api.Workload) -> Callable[[str], Json]:
-        """Return what says of a copy's body how a cluster gets it, by the cluster's name."""
+        """Return a function from a cluster's name to the copy's body for that cluster."""
         shown = self._view(workload)
         return lambda cluster: add_copy_selectors(
             body, shown, self._find_queue(cluster, workload, shown)
         )
 
     def find_misfit(self, cluster: str, workload: api.Workload, now: datetime) -> Misfit:
-        """Say whether a copy that waits on a cluster should be made anew.
+        """Say whether a copy that waits on a cluster should be made again.
 
-        It has the number of pods of one hardware, and only another has room meanwhile.
+        That is so if it has the pod count of one hardware, and only other hardware has room
+        meanwhile.
         """
         if not find_alternatives(workload.metadata.annotations):
             return FITS
@@ -86,9 +87,9 @@ class Fitting:
         return Misfit(why=f"there is room for {way} there")
 
     def find_pods(self, cluster: str, workload: api.Workload) -> Mapping[str, int] | None:
-        """Return how many pods a job has on a cluster where that is not what it asks for.
+        """Return the pod counts of a job on a cluster if they differ from those in its spec.
 
-        As many as its copy there; None where that is gone.
+        They are those of its copy there; None if the copy is gone.
         """
         if not find_alternatives(workload.metadata.annotations):
             return NO_PODS
@@ -104,7 +105,7 @@ class Fitting:
     def _find_queue(
         self, cluster: str, workload: api.Workload, shown: WorkloadView
     ) -> QueueView | None:
-        """Return a worker's queue: with what is free, where the number of pods depends on that."""
+        """Return a worker's queue; with its free quota if the pod count depends on that."""
         limits, state = self._limits.find(cluster), self._fleet.find_part(cluster, WorkerState)
         queue = limits.find_for(workload) if limits is not None else None
         if queue is None or state is None or not find_alternatives(workload.metadata.annotations):
@@ -113,7 +114,7 @@ class Fitting:
 
 
 def _made_at(copy: api.Workload) -> datetime:
-    """Return when we made a copy; where that cannot be read, when the worker says so."""
+    """Return when we made a copy; if that cannot be read, the worker's creation time."""
     try:
         made = parse_time(copy.metadata.annotations.get(OFFERED_AT))
     except ValueError:

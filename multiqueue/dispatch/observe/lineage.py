@@ -1,7 +1,7 @@
-"""Which slices come before one and after it, by what the manager and the workers know. Reads only.
+"""Finds the slices before and after a slice, from the manager and the workers. Reads only.
 
-Workloads say which one they replace. Where some of a chain were deleted here, the job on the worker
-closes the gap: it has the name of the job here, and names the slice that has it now.
+Each Workload names the slice that it replaces. If some slices of a chain were deleted here, the job
+on the worker closes the gap: it has the name of the job here, and names the slice that owns it now.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from multiqueue.workers.connections.informers import list_workload_keys
 
 
 class Lineage:
-    """Looks at the slices of elastic jobs.
+    """Finds the slices of elastic jobs.
 
     Args:
-        informers: Of the manager.
+        informers: The manager's informers.
         fleet: The workers.
     """
 
@@ -35,7 +35,7 @@ class Lineage:
         self._adapters = {adapter.gvk: adapter for adapter in fleet.adapters}
 
     def list_earlier(self, workload: api.Workload) -> tuple[str, ...]:
-        """Return the keys of the slices whose quota a Workload has, the last one first."""
+        """Return the keys of the slices whose quota a Workload took over, the last one first."""
         if not is_elastic(workload) or not replaced_key(workload):
             return ()
         known = tuple(list_earlier(workload, self._informers.workloads.store.get))
@@ -45,7 +45,7 @@ class Lineage:
         return (*known, named)
 
     def find_successor(self, key: str, workload: api.Workload | None) -> Successor | None:
-        """Return the slice that took over from one, gone or not, and may keep what it has."""
+        """Return the slice that took over from this one and may keep its job."""
         store = self._informers.workloads.store
         successor = find_successor(key, partial(store.by_index, BY_REPLACED))
         if successor is not None or not _is_over(workload):
@@ -54,7 +54,7 @@ class Lineage:
         return find_successor(key, lambda each: found if each == key else ())
 
     def list_later(self, key: str) -> list[str]:
-        """Return the keys of all that take over from a slice, and may wait for what it has."""
+        """Return the keys of all slices that take over from this one and may wait for its job."""
         store = self._informers.workloads.store
         later = [key]
         for each in later:
@@ -66,7 +66,7 @@ class Lineage:
         return later[1:]
 
     def _find_named(self, workload: api.Workload) -> str | None:
-        """Return the slice that the job names on the cluster that runs it."""
+        """Return the slice that the job names, on the cluster that runs it."""
         kind, cluster = find_kind(workload), workload.status.cluster_name
         session = self._fleet.find_session(cluster) if cluster is not None else None
         if kind is None or session is None:
@@ -80,7 +80,7 @@ class Lineage:
         return named[0] if named else None
 
     def _list_namesakes(self, key: str) -> Iterator[api.Workload]:
-        """Yield the elastic Workloads with quota of the job that a slice has on some worker."""
+        """Yield the elastic Workloads with quota whose job this slice has on some worker."""
         store = self._informers.workloads.store
         for name in sorted(self._fleet.find_holders(key)):
             session = self._fleet.find_session(name)

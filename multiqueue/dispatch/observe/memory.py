@@ -1,7 +1,7 @@
-"""What a manager remembers about a Workload beyond what the API objects say; lost with the process.
+"""What a manager remembers about a Workload beyond the API objects; lost with the process.
 
-Everything here only makes decisions better informed: a manager that starts empty assumes the worst
-about clusters it has not seen since it started (M-230, M-231).
+Everything here only improves decisions: a manager that starts without it assumes the worst about
+clusters that it has not been connected to since it started (M-230, M-231).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from multiqueue.plugins import Round
 
 MAX_ROUNDS = 20
 FIGURES_FOR = timedelta(minutes=5)
-"""How long figures in a message may be stale: each change of room changes some, for everybody."""
+"""How long numbers in a message may be stale: each change of room changes some of them."""
 _FIGURE = re.compile(r"(?<![\w.-])\d[\w.]*")
 """A number with its unit; not the digits in a name."""
 
@@ -28,28 +28,28 @@ class GroupMemory:
     """Memory of one Workload, by its uid.
 
     Attributes:
-        uid: Which incarnation this is about.
-        last_cluster: The cluster that was last seen with the latch; kept while an eviction, which
-            clears the latch, is under way.
-        suspects: Clusters where a job of ours was seen, or may be: its creation was begun, or the
-            cluster was nominated when this process started and has not been seen since. One that
-            is seen without a job is none any more.
+        uid: The uid of the Workload.
+        last_cluster: The cluster that was last seen with the latch; kept during an eviction, which
+            clears the latch.
+        suspects: Clusters where a job of ours was seen or may be: its creation was begun, or the
+            cluster was nominated when this process started and was not connected since. A cluster
+            that is seen without a job is removed.
         refusals: Clusters that turned out to be unable to take it: why, and until when that is
             believed.
         stopping: Clusters that were seen with something of ours during an eviction here, and since
             when, in seconds of a clock that nobody sets.
         rounds: Earlier nominations of this reservation.
-        constraints: What the user said about clusters when it was last looked at; None: not yet.
+        constraints: The user's cluster constraints at the last reconcile; None: not read yet.
         followed: The nominations of somebody else that the last answer was about; None: the
             dispatcher nominates itself.
         opening: The gate that was last opened, or may have been.
         epoch: The reservation that `rounds` and `refusals` are about.
         asked_at: When the dispatcher was last asked; None: not yet.
-        ask_again_at: When it wants to be asked again.
-        room_changed: Room changed on a worker since then; it is this one's turn to use it.
+        ask_again_at: When the dispatcher asked to be asked again.
+        room_changed: Room changed on a worker since then, and it is this Workload's turn to use it.
         explained_at: When the message of the check was last written.
-        trouble: What kept it waiting when it was last looked at.
-        fleet: Version of the fleet, and clusters of the check, that it was asked about.
+        trouble: Why it had to wait at the last reconcile.
+        fleet: Version of the fleet, and clusters of the check, at the last question.
     """
 
     uid: str = ""
@@ -70,7 +70,7 @@ class GroupMemory:
     trouble: Trouble | None = None
 
     def note(self, local: LocalWorkload | None, seen: Collection[str]) -> None:
-        """Take in the state of the Workload.
+        """Update the memory from the state of the Workload.
 
         Args:
             local: Its state now.
@@ -92,13 +92,13 @@ class GroupMemory:
             self.refusals.clear()
 
     def hear(self, constraints: tuple[str, ...]) -> None:
-        """Take in where the user wants it to run; what became possible is worth a question."""
+        """Note the user's cluster constraints; if they changed, the dispatcher is asked again."""
         if self.constraints is not None and self.constraints != constraints:
             self.room_changed = True
         self.constraints = constraints
 
     def see(self, cluster: ClusterState) -> None:
-        """Take in what a cluster holds now: what is seen there once may run unseen later."""
+        """Note what a cluster holds now: a job seen there once may later run unseen."""
         self._see_gate(cluster)
         if cluster.job_presence is Presence.PRESENT:
             self.suspects.add(cluster.name)
@@ -106,7 +106,7 @@ class GroupMemory:
             self.suspects.discard(cluster.name)
 
     def _see_gate(self, cluster: ClusterState) -> None:
-        """An opening counts when its copy is gone, too."""
+        """Note when a gate was opened; it still counts once its copy is gone."""
         copy = cluster.workload
         if copy is None or copy.gate_opened_at is None or copy.epoch not in {"", self.epoch}:
             return
@@ -117,8 +117,8 @@ class GroupMemory:
         """Whether a cluster that cannot be seen could hold a job for the Workload.
 
         An eviction clears both latch and nominations, and its worker may have been given up. So
-        after a restart every cluster that has not been seen since is suspect for what was ever
-        evicted.
+        after a restart, every cluster that was not connected since is suspect for a Workload that
+        was ever evicted.
         """
         if name in self.suspects or name in {local.cluster_name, self.last_cluster}:
             return True
@@ -144,7 +144,7 @@ class GroupMemory:
         """Remember that a cluster cannot take it; the dispatcher is asked again.
 
         Returns:
-            Whether that is news for this reservation.
+            Whether the reason is new for this reservation.
         """
         known = self.refusals.get(cluster)
         self.refusals[cluster] = (why, until)
@@ -152,27 +152,27 @@ class GroupMemory:
         return known is None or known[0] != why
 
     def meet(self, trouble: Trouble | None) -> bool:
-        """Remember what keeps it waiting now; whether that is trouble of a new kind."""
+        """Remember why it waits now; return whether the trouble is of a new kind."""
         is_new = trouble is not None and trouble is not self.trouble
         self.trouble = trouble
         return is_new
 
     def refusal(self, cluster: str, now: datetime) -> str:
-        """Why a cluster cannot take it; empty where nothing is known against it."""
+        """Why a cluster cannot take it; empty if no reason is known."""
         why, until = self.refusals.get(cluster, ("", now))
         if now < until:
             return why
         if self.refusals.pop(cluster, None) is not None:
-            # Nothing else would tell that it may be able to again.
+            # Nothing else would cause another question once the cluster may be able again.
             self.asked_at = None
         return ""
 
     def next_refusal_end(self, now: datetime) -> datetime | None:
-        """When a cluster is next believed to be able again; None where no refusal will end."""
+        """When the next refusal of a cluster ends; None if there is none."""
         return min((until for _, until in self.refusals.values() if until > now), default=None)
 
     def may_explain(self, old: str, new: str, now: datetime) -> bool:
-        """Whether a message is worth a write: it says something else, or old figures are stale."""
+        """Whether a message is worth a write: its words are new, or its old numbers are stale."""
         if old == new:
             return False
         if _FIGURE.sub("", old) != _FIGURE.sub("", new):
@@ -185,7 +185,7 @@ class GroupMemory:
             self.rounds = (*self.rounds, Round(at=at, clusters=clusters))[-MAX_ROUNDS:]
 
     def offered_since(self, cluster: str) -> datetime | None:
-        """Since when a cluster has been nominated without a pause; None: it is not."""
+        """Since when a cluster has been nominated without a pause; None: it is not nominated."""
         since = None
         for round_ in reversed(self.rounds):
             if cluster not in round_.clusters:
@@ -201,9 +201,9 @@ def is_ask_due(
     fleet: tuple[int, tuple[str, ...]],
     now: datetime,
 ) -> bool:
-    """Whether the dispatcher is to be asked: for the first time, again as it wished, or anew.
+    """Whether the dispatcher must be asked: for the first time, when it asked for it, or anew.
 
-    A copy that holds quota on its worker is on its way; then only its cluster's loss counts.
+    If a copy holds quota on its worker, only the loss of that worker leads to another question.
     """
     if memory.asked_at is None:
         return True

@@ -1,6 +1,6 @@
-"""Builds the view of one Workload from what the informers of manager and workers know.
+"""Builds the view of one Workload from the informers of the manager and the workers.
 
-Reads only, and never awaits: what is read belongs together (M-83).
+Reads only, and never awaits, so that all objects are read at the same moment (M-83).
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ Json = dict[str, Any]
 
 
 class ObservedClusters(Enum):
-    """How much of the fleet is looked at."""
+    """Which clusters a view has."""
 
     CONCERNED = "Concerned"
-    """What a decision about the Workload may depend on."""
+    """Those that a decision about the Workload may depend on."""
     EVERYWHERE = "Everywhere"
-    """Every cluster of its configuration, too."""
+    """Also every cluster of its configuration."""
     IMAGINED = "Imagined"
-    """The same, for a Workload that is not there."""
+    """The same, for a Workload that does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A view, and the objects that it was built from, for those who act on it.
+    """A view, and the objects from which it was built, for the code that acts on it.
 
     Attributes:
-        view: What the rules see.
+        view: The view for the rules.
         workload: The Workload on the manager.
         job: Its job on the manager.
-        adapter: Of the job's kind.
+        adapter: The adapter of the job's kind.
         clusters: Names in the order of the MultiKueueConfig.
-        reference: Who chooses among them, as queues and MultiKueueConfig say.
-        imagined: Whether the Workload is not there: nothing is told of it, or kept for it.
+        reference: The dispatcher that queues and MultiKueueConfig name.
+        imagined: Whether the Workload does not exist: nothing is reported or kept for it.
     """
 
     view: GroupView
@@ -72,14 +72,14 @@ class Observation:
 
 
 class Observer:
-    """Looks at Workloads.
+    """Builds views of Workloads.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
         fitting: Says whether a copy fits its worker.
-        departures: Which Workloads shall leave a worker.
-        capacity: What the workers could hold; None if nothing is sent by what is observed.
+        departures: The Workloads that must leave a worker.
+        capacity: The limits of the workers; None if observations do not lead to dispatches.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Observer:
         return self._observe(workload, find_job(workload, self._context), memory, fleet_version)
 
     def survey(self, key: str) -> Observation:
-        """Return the view of one Workload with every cluster in it, though it runs on one."""
+        """Return the view of one Workload with every cluster, even if it runs on one."""
         workload = self._context.informers.workloads.store.get(key)
         if workload is None:
             return self._observe_gone(key, GroupMemory())
@@ -115,11 +115,11 @@ class Observer:
     def foresee(
         self, reserved: api.Workload, memory: GroupMemory, fleet_version: int
     ) -> Observation:
-        """Return the view of a Workload as it will be with the quota that it is about to get."""
+        """Return the view of a Workload with the quota that it is about to get."""
         return self._observe(reserved, find_job(reserved, self._context), memory, fleet_version)
 
     def imagine(self, workload: api.Workload, job: Json, memory: GroupMemory) -> Observation:
-        """Return the view of a Workload and its job as if they were there."""
+        """Return the view of a Workload and its job as if they existed."""
         return self._observe(workload, job, memory, 0, ObservedClusters.IMAGINED)
 
     def _observe_gone(self, key: str, memory: GroupMemory) -> Observation:
@@ -197,8 +197,8 @@ class Observer:
     ) -> list[str]:
         """Return the clusters that a decision may depend on, sorted.
 
-        What runs is not sent elsewhere: then one of the configuration counts only if it has
-        something of ours, or may have.
+        A running Workload is not sent elsewhere. Then a configured cluster counts only if it has
+        objects of ours, or may have some.
         """
         memory = look.memory
         found = {*self._fleet.find_holders(look.key), *memory.suspects, *local.nominated}
@@ -210,7 +210,7 @@ class Observer:
     def _look_ahead(
         self, workload: api.Workload, local: LocalWorkload, clusters: tuple[str, ...]
     ) -> Prospects | None:
-        """Return what the clusters could hold, while that decides where it goes."""
+        """Return what the clusters could hold, as long as the Workload can be sent to any."""
         waits = local.is_pending and local.has_quota and local.cluster_name is None
         if not waits or self._capacity is None:
             return None
@@ -222,7 +222,7 @@ class Observer:
         return self._lineage.list_earlier(workload)
 
     def _find_successor(self, key: str, workload: api.Workload | None) -> Successor | None:
-        """Return the slice that took over, for one that has something there."""
+        """Return the slice that took over from a slice that has objects there."""
         return self._lineage.find_successor(key, workload) if self._elastic else None
 
     # ------------------------------------------------------------ manager

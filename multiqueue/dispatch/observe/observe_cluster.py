@@ -1,6 +1,6 @@
-"""What one cluster has of a Workload, and what speaks against sending it there.
+"""What one cluster has of a Workload, and why it should not be sent there.
 
-Reads only, and never awaits, as all of `observe`.
+Reads only and never awaits, as everything in `observe`.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQuestion:
-    """One look at a Workload: what is the same for each cluster.
+    """One observation of a Workload: the part that is the same for each cluster.
 
     Attributes:
-        key: Of the Workload.
-        memory: Of it.
+        key: The key of the Workload.
+        memory: The memory of the Workload.
         now: The time.
         local: Its state on the manager; None: it is gone.
         configured: Clusters of its MultiKueueConfig.
-        workload: The object.
+        workload: The Workload.
         job: The job that it stands for.
-        kind: Of that.
+        kind: The kind of the job.
         never: Clusters that could never hold it, and why.
-        only_asks: Nothing is to be sent: no place of a worker on probation is taken for it.
+        only_asks: Nothing will be sent: no place on a worker on probation is taken for it.
     """
 
     key: str
@@ -59,13 +59,13 @@ class ClusterQuestion:
 
 
 class ClusterObserver:
-    """Looks at clusters.
+    """Observes the state of clusters.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
         fitting: Says whether a copy fits its worker.
-        departures: Which Workloads shall leave a worker.
+        departures: The Workloads that must leave a worker.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ClusterObserver:
         self._departures = departures
 
     def observe(self, name: str, look: ClusterQuestion) -> ClusterState:
-        """Return one cluster as the rules see it."""
+        """Return the state of one cluster for the rules."""
         cluster = self._context.informers.multikueue_clusters.store.get(name)
         session, local, memory = self._fleet.find_session(name), look.local, look.memory
         configured = cluster is not None and name in look.configured
@@ -96,8 +96,8 @@ class ClusterObserver:
         kind = look.kind
         copy = build_copy(session.find_copy(look.key))
         blind = session.blind_for(kind) if kind is not None else None
-        # A worker that never serves a kind must not hold up what runs elsewhere: there a sign is
-        # wanted. One that fails to list it is like one that was not seen yet.
+        # A worker that never serves a kind must not delay jobs on other workers, so an unseen job
+        # is assumed there only with evidence. A worker that fails to list is treated as unseen.
         fails = kind is not None and not session.hides(kind)
         stopping = memory.stopping_for(name, local, asyncio.get_running_loop().time())
         misfit = FITS
@@ -147,7 +147,7 @@ class ClusterObserver:
         return refusal
 
     def _why_not_now(self, name: str, copy: RemoteWorkload | None, look: ClusterQuestion) -> str:
-        """Why a worker is not sent the Workload now; what is on its way there stays."""
+        """Why a worker is not sent the Workload now; a copy on its way there stays."""
         local = look.local
         if local is None or not local.is_pending or local.cluster_name is not None:
             return ""
@@ -159,7 +159,7 @@ class ClusterObserver:
     # ------------------------------------------------------------ jobs
 
     def _find_job(self, session: WorkerSession, look: ClusterQuestion) -> RemoteJob | None:
-        # Before it has the quota, what runs is none of its business (M-85).
+        # Until the slice has quota, the job of an earlier slice does not concern it (M-85).
         local = look.local
         has_heritage = local is not None and local.has_quota and not local.finished
         earlier = local.earlier if local is not None and has_heritage else ()

@@ -1,4 +1,4 @@
-"""Objects as the rules see them. Pure."""
+"""Converts API objects into the values that the rules use. Pure."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def build_copy(workload: api.Workload | None) -> RemoteWorkload | None:
 
 
 def build_job_end(job: Json, end: Finished) -> Finish:
-    """Return how a remote job ended, in the words of a Workload's end."""
+    """Return how a remote job ended, as the end of a Workload."""
     return Finish(
         success=end.success,
         reason=Reason.SUCCEEDED if end.success else Reason.FAILED,
@@ -119,7 +119,7 @@ def _priority(workload: api.Workload) -> Priority:
 
 
 def _gate_opened_at(workload: api.Workload) -> datetime | None:
-    """Return when the worker was told to open our gate (M-22); long ago, if that is no time."""
+    """Return when the worker was told to open our gate (M-22); `NEVER` if the time is invalid."""
     for gate in workload.status.preemption_gates:
         if gate.name == names.MULTIKUEUE_GATE and gate.position == OPEN:
             return _moment(gate.last_transition_time) or NEVER
@@ -139,7 +139,7 @@ def _true(conditions: tuple[Condition, ...], type_: str) -> Condition | None:
 
 
 def _end_of(job: Json) -> datetime:
-    """When a job ended, as far as it says so."""
+    """When a job ended, as far as its status says so."""
     status = job.get("status") or {}
     times = [condition.get("lastTransitionTime") for condition in status.get("conditions") or ()]
     found = [moment for text in times if (moment := parse_time(text)) is not None]

@@ -1,4 +1,4 @@
-"""Who waits in line for room, and what is kept for whom (`multiqueue.plugins.global_queue`)."""
+"""The Workloads that wait for room, and the room kept for them (see `plugins.global_queue`)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from multiqueue.plugins import (
 
 
 class GlobalQueue:
-    """The turns of those that wait, and their claims.
+    """The turns and claims of waiting Workloads.
 
     Args:
-        is_waiting: Whether a Workload waits for a cluster; a claim of another one is none. It may
-            have gone while its dispatcher was asked.
+        is_waiting: Whether a Workload waits for a cluster; a Workload that does not wait has no
+            claim. It may have been deleted while its dispatcher was asked.
     """
 
     def __init__(self, is_waiting: Callable[[str], bool]) -> None:
@@ -33,7 +33,7 @@ class GlobalQueue:
         self._claims: dict[str, dict[str, ClusterClaim]] = {}
 
     def note(self, view: DispatchView, nomination: Nomination) -> None:
-        """Take in what was answered about a Workload: it stands in line, or goes somewhere."""
+        """Record a nomination: the Workload joins the global queue, or is sent to a worker."""
         self.leave(view.workload.key)
         if nomination.global_queue is not None and not nomination.clusters:
             self._stand(view, nomination.global_queue)
@@ -59,29 +59,29 @@ class GlobalQueue:
         )
 
     def _pass_by(self, cluster: str, workload: WorkloadView) -> None:
-        """Count what one that is sent there takes of what others may."""
+        """Count how much room a Workload sent to a cluster takes from those that wait there."""
         size = workload.total(scarce_resource(workload))
         claims = self._claims.get(cluster, {})
         for key, claim in claims.items():
             claims[key] = replace(claim, spare=max(0, claim.spare - size))
 
     def leave(self, key: str) -> bool:
-        """Forget one that waits no more; whether room was kept for it."""
+        """Remove a Workload that no longer waits; return whether room was kept for it."""
         self._turns.pop(key, None)
         cluster = self._places.pop(key, None)
         return cluster is not None and self._claims[cluster].pop(key, None) is not None
 
     def give_turn(self, rank: Rank) -> Rank:
-        """Return where a Workload stands, with its turn."""
+        """Return a Workload's rank with its turn in the global queue."""
         turn = self._turns.get(rank.key)
         return rank if turn is None else replace(rank, turn=turn)
 
     def find_own(self, key: str) -> str:
-        """Return where room is kept for a Workload; empty: nowhere."""
+        """Return the cluster on which room is kept for a Workload; empty: none."""
         return self._places.get(key, "")
 
     def list_claims(self, cluster: str, *, without: str) -> tuple[ClusterClaim, ...]:
-        """Return who waits for room on a cluster, in order, without who asks."""
+        """Return the claims on a cluster in order, except that of the Workload ``without``."""
         claims = self._claims.get(cluster)
         if not claims:
             return ()

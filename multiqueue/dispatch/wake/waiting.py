@@ -1,8 +1,8 @@
-"""Whom to look at when room changed on a worker: what waits, in queue order, a few at a time.
+"""Reconciles waiting Workloads when room changed on a worker: in queue order, a few at a time.
 
-News of what runs comes first. So one Workload at a time is put among those that are looked at, and
-of each queue no more than the freed room can take: after some in a row whose answer stayed the same
-the rest is owed a look, which comes slowly.
+Running Workloads come first, so only one waiting Workload at a time is put into the work queue, and
+of each queue no more than the freed room can take. After `MAX_MISSES` Workloads in a row whose
+answer stayed the same, the rest of their queue is reconciled slowly.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import structlog
 SWEEP_SECONDS = 0.25
 """Shortest time between two sweeps; changes of room come in bursts."""
 SWEEP_SHARE = 4
-"""A sweep takes at most one part in so many of the time."""
+"""A sweep takes at most one part in this many of the time."""
 MAX_MISSES = 5
-"""Workloads of one queue in a row that stay where they are before the rest is taken to as well."""
+"""After this many unchanged Workloads of a queue in a row, the rest counts as unchanged too."""
 OWED_SECONDS = 0.05
-"""Pause after a look that was owed and changed nothing: several times what it costs."""
+"""Pause after a slow reconcile that changed nothing: several times its cost."""
 FAILED_SECONDS = 5.0
-"""Pause after an error of this program; what raised may have changed by then."""
+"""Pause after an error of this program; the cause may be gone by then."""
 
 log = structlog.get_logger("multiqueue.dispatch")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rank:
-    """Where a Workload stands.
+    """The position of a Workload.
 
     Attributes:
         urgency: Its priority, negated.
-        turn: When it comes up: when it was created, or later; as on the wire.
-        key: Of the Workload.
+        turn: When it was created, or a later turn; a timestamp as in the API.
+        key: The key of the Workload.
         queue: Its LocalQueue, as ``namespace/name``.
     """
 
@@ -45,11 +45,11 @@ class Rank:
 
 
 class WaitingLane:
-    """Has what waits looked at after changes of room.
+    """Reconciles waiting Workloads after changes of room.
 
     Args:
-        list_waiting: Returns who waits.
-        look: Asks for a look at one Workload; `answer` tells what came of it.
+        list_waiting: Returns the ranks of the waiting Workloads.
+        look: Asks for a reconcile of one Workload; `answer` reports the result.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class WaitingLane:
         self._changed.set()
 
     def answer(self, key: str, *, moved: bool) -> None:
-        """Take note that a look led to another offer, or that it is over."""
+        """Note that a reconcile led to another offer, or that it is over."""
         if self._asked is not None and self._asked[0] == key and not self._asked[1].done():
             self._asked[1].set_result(moved)
 
     async def run(self) -> None:
-        """Sweep after every change, and between sweeps pay what is owed, until cancelled."""
+        """Sweep after every change, and reconcile the rest between sweeps, until cancelled."""
         while True:
             try:
                 await self._run_once()
@@ -103,7 +103,7 @@ class WaitingLane:
             misses[rank.queue] = 0 if moved else misses.get(rank.queue, 0) + 1
 
     async def _pay(self) -> None:
-        """Look at one to which a look is owed."""
+        """Reconcile one Workload of the rest."""
         key = next(iter(self._owed))
         del self._owed[key]
         if any(rank.key == key for rank in self._list_waiting()) and not await self._look(key):

@@ -1,7 +1,7 @@
-"""What wakes the loop: Workloads, their jobs, checks, configurations, clusters and connections.
+"""Asks for a reconcile when a Workload, job, check, configuration, cluster or connection changes.
 
-Keeps just enough of each Workload to know whom a change concerns; nothing is looked at for a change
-that cannot concern it.
+Keeps just enough of each Workload to know which Workloads a change concerns; only these are
+reconciled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from multiqueue.workers.connections.fleet import Fleet, FleetListener, Reach
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """What is remembered of a Workload to know when to look at it."""
+    """What is remembered of a Workload to know when to reconcile it."""
 
     waits: bool
     evicting: bool
@@ -39,15 +39,15 @@ class Wakes:
     """Listens to everything that a decision may depend on.
 
     Args:
-        informers: Of the manager.
+        informers: The manager's informers.
         fleet: The workers.
-        global_queue: Of those that wait for room.
-        enqueue: Asks for a look at a Workload.
-        is_known: Whether something is remembered of a Workload.
+        global_queue: The Workloads that wait for room.
+        enqueue: Asks for a reconcile of a Workload.
+        is_known: Whether there is memory of a Workload.
         on_room: Called when room changes on a worker.
 
     Attributes:
-        fleet_version: Counts the changes after which a dispatcher may answer otherwise.
+        fleet_version: Counts the changes after which a dispatcher may answer differently.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Wakes:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Every Workload that we have a part in."""
+        """The keys of all Workloads that MultiKueue has a part in."""
         return tuple(self._tracked)
 
     def is_waiting(self, key: str) -> bool:
@@ -95,7 +95,7 @@ class Wakes:
         return known is not None and known.waits
 
     def list_waiting(self) -> list[Rank]:
-        """Return who waits for a cluster."""
+        """Return the ranks of the Workloads that wait for a cluster."""
         return [
             self._global_queue.give_turn(known.rank)
             for known in self._tracked.values()
@@ -103,15 +103,15 @@ class Wakes:
         ]
 
     def ask_all_again(self) -> None:
-        """Who decides, or how, changed: whoever waits for a cluster is asked about anew."""
+        """Ask about every waiting Workload again: its dispatcher, or its settings, changed."""
         self.fleet_version += 1
         self._enqueue_all(key for key, known in self._tracked.items() if known.waits)
 
     def on_remote(self, key: str) -> None:
-        """Something of a Workload changed on a worker; a slice that took over from it waits there.
+        """Reconcile a Workload that changed on a worker, and the slices that took over from it.
 
         Args:
-            key: Of the Workload.
+            key: The key of the Workload.
         """
         self._enqueue(key)
         self._enqueue_all(each for each in self._lineage.list_later(key) if each in self._tracked)
@@ -121,7 +121,7 @@ class Wakes:
         old: api.LocalQueue | api.ClusterQueue | None,
         new: api.LocalQueue | api.ClusterQueue | None,
     ) -> None:
-        """Another profile counts."""
+        """Ask again if a queue names another profile."""
         before, after = (
             "" if each is None else each.metadata.annotations.get(DISPATCH_PROFILE, "")
             for each in (old, new)
@@ -134,7 +134,7 @@ class Wakes:
         assert workload is not None
         key = workload.metadata.key
         for earlier in self._lineage.list_earlier(workload):
-            # What that one has on a cluster is this one's to take over, or goes with it.
+            # The earlier slice's objects on a cluster are taken over or removed with this Workload.
             if any(self._fleet.find_holders(earlier)):
                 self._enqueue(earlier)
         if new is None or is_finished(new.status):
@@ -144,7 +144,7 @@ class Wakes:
                 self._enqueue(key)
             return
         evicting = is_evicted(new.status) and has_quota(new.status)
-        # What lost its check meanwhile has an end of its eviction, too, and that is ours.
+        # Ending the eviction of a Workload that lost its check meanwhile is also our task.
         concerns_us = _concerns_us(new)
         if not concerns_us and not evicting and key not in self._tracked:
             return
@@ -160,12 +160,12 @@ class Wakes:
         self._enqueue(key)
 
     def _leave_line(self, key: str) -> None:
-        """What was kept for it is there for others."""
+        """Let others have the room that was kept for the Workload."""
         if self._global_queue.leave(key):
             self._on_room()
 
     def _on_job(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
-        """The job's status waits for its spec (M-140), a stop for its status; its wishes count."""
+        """Reconcile if spec, status or constraints of the job changed (M-140)."""
         if new is None or (old is not None and _same_job(old, new)):
             return
         uid = new["metadata"].get("uid", "")
@@ -187,7 +187,7 @@ class Wakes:
     def _on_config(
         self, old: api.MultiKueueConfig | None, new: api.MultiKueueConfig | None
     ) -> None:
-        """Clusters were added or taken away: what waits for them is looked at (M-70)."""
+        """Reconcile Workloads that wait for clusters if clusters were added or removed (M-70)."""
         config = new or old
         assert config is not None
         if (
@@ -210,7 +210,7 @@ class Wakes:
     def _on_cluster(
         self, old: api.MultiKueueCluster | None, new: api.MultiKueueCluster | None
     ) -> None:
-        """Filters look at labels and annotations."""
+        """Reconcile if labels or annotations changed: the filters depend on them."""
         if old is None or new is None:
             return
         before, after = old.metadata, new.metadata
@@ -218,9 +218,10 @@ class Wakes:
             self.ask_all_again()
 
     def _on_connection(self, name: str) -> None:
-        """A worker came or went, or serves other job kinds; another failed attempt is no news.
+        """Reconcile if a worker came, went or serves other job kinds; failed attempts are ignored.
 
-        Deviates: upstream does not offer what waits to a worker that comes back (M-71, #10428).
+        Deviates: upstream does not offer waiting Workloads to a worker that comes back (M-71,
+            #10428).
         """
         connection = self._fleet.find(name)
         # Since when it is lost is news too: who waits for it was told what was known before.
@@ -242,7 +243,7 @@ class Wakes:
 
 
 def _concerns_us(workload: api.Workload) -> bool:
-    """Whether there is a check that may be ours, or a cluster."""
+    """Whether it has an admission check, which may be ours, or a cluster."""
     status = workload.status
     return bool(status.admission_checks or status.cluster_name or status.nominated_cluster_names)
 

@@ -1,1 +1,1 @@
-"""The MultiKueueCluster objects: who reads them, and what is said on them."""
+"""The MultiKueueCluster objects: reads them, and writes their conditions."""

@@ -16,7 +16,7 @@ from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
 async def write_conditions(
     context: ManagerContext, cluster: api.MultiKueueCluster, conditions: Sequence[Condition]
 ) -> bool:
-    """Write all conditions where they differ from what was seen, and only over that.
+    """Write all conditions if they differ from those seen, and only over those.
 
     Returns:
         Whether they were written: they differ, and the cluster is still there.

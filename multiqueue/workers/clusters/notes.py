@@ -1,4 +1,4 @@
-"""What else a MultiKueueCluster says, beside whether it is Active: our own conditions. Pure."""
+"""The conditions of a MultiKueueCluster beside Active: those of this program. Pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from multiqueue.workers.owner import ManagerIdentity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNote:
-    """A condition that is worth having only once it was true.
+    """A condition that is written only once it has been true.
 
     Attributes:
         type_: Its type.
         holds: Whether it is true.
         reason: Why it is, or is not.
-        message: In words; becomes a Warning when it begins to hold.
+        message: The explanation; recorded as a Warning when the condition becomes true.
     """
 
     type_: str
@@ -80,7 +80,7 @@ def note_twins(twins: Collection[str], owner: ManagerIdentity) -> ClusterNote:
 
 
 def find_next_warning(source: SafeKubeconfig, now: datetime) -> datetime | None:
-    """Return when the next credential has to be told of."""
+    """Return when the next warning about a credential is due."""
     return min((e.warn_at for e in source.expiries if e.warn_at > now), default=None)
 
 
@@ -107,7 +107,7 @@ def apply_notes(
 
 
 def list_news(conditions: tuple[Condition, ...], notes: Iterable[ClusterNote]) -> list[ClusterNote]:
-    """Return the notes that hold and did not before."""
+    """Return the notes that are true and were not before."""
     news = []
     for note in notes:
         known = find_condition(conditions, note.type_)

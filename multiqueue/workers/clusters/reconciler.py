@@ -1,4 +1,4 @@
-"""MultiKueueClusters: each gets a connection made from its kubeconfig, and an Active condition.
+"""Gives each MultiKueueCluster a connection made from its kubeconfig, and an Active condition.
 
 Parity: M-10 to M-14, M-30 to M-36, M-41, M-42, M-222.
 Deviates: a second name of the same worker is refused; see `servers`.
@@ -47,11 +47,11 @@ from multiqueue.workers.kubeconfigs.sources import PATH, ClusterSources
 CONCURRENCY = 8
 FILE_SECONDS = 5.0
 """How often a kubeconfig file is read again: files of mounted Secrets are replaced by renaming
-directories, which few file systems tell of."""
+directories, and few file systems report that."""
 MAX_WAIT_SECONDS = 3600.0
-"""However far away the next warning is: clocks are set, and timers should not be that long."""
+"""Longest wait for a warning, however far away it is: the clock may be set meanwhile."""
 RETIRED_SECONDS = 5.0
-"""How often a worker without MultiKueueCluster is looked at, until nothing of ours is there."""
+"""How often a worker without MultiKueueCluster is checked, until no object of ours is there."""
 
 
 log = structlog.get_logger("multiqueue.dispatch")
@@ -61,9 +61,9 @@ class ClusterReconciler:
     """Keeps connections and conditions in step with the MultiKueueClusters.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
-        path_prefix: Where kubeconfig files may be.
+        path_prefix: The only folder in which kubeconfig files may be.
     """
 
     name = "multikueue-clusters"
@@ -111,7 +111,7 @@ class ClusterReconciler:
             await self._run()
 
     async def _run(self) -> None:
-        # All are known before any is judged: a second name must not be connected even for a moment.
+        # All are loaded before any is judged: a second name must not connect even for a moment.
         clusters = self._context.informers.multikueue_clusters.store.list()
         async with asyncio.TaskGroup() as loads:
             tasks = [loads.create_task(self._load(cluster)) for cluster in clusters]
@@ -120,7 +120,7 @@ class ClusterReconciler:
         await self._reconciler.run()
 
     async def reconcile(self, name: str) -> Result:
-        """Bring one connection and its condition to where they should be."""
+        """Bring one connection and its conditions up to date."""
         cluster = self._context.informers.multikueue_clusters.store.get(name)
         metrics = self._context.metrics
         if cluster is None or cluster.metadata.deletion_timestamp:
@@ -147,7 +147,7 @@ class ClusterReconciler:
         return self._plan(cluster, in_use)
 
     async def _load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | KubeconfigRefusal:
-        """Read the way to a worker; one that makes this program raise is refused, and says so."""
+        """Load a worker's credentials; if this program raises, refuse them and say so."""
         try:
             return await self._sources.load(cluster)
         except Exception as error:  # one MultiKueueCluster must not stop the others
@@ -164,7 +164,7 @@ class ClusterReconciler:
     def _list_notes(
         self, connection: WorkerConnection, source: SafeKubeconfig | KubeconfigRefusal
     ) -> list[ClusterNote]:
-        """Say what else there is to know, and export when the credentials end."""
+        """Return the other conditions, and export when the credentials end."""
         notes = []
         now, name = self._context.clock.now, connection.name
         expire_seconds = self._context.metrics.worker_credentials_expire_seconds
@@ -192,7 +192,7 @@ class ClusterReconciler:
     def _plan(
         self, cluster: api.MultiKueueCluster, source: SafeKubeconfig | KubeconfigRefusal
     ) -> Result:
-        """Say when to look again though nothing changes."""
+        """Return when to reconcile again if nothing changes."""
         waits = []
         kubeconfig = cluster.spec.cluster_source.kube_config
         if kubeconfig is not None and kubeconfig.location_type == PATH:
@@ -218,7 +218,7 @@ class ClusterReconciler:
     def _refuse_second_name(
         self, name: str, source: SafeKubeconfig | KubeconfigRefusal
     ) -> SafeKubeconfig | KubeconfigRefusal:
-        """Keep one worker from being used under two names: they would clean up after each other."""
+        """Refuse a second name of a worker: the two would delete each other's copies."""
         elder = self._servers.find_elder(name)
         if elder is None or isinstance(source, KubeconfigRefusal):
             return source

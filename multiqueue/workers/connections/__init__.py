@@ -1,1 +1,1 @@
-"""The ways to the workers: credentials, connections and their health, live copies."""
+"""The connections to the workers: sessions, their informers, and the workers' health."""

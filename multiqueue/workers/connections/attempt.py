@@ -1,4 +1,4 @@
-"""One kubeconfig that is tried, and the session that comes of it."""
+"""An attempt to connect with one kubeconfig, and the session that results."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ REQUEST_SECONDS = 10.0
 """How long a request to a worker may take."""
 SYNC_SECONDS = 60.0
 MAX_SYNC_SECONDS = 600.0
-"""How long the first list may take: doubled with every attempt (M-46)."""
+"""Longest time for the first list: doubled with every attempt (M-46)."""
 
 log = structlog.get_logger("multiqueue.dispatch")
 
 
 class OtherClusterError(Exception):
-    """A kubeconfig leads to another cluster than the one in use, where something of ours is."""
+    """The new kubeconfig leads to another cluster, but objects of ours are on the current one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ class Ended:
     """How an attempt ended.
 
     Attributes:
-        why: For the Active condition.
-        unusable: Trying again with the same kubeconfig cannot help.
+        why: The reason, for the Active condition.
+        unusable: Whether trying again with the same kubeconfig cannot help.
     """
 
     why: str
@@ -57,10 +57,10 @@ class Attempt:
 
     Attributes:
         source: The kubeconfig.
-        task: Runs it; returns why it ended.
-        session: Once it is ready.
-        identity: What the server says that it is; None before it was asked, "" where it does not
-            tell.
+        task: Runs the session; returns why it ended.
+        session: The session, once it is ready.
+        identity: The identity that the server states; None before it was asked, "" if the server
+            does not tell.
     """
 
     source: SafeKubeconfig
@@ -83,15 +83,15 @@ class Attempt:
 
     @property
     def holds_something(self) -> bool:
-        """Whether something of ours is on its server."""
+        """Whether objects of ours are on its server."""
         return self.session is not None and not self.session.is_empty
 
     def is_other_than(self, attempt: Attempt) -> bool:
-        """Whether it is known to be about another cluster."""
+        """Whether this attempt and another are known to lead to different clusters."""
         return bool(self.identity and attempt.identity and self.identity != attempt.identity)
 
     def build_move_error(self) -> OtherClusterError:
-        """Say what is still on this one's server."""
+        """Return the error that says what is still on this attempt's server."""
         count = len(self.session.keys) if self.session is not None else 0
         return OtherClusterError(
             "the kubeconfig leads to another cluster than before, where workloads of ours still "
@@ -99,7 +99,7 @@ class Attempt:
         )
 
     async def wind_down(self, seconds: float) -> None:
-        """Let what was begun come to its end, but not for longer than this."""
+        """Let requests in progress end, but wait no longer than this."""
         if self.session is not None:
             await self.session.finish(seconds)
         self.task.cancel()
@@ -107,19 +107,19 @@ class Attempt:
 
 
 class SessionMaker:
-    """Makes the sessions to one worker: one after the other, or one beside the other.
+    """Makes the sessions to one worker: one after the other, or side by side.
 
     Args:
-        name: Of the worker.
+        name: The name of the worker.
         adapters: Job kinds to look for.
-        owner: By what our objects are known.
-        metrics: Count what is sent there.
-        health: Hears what becomes of requests, once the worker is connected.
+        owner: The identity by which our objects are known.
+        metrics: Count the requests to workers.
+        health: Receives the outcome of requests, once the worker is connected.
         clock: Tells when credentials are about to end.
-        open_transport: Makes what requests are sent with.
+        open_transport: Makes the transport that sends requests.
 
     Attributes:
-        limiter: The budget of this worker, whatever session spends it.
+        limiter: The request budget of this worker, shared by all its sessions.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class SessionMaker:
         attempts: int,
         hooks: SessionHooks,
     ) -> Ended:
-        """Connect, and return why that came to its end."""
+        """Connect and stay connected; return why the session ended."""
         try:
             credentials = await open_credentials(attempt.source, self._clock)
             await run_session(
@@ -163,7 +163,7 @@ class SessionMaker:
                 hooks=hooks,
             )
         except CredentialsError as error:
-            # A program may do better the next time.
+            # A program may return better credentials the next time.
             return Ended(why=str(error), unusable=attempt.source.plugin is None)
         except (WorkerLostError, KubeError, OtherClusterError) as error:
             return Ended(why=str(error))
@@ -176,7 +176,7 @@ class SessionMaker:
 
         def observe(outcome: SendOutcome) -> None:
             count(outcome)
-            # Whether it can be connected is told otherwise.
+            # Before the session is ready, failures are reported by the connection.
             if attempt.session is not None:
                 self._health.observe(outcome)
 
@@ -192,12 +192,12 @@ class SessionMaker:
 
 
 async def open_credentials(source: SafeKubeconfig, clock: Clock) -> Credentials:
-    """Return what leads to a worker: what the source has, or what its program gives.
+    """Return the credentials for a worker: the source's own, or those its program returns.
 
     Raises:
-        CredentialsError: they cannot be used.
+        CredentialsError: The credentials cannot be used.
     """
     if source.plugin is not None:
         return await open_exec_credentials(source.plugin, build_endpoint(source), clock)
-    # Checked already; here once more by those who would run or read something.
+    # Already checked; this check refuses again any entry that runs a program or reads a file.
     return await Credentials.from_kubeconfig_dict(source.config)

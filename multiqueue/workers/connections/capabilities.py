@@ -1,6 +1,6 @@
 """What a worker can do, in a form to publish: versions, kinds, flavors with hardware, topologies.
 
-Pure but for `discover`, which asks a worker what its informers do not know.
+Pure except for `discover`, which asks a worker for what its informers do not have.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import TOPOLOGIES
 
 CONFIG_MAP = "multiqueue-workers"
-"""In the manager's namespace; a key per worker."""
+"""In the manager's namespace; one key per worker."""
 OUR_GROUP = "remote.multiqueue.dev"
 """Served by every installation of this program, and by nobody else."""
 MAX_SHOWN = 64
-"""Flavors, and topologies, of one worker that are published; the rest is counted."""
+"""Most flavors, and topologies, of one worker to publish; the others are counted."""
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """What a worker says about itself when it is asked.
+    """The answers of a worker about itself.
 
     Attributes:
-        kubernetes: Version of its API server; empty: it does not tell.
-        program: Which program queues there.
+        kubernetes: Version of its API server; empty: unknown.
+        program: The program that queues there.
         versions: Versions of our API that it serves, the preferred one first.
-        topologies: Levels by name; None: it does not let us see them.
+        topologies: Levels by name; None: we may not read them.
     """
 
     kubernetes: str = ""
@@ -45,10 +45,10 @@ class Discovery:
 
 
 async def discover(client: KubeClient) -> Discovery:
-    """Ask a worker.
+    """Ask a worker about itself.
 
     Raises:
-        KubeError: it does not answer.
+        KubeError: The worker does not answer.
     """
     version = await _get(client, "/version")
     groups = (await _get(client, "/apis")).get("groups") or []
@@ -65,7 +65,7 @@ async def discover(client: KubeClient) -> Discovery:
 def build_capabilities(
     discovery: Discovery, kinds: Sequence[str], flavors: Sequence[api.ResourceFlavor]
 ) -> Json:
-    """Return what is published of a worker, in a defined order."""
+    """Return the published description of a worker, in a fixed order."""
     shown = sorted(flavors, key=lambda flavor: flavor.metadata.name)
     capabilities: Json = {
         "kubernetes": discovery.kubernetes,
@@ -90,7 +90,7 @@ def _flavor(flavor: api.ResourceFlavor) -> Json:
 
 
 async def _get(client: KubeClient, path: str) -> Json:
-    """Read a document that tells of the server; nothing where it is not for us."""
+    """Read a document about the server; empty if we may not read it."""
     try:
         found = orjson.loads((await client.request("GET", path)).body)
     except (ApiError, orjson.JSONDecodeError):

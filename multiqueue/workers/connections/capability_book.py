@@ -1,7 +1,7 @@
 """Publishes what the workers can do: one ConfigMap in the manager's namespace, a key per worker.
 
-MultiKueueClusters have no room for it (their schema is upstream's). Written when something changed,
-and not more often than every few seconds, however many workers come and go.
+MultiKueueClusters have no field for it (their schema is upstream's). The ConfigMap is written after
+changes, at most once every few seconds, however many workers come and go.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from multiqueue.workers.connections.fleet import Fleet, FleetListener
 from multiqueue.workers.connections.session import WorkerSession
 
 PAUSE_SECONDS = 5.0
-"""Between two writes, and between two looks after something changed."""
+"""Pause between two writes, and between two checks after a change."""
 DISCOVER_SECONDS = 10.0
-"""How long one worker may take to say what it is."""
+"""Longest time for one worker to answer questions about itself."""
 
 log = structlog.get_logger("multiqueue.dispatch")
 
@@ -36,7 +36,7 @@ class CapabilityBook:
     """Keeps the ConfigMap up to date.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
     """
 
@@ -71,10 +71,10 @@ class CapabilityBook:
     async def publish(self) -> None:
         """Write what changed since the last time.
 
-        What was known of a worker that is out of reach stays; a worker that is gone goes.
+        The entry of an unreachable worker stays; the entry of a removed worker is deleted.
 
         Raises:
-            KubeError: the manager's own API server failed.
+            KubeError: The manager's own API server failed.
         """
         connections = self._fleet.connections
         async with asyncio.TaskGroup() as tasks:

@@ -1,12 +1,12 @@
-"""One worker over time: connected or not, since when, why not, and when it is tried again.
+"""One worker over time: whether it is connected, since when, why not, and the next attempt.
 
-A connection outlives its sessions, and its MultiKueueCluster too, as long as a Workload of ours is
-on the worker: what runs there is followed to its end. A new kubeconfig is tried beside the one in
-use, which is let go once the new one is ready: no job, no dispatch and no status waits for it.
+A connection outlives its sessions. It also outlives its MultiKueueCluster as long as a Workload of
+ours is on the worker, to follow its jobs to their end. A new kubeconfig is tried beside the one in
+use, which is released once the new one is ready: no job, dispatch or status is delayed.
 
 Parity: M-40 to M-50. Deviates: a job kind that the worker lacks is missing for that kind only
-(M-45); a new kubeconfig disturbs nothing, and one that does not work is not used instead of one
-that does.
+(M-45); a new kubeconfig interrupts nothing, and one that does not work never replaces a working
+one.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from multiqueue.workers.kubeconfigs.credentials import (
 GRACE = timedelta(minutes=15)
 """Upstream's ``workerLostTimeout``."""
 GOOD_SECONDS = 5.0
-"""A connection that ends sooner counts as a failed attempt."""
+"""A connection that ends sooner than this counts as a failed attempt."""
 NEVER_WAS_THERE = timedelta(seconds=-1)
 WIND_DOWN_SECONDS = 10.0
-"""How long what was begun with the kubeconfig before may take to end: as long as a request may."""
+"""How long requests of the previous kubeconfig may take to end: as long as one request may."""
 
 log = structlog.get_logger("multiqueue.dispatch")
 
 
 class ConnectionState(Enum):
-    """Where a connection is."""
+    """The state of a connection."""
 
     CONNECTING = "Connecting"
     CONNECTED = "Connected"
@@ -56,10 +56,10 @@ class ConnectionState(Enum):
 
 
 class ConnectionListener(Protocol):
-    """Who wants to know what becomes of a connection."""
+    """Receives the changes of a connection."""
 
     async def identify(self, connection: WorkerConnection, identity: str) -> bool:
-        """Take note of what a server says that it is; whether the connection may be used."""
+        """Note the identity that a server states; return whether the connection may be used."""
         ...
 
     def attach(self, connection: WorkerConnection, session: WorkerSession) -> None:
@@ -67,11 +67,11 @@ class ConnectionListener(Protocol):
         ...
 
     def state_changed(self, connection: WorkerConnection) -> None:
-        """Take note that the state, or the reason for it, changed."""
+        """React if the state, or the reason for it, changed."""
         ...
 
     def rotated(self, connection: WorkerConnection, keys: set[str]) -> None:
-        """Take note of a new session, which knows something else of these Workloads."""
+        """React to a new session, in which these Workloads look different."""
         ...
 
 
@@ -82,9 +82,9 @@ class WorkerConnection:
         name: Name of the MultiKueueCluster.
         adapters: Job kinds to look for on the worker.
         maker: Makes sessions to this worker.
-        health: How it does.
+        health: The worker's health.
         clock: Tells the time.
-        listener: Told of changes.
+        listener: Receives the changes.
         grace: After how long out of reach the worker is given up.
         lost_for: How long it has been lost, as far as an earlier manager knew; None: it did not.
 
@@ -93,8 +93,9 @@ class WorkerConnection:
         health: How it does.
         lost: Since when it is not connected; None while it is.
         seen: Whether it was ever connected in this process.
-        retired: Its MultiKueueCluster is gone.
-        moving: Its kubeconfig leads to another cluster, but something of ours is on the one before.
+        retired: Whether its MultiKueueCluster is gone.
+        moving: Whether its kubeconfig leads to another cluster, but objects of ours are on the
+            previous one.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class WorkerConnection:
 
     @property
     def status(self) -> ConnectionStatus | None:
-        """What the MultiKueueCluster shall say; None while nothing is known yet."""
+        """The Active condition of the MultiKueueCluster; None while nothing is known yet."""
         if isinstance(self._source, KubeconfigRefusal):
             return self._source.status
         if self.state is ConnectionState.CONNECTED and self._held is not None:
@@ -159,23 +160,23 @@ class WorkerConnection:
 
     @property
     def refusal(self) -> str:
-        """Why nothing new is sent there, or little, in words that go after its name."""
+        """Why nothing new, or only little, is sent there, in words that go after its name."""
         return self.move_refusal or self.health.refusal
 
     @property
     def move_refusal(self) -> str:
-        """Why nothing new may be sent to a cluster that another one is to take the place of."""
+        """Why nothing new may be sent to a cluster that is about to be replaced by another."""
         if not self.moving:
             return ""
         return "is about to be replaced: its kubeconfig leads to another cluster"
 
     @property
     def source(self) -> SafeKubeconfig | None:
-        """The kubeconfig that it is connected with."""
+        """The kubeconfig of the session in use."""
         return self._held.source if self._held is not None else None
 
     def configure(self, source: SafeKubeconfig | KubeconfigRefusal) -> None:
-        """Use this kubeconfig from now on, or none and say why; the same one changes nothing."""
+        """Use this kubeconfig, or none and say why; the same one again has no effect."""
         if source == self._source:
             return
         if isinstance(source, SafeKubeconfig) and isinstance(self._source, SafeKubeconfig):
@@ -184,7 +185,7 @@ class WorkerConnection:
         self._begin_anew()
 
     def let_go(self) -> None:
-        """Stop at once, until somebody says again what to use; the listener is asked to."""
+        """Stop at once until configured again; the listener is asked to do that."""
         self._source = None
         self._begin_anew()
         self._leave(ConnectionState.REFUSED, "")
@@ -205,7 +206,7 @@ class WorkerConnection:
         return f"{self._failure}; connection attempts: {self._attempts}{next_at}"
 
     def _trouble_of_new(self) -> str:
-        """Why the kubeconfig before is still in use."""
+        """Why the previous kubeconfig is still in use."""
         if self._unusable is not None:
             return self._unusable.message
         return self._describe_failure() if self._failure else ""
@@ -213,7 +214,7 @@ class WorkerConnection:
     # ------------------------------------------------------------ running
 
     async def run(self) -> None:
-        """Keep connected until cancelled; whatever is logged meanwhile names the worker."""
+        """Keep connected until cancelled; log lines meanwhile name the worker."""
         structlog.contextvars.bind_contextvars(worker=self.name)
         try:
             while True:
@@ -231,13 +232,13 @@ class WorkerConnection:
                 await asyncio.wait(set(self._ending))
 
     def note_crash(self, error: Exception) -> None:
-        """Take note that `run` failed and will be called again; the condition says so."""
+        """Record that `run` failed and will be called again; the condition says so."""
         self._plan_retry(self._attempts + 1)
         why = f"internal error, starting again: {type(error).__name__}: {error}"
         self._leave(ConnectionState.DISCONNECTED, why)
 
     def _steer(self) -> None:
-        """Begin and stop attempts, so that they are about what is to be used."""
+        """Start and stop attempts, so that they use the configured kubeconfig."""
         source = self._source
         if not isinstance(source, SafeKubeconfig):
             self._stop(self._held)
@@ -276,7 +277,7 @@ class WorkerConnection:
         return attempt
 
     async def _wait(self) -> None:
-        """Wait until an attempt ends, there is something else to use, or the pause is over."""
+        """Wait until an attempt ends, the configuration changes, or the pause is over."""
         tasks = {attempt.task for attempt in (self._held, self._next) if attempt is not None}
         changed = asyncio.ensure_future(self._changed.wait())
         left = self._pause_left()
@@ -295,7 +296,7 @@ class WorkerConnection:
         return self._pause - self._failed.elapsed().total_seconds()
 
     def _reap(self) -> None:
-        """Take in what ended."""
+        """Handle the attempts that ended."""
         if self._next is not None and self._next.task.done():
             ended, self._next = _result_of(self._next), None
             self._fail(ended)
@@ -315,10 +316,10 @@ class WorkerConnection:
     # ------------------------------------------------------------ what becomes of attempts
 
     async def _identify(self, attempt: Attempt, identity: str) -> None:
-        """Let an attempt go on if this is a server that nobody else is connected to.
+        """Let an attempt go on if no other name is connected to its server.
 
         Raises:
-            OtherClusterError: it is not the one before, and something of ours is there.
+            OtherClusterError: The server is not the previous one, and objects of ours are there.
         """
         attempt.identity = identity
         held = self._held
@@ -329,10 +330,10 @@ class WorkerConnection:
         self.moving = False
         if not await self._listener.identify(self, identity):
             self.let_go()
-            await asyncio.get_running_loop().create_future()  # cancelled by the change
+            await asyncio.get_running_loop().create_future()  # the new configuration cancels it
 
     def _take(self, attempt: Attempt, session: WorkerSession) -> None:
-        """Use a session that is ready, and let the one before end what it has begun."""
+        """Use a session that is ready, and let requests of the previous one end."""
         if attempt is not self._next or attempt.source != self._source:
             return
         attempt.begin(session)
@@ -353,9 +354,9 @@ class WorkerConnection:
             self._listener.rotated(self, keys)
 
     def _fail(self, ended: Ended) -> None:
-        """Note why the kubeconfig that is to be used cannot be used (yet)."""
+        """Record why the configured kubeconfig cannot be used (yet)."""
         if ended.unusable:
-            # Kept beside the kubeconfig: whoever brings the same one again must change nothing.
+            # Kept beside the kubeconfig: configuring the same one again must have no effect.
             self._unusable = KubeconfigRefusal(
                 reason=ClusterReason.BAD_KUBE_CONFIG, message=ended.why
             )
@@ -371,7 +372,7 @@ class WorkerConnection:
         self._listener.state_changed(self)
 
     def _lose(self, attempt: Attempt, ended: Ended) -> None:
-        """Note that the session in use is over."""
+        """Record that the session in use ended."""
         self.health.note_loss()
         if attempt.source == self._source:
             # A connection that was good is tried again at once (M-44).
@@ -413,7 +414,7 @@ class WorkerConnection:
 
 
 def _result_of(attempt: Attempt) -> Ended:
-    """Return why an attempt ended; nobody here cancels one that is still in use."""
+    """Return why an attempt ended; an attempt in use is never cancelled here."""
     if attempt.task.cancelled():
         return Ended(why="internal error: it awaited something that was cancelled")
     return attempt.task.result()

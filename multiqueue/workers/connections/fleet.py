@@ -1,4 +1,4 @@
-"""All workers of a manager: their connections, what is ours on them, and what changes there.
+"""All workers of a manager: their connections, our objects on them, and changes there.
 
 One task per worker. Nothing here waits for a worker.
 """
@@ -38,7 +38,7 @@ P = TypeVar("P", bound=SessionPart)
 T = TypeVar("T")
 Reach = tuple[frozenset[tuple[str, bool]], str, int] | None
 """The job kinds that a worker serves and whether its jobs are known, why nothing new may be sent to
-it, and how much while it is on probation; None: it is out of reach."""
+it, and its allowance on probation; None: it is out of reach."""
 
 CONNECTION = "worker-connection"
 """All connections are one component in metrics; conditions and logs name the worker."""
@@ -47,23 +47,23 @@ MAX_RESTART_SECONDS = 60.0
 HEALTHY_SECONDS = 60.0
 """When a connection that raised starts again, and after how long its failures are forgotten."""
 IDENTIFY_SECONDS = 3.0
-"""How long a worker waits for older ones to say which server they are, before it is taken for
-another one."""
+"""How long a worker waits for older names to identify their servers, before it is assumed to be
+another server."""
 
 
 log = structlog.get_logger("multiqueue.workers")
 
 SessionHook = Callable[[str, WorkerSession], None]
-"""Given the name of a worker and its session, adds what another package keeps about the worker."""
+"""Given a worker's name and session, adds what another package keeps about the worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetListener:
-    """Who is told of what happens in the fleet; each is called at once and must be quick.
+    """Receives the changes in the fleet; each function is called at once and must be quick.
 
     Attributes:
-        on_remote: Something of ours changed on a worker: key of the Workload.
-        on_connection: A connection came, went, or has something else to say: its name.
+        on_remote: An object of ours changed on a worker: key of the Workload.
+        on_connection: A connection came, went, or changed its status: its name.
         on_room: The queues of a worker changed.
     """
 
@@ -77,10 +77,10 @@ class Fleet:
 
     Args:
         adapters: Job kinds that can be dispatched.
-        origin: Label value of what is ours.
+        origin: Value of the origin label of our objects.
         clock: Tells the time.
-        metrics: Count what is sent to the workers.
-        open_transport: Makes what requests to them are sent with.
+        metrics: Count the requests to workers.
+        open_transport: Makes the transport that sends requests to workers.
         grace: After how long out of reach a worker is given up.
         is_here: Whether the manager's own cluster has this very Workload or job.
     """
@@ -119,7 +119,7 @@ class Fleet:
     # ------------------------------------------------------------ who there is
 
     def add_listener(self, listener: FleetListener) -> None:
-        """Tell somebody of changes."""
+        """Call this listener after changes."""
         self._listeners.append(listener)
 
     def add_session_hook(self, hook: SessionHook) -> None:
@@ -131,7 +131,7 @@ class Fleet:
         return self._connections.get(name)
 
     def find_session(self, name: str) -> WorkerSession | None:
-        """Return what a worker is reached with, while it is connected."""
+        """Return the session of a worker, while it is connected."""
         connection = self._connections.get(name)
         return connection.session if connection is not None else None
 
@@ -149,14 +149,15 @@ class Fleet:
     def seen(self) -> Collection[str]:
         """Workers that this process has been connected to.
 
-        Not those alone that have a connection are unseen: it is made once the kubeconfig was read.
+        A worker without a connection is not the only unseen one: the connection is made once the
+        kubeconfig was read.
         """
         return self._seen
 
     def lost_for(self, name: str) -> timedelta | None:
         """Return how long a worker has been out of reach; None while it is not.
 
-        For a name without a connection: since it was first asked for.
+        For a name without a connection: since this was first asked.
         """
         connection = self._connections.get(name)
         if connection is not None:
@@ -164,7 +165,7 @@ class Fleet:
         return self._unknown_since.setdefault(name, Moment()).elapsed()
 
     def find_reach(self, name: str) -> Reach:
-        """Return the job kinds that a worker can be sent now; None while it is out of reach."""
+        """Return the job kinds that can be sent to a worker now; None if it is out of reach."""
         session = self.find_session(name)
         if session is None:
             return None
@@ -176,10 +177,10 @@ class Fleet:
         return served, connection.refusal, connection.health.now.allowance
 
     def find_refusal(self, name: str, key: str, *, has_copy: bool, only_asks: bool = False) -> str:
-        """Return why a Workload may not be sent to a worker now, or not wait there any longer.
+        """Return why a Workload may not be sent to a worker now, or may not wait there any longer.
 
-        In words that go after the worker's name; empty where nothing speaks against it. One that
-        `only_asks` takes no place of others.
+        In words that go after the worker's name; empty if there is no reason. With `only_asks`, no
+        place on probation is taken from others.
         """
         connection = self._connections.get(name)
         if connection is None:
@@ -189,7 +190,7 @@ class Fleet:
         )
 
     def find_health(self, name: str) -> WorkerHealth | None:
-        """Return how a worker does."""
+        """Return the health of a worker."""
         connection = self._connections.get(name)
         return connection.health if connection is not None else None
 
@@ -200,7 +201,7 @@ class Fleet:
         return FIRST_CHANCE - self._started.elapsed() if self._started else FIRST_CHANCE
 
     def find_holders(self, key: str) -> Iterator[str]:
-        """Yield the connected workers that have something of ours for a Workload."""
+        """Yield the connected workers that have objects of ours for a Workload."""
         for name, connection in self._connections.items():
             session = connection.session
             if session is None:
@@ -211,7 +212,7 @@ class Fleet:
     # ------------------------------------------------------------ changes
 
     def sign(self, manager: str, server: str) -> None:
-        """Say who and where we are, before the first worker is connected; see `ManagerIdentity`."""
+        """Set the manager's identity before the first worker connects; see `ManagerIdentity`."""
         self.owner = replace(self.owner, manager=manager)
         self.servers.add_own(server, manager)
 
@@ -246,10 +247,10 @@ class Fleet:
         return connection
 
     def retire(self, name: str, *, give_up_after: timedelta) -> bool:
-        """Let a connection go, once nothing of ours is on its worker; whether it is gone.
+        """Remove a connection once no object of ours is on its worker; return whether it is gone.
 
-        Its kubeconfig is kept in memory until then: what runs there is followed to its end, unless
-        the worker stays out of reach for so long.
+        Until then its kubeconfig is kept in memory and its jobs are followed to their end, unless
+        the worker stays out of reach for `give_up_after`.
         """
         connection = self._connections.get(name)
         if connection is None:
@@ -296,7 +297,7 @@ class Fleet:
             self._running[connection.name] = task
 
     async def _keep(self, connection: WorkerConnection) -> None:
-        """Run a connection until cancelled, and again if it fails; no other worker notices."""
+        """Run a connection until cancelled, and again if it fails; other workers are unaffected."""
         backoff = Backoff(base=RESTART_SECONDS, cap=MAX_RESTART_SECONDS)
         loop = asyncio.get_running_loop()
         while True:
@@ -306,7 +307,7 @@ class Fleet:
             except Exception as error:
                 log.exception("connection failed and starts again", worker=connection.name)
                 self._metrics.component_restarts_total.child(CONNECTION).inc()
-                with contextlib.suppress(Exception):  # whatever made it raise may do so here
+                with contextlib.suppress(Exception):  # the error of `run` may happen here again
                     connection.note_crash(error)
             if loop.time() - begun >= HEALTHY_SECONDS:
                 backoff.reset()
@@ -315,9 +316,9 @@ class Fleet:
     # ------------------------------------------------------------ what connections say
 
     async def identify(self, connection: WorkerConnection, identity: str) -> bool:
-        """Let one name of a server be used: the oldest.
+        """Let only one name of a server be used: the oldest.
 
-        Older names are waited for: once a younger one sees what theirs runs, it cleans that up.
+        Older names are waited for: a younger name that saw their objects would delete them.
         """
         name = connection.name
         for other in self.servers.identify(name, identity):
@@ -333,7 +334,7 @@ class Fleet:
         return self.servers.find_elder(name) is None
 
     def _may_identify(self, name: str) -> bool:
-        """Whether a worker that has not said which server it is is about to."""
+        """Whether a worker whose server is not identified yet is about to be."""
         connection = self._connections.get(name)
         return connection is None or connection.state is ConnectionState.CONNECTING
 
@@ -342,9 +343,9 @@ class Fleet:
         self._progress = asyncio.Event()
 
     def attach(self, connection: WorkerConnection, session: WorkerSession) -> None:
-        """Follow what is ours on a worker that is about to be listed.
+        """Follow our objects on a worker that is about to be listed.
 
-        What a session shows before it is the one in use is looked at when it is.
+        What a session shows before it is in use is handled when it comes into use.
         """
         self._watch_for_own(connection, session)
         session.informers.workloads.add_handler(partial(self._on_workload, connection, session))
@@ -358,10 +359,11 @@ class Fleet:
             hook(connection.name, session)
 
     def _watch_for_own(self, connection: WorkerConnection, session: WorkerSession) -> None:
-        """Refuse a server that shows what only the manager's own cluster has.
+        """Refuse a server that shows objects of the manager's own cluster.
 
-        That one is usually known by what it says that it is, before anything is listed. Older roles
-        do not let us ask; then it is known by uids, before anything that it shows is acted upon.
+        That server is usually known by its identity, before anything is listed. Older roles do not
+        let us ask for it; then it is known by the uids of its objects, before anything acts on
+        these.
         """
         informers = session.informers
         watched: list[Informer[Any]] = [informers.workloads, *informers.jobs.values()]
@@ -371,12 +373,12 @@ class Fleet:
     def watch_others(
         self, name: str, informer: Informer[T], identity: Callable[[T], ObjectKeyAndVersion]
     ) -> None:
-        """Watch what another package lists of a worker that is not ours, as `attach` does.
+        """Watch objects on a worker that are not ours for another package, as `attach` does.
 
         Args:
-            name: Of the worker.
-            informer: What it lists.
-            identity: Tells key, version and uid of an object.
+            name: The name of the worker.
+            informer: The informer of these objects.
+            identity: Returns key, version and uid of an object.
         """
         connection = self._connections[name]
         informer.add_listener(lambda _: self._tell_connection(name))
@@ -407,12 +409,12 @@ class Fleet:
             self._seen.add(connection.name)
         self._tell_connection(connection.name)
         if session is not None:
-            # What was listed before counts from now on: strangers and left-overs among it must go.
+            # What was listed before counts from now on; foreign objects and remnants in it must go.
             for key in session.keys:
                 self._tell_remote(key)
 
     def rotated(self, connection: WorkerConnection, keys: set[str]) -> None:
-        """Look at what a new session sees in another way than the one before."""
+        """Reconcile the Workloads that look different in a new session."""
         self._tell_connection(connection.name)
         self.tell_room()
         for key in keys:
@@ -470,6 +472,6 @@ class Fleet:
             listener.on_connection(name)
 
     def tell_room(self) -> None:
-        """Tell that the queues of a worker may have room."""
+        """Report that the queues of a worker may have room."""
         for listener in self._listeners:
             listener.on_room()

@@ -1,8 +1,8 @@
-"""How well a worker does, from what became of our requests to it, and whether it is sent more.
+"""How healthy a worker is, judged by the outcome of requests, and whether it is sent more.
 
-A circuit breaker: while it is open nothing new is sent there; then a few Workloads are, and more
-as they arrive (half-open), until it is closed again. What runs there is followed all the while.
-Pure: values in, values out; ``now`` is in seconds of a clock that never jumps.
+A circuit breaker: while it is open, nothing new is sent to the worker. Then a few Workloads are,
+and more as they succeed (half-open), until it is closed again. Jobs there are followed all the
+time. Pure: values in, values out; ``now`` is in seconds of a clock that never jumps.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from enum import Enum
 ALPHA = 0.1
 """How much one answer moves the average: seven failures in a row open the circuit."""
 HALF_LIFE_SECONDS = 60.0
-"""How fast what was bad is forgotten while nothing is heard."""
+"""How fast failures are forgotten while there are no answers."""
 OPEN_BELOW = 0.5
 """Average at which the circuit opens: every other request fails."""
 FAST_SECONDS = 1.0
-"""Answers within this are good: admission webhooks alone may take so long."""
+"""Answers within this time are good: admission webhooks alone may take that long."""
 SLOW_SECONDS = 5.0
-"""Answers after this are as bad as none."""
+"""Answers after this time are as bad as failures."""
 STALLED_AFTER = 3
-"""Requests that wait longer than a Workload does, without any answer in between, after which a
-worker counts as hanging."""
+"""After this many requests that waited longer than a Workload does, without any answer in between,
+a worker counts as hanging."""
 LOST_WEIGHT = 3
-"""A session that breaks tells as much as so many failed requests: three in a minute open it."""
+"""A broken session counts as this many failed requests: three in a minute open the circuit."""
 OPEN_SECONDS = 5.0
 MAX_OPEN_SECONDS = 300.0
-"""How long the circuit stays open: doubled each time that probation fails."""
+"""Longest time that the circuit stays open: doubled each time that probation fails."""
 PROBATION_SECONDS = 60.0
-"""Half-open for so long without a failure, it closes, whether or not anything was sent."""
+"""After this time half-open without a failure it closes, whether or not anything was sent."""
 MAX_ALLOWANCE = 16
-"""Dispatches in one step of probation; after them it is over."""
+"""Most dispatches in one step of probation; after that step, probation is over."""
 
 
 class Circuit(Enum):
-    """Whether a worker is sent anything new."""
+    """Whether a worker is sent new Workloads."""
 
     CLOSED = "Closed"
     HALF_OPEN = "HalfOpen"
@@ -44,21 +44,21 @@ class Circuit(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthRecord:
-    """What is known of a worker.
+    """The health of a worker.
 
     Attributes:
         good: Average of its answers: 1 all good, 0 none.
-        rejections: Average of its refusals to take a copy or a job: 0 none, 1 all. They say more
+        rejections: Average of its refusals to take a copy or a job: 0 none, 1 all. They tell more
             about what is sent than about the worker, and do not open the circuit.
         heard_at: When the averages were last true.
         stalled: Requests that got no answer in time since the last answer.
-        circuit: Whether it is sent anything new.
-        since: Since when the circuit is as it is.
+        circuit: Whether it is sent new Workloads.
+        since: Since when the circuit is in this state.
         trips: How often it opened without having been closed in between.
         allowance: Dispatches in this step of probation.
-        arrived: How many of them were taken.
-        answered: Whether it has answered anything since it opened.
-        trouble: Why it opened.
+        arrived: How many of them the worker took.
+        answered: Whether it has answered any request since the circuit opened.
+        trouble: Why the circuit opened.
     """
 
     good: float = 1.0
@@ -75,7 +75,7 @@ class HealthRecord:
 
     @property
     def score(self) -> float:
-        """From 0, best left alone, to 1, all well."""
+        """From 0, best avoided, to 1, healthy."""
         if self.circuit is Circuit.OPEN:
             return 0.0
         return self.good * (1.0 - self.rejections / 2)
@@ -89,20 +89,20 @@ class HealthRecord:
 
 
 def note_answer(health: HealthRecord, seconds: float, now: float) -> HealthRecord:
-    """Take in an answer that came after so many seconds."""
+    """Count an answer that took this many seconds."""
     value = min(1.0, max(0.0, (SLOW_SECONDS - seconds) / (SLOW_SECONDS - FAST_SECONDS)))
     return _weigh(replace(health, stalled=0, answered=True), value, now, "it answers slowly")
 
 
 def note_failure(health: HealthRecord, what: str, now: float, *, weight: int = 1) -> HealthRecord:
-    """Take in a request that failed, or something as bad."""
+    """Count a request that failed, or an equally bad event."""
     for _ in range(weight):
         health = _weigh(health, 0.0, now, what)
     return health
 
 
 def note_late(health: HealthRecord, now: float) -> HealthRecord:
-    """Take in a request that got no answer for as long as a Workload waits."""
+    """Count a request without an answer for as long as a Workload waits."""
     return replace(_age(health, now), stalled=health.stalled + 1)
 
 
@@ -114,7 +114,7 @@ def note_hang(health: HealthRecord, now: float) -> HealthRecord:
 
 
 def note_dispatch(health: HealthRecord, now: float, *, taken: bool) -> HealthRecord:
-    """Take in that a worker took a copy or a job, or refused to."""
+    """Count that a worker took a copy or a job, or refused to."""
     health = _age(health, now)
     target = 0.0 if taken else 1.0
     health = replace(health, rejections=health.rejections + ALPHA * (target - health.rejections))
@@ -128,16 +128,16 @@ def note_dispatch(health: HealthRecord, now: float, *, taken: bool) -> HealthRec
 
 
 def pass_time(health: HealthRecord, now: float) -> HealthRecord:
-    """Begin probation, or end it, where that is due.
+    """Begin or end probation if it is due.
 
-    No Workload is tried on a worker that does not even answer whether it is there.
+    No Workload is tried on a worker that does not answer even pings.
     """
     if health.due_at is None or now < health.due_at:
         return health
     if not health.answered:
         return replace(health, since=now)
     if health.circuit is Circuit.OPEN:
-        # It gets the benefit of the doubt, yet less of it than one that never failed.
+        # It is trusted again, but less than a worker that never failed.
         good = max(_age(health, now).good, (1.0 + OPEN_BELOW) / 2)
         return replace(
             health,
@@ -153,7 +153,7 @@ def pass_time(health: HealthRecord, now: float) -> HealthRecord:
 
 
 def _age(health: HealthRecord, now: float) -> HealthRecord:
-    """Forget what was bad, as time passes."""
+    """Forget failures as time passes."""
     kept = 0.5 ** (max(0.0, now - health.heard_at) / HALF_LIFE_SECONDS)
     return replace(
         health,

@@ -1,4 +1,4 @@
-"""Live copies of what one worker has: of Workloads and jobs only ours, by the origin label.
+"""Live copies of objects on one worker; of Workloads and jobs only ours, by the origin label.
 
 The views of the rules are built from these; nothing on the hot path asks a worker.
 """
@@ -33,9 +33,9 @@ BY_WORKLOAD = "workload"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInformers:
-    """Live copies of one worker: of what is ours, and of its queues.
+    """Live copies of one worker: of our objects, and of its queues.
 
-    ``jobs`` by kind; a kind that the worker does not serve is there, and unavailable.
+    ``jobs`` is by kind; a kind that the worker does not serve has an unavailable informer.
     """
 
     workloads: Informer[api.Workload]
@@ -47,12 +47,12 @@ class WorkerInformers:
 
     @property
     def queues(self) -> tuple[Informer[Any], ...]:
-        """What the worker need not let us read."""
+        """The informers of objects that the worker need not let us read."""
         return (self.local_queues, self.cluster_queues, self.cohorts, self.flavors)
 
     @property
     def all(self) -> tuple[Informer[Any], ...]:
-        """Every informer that runs from the beginning."""
+        """All informers that run from the beginning."""
         return (self.workloads, *self.jobs.values(), *self.queues)
 
 
@@ -63,7 +63,7 @@ def build_worker_informers(
     metrics: ManagerMetrics,
     name: str,
 ) -> WorkerInformers:
-    """Build the informers of a worker: of jobs only what carries our origin."""
+    """Build the informers of a worker: of jobs only those with our origin."""
     ours = f"{MULTIKUEUE_ORIGIN}={origin}"
 
     def typed(resource: Resource, kind: type[K], selector: str = "") -> Informer[K]:
@@ -97,6 +97,6 @@ def build_worker_informers(
 
 
 def list_workload_keys(adapter: MultiKueueAdapter, job: Json) -> list[str]:
-    """Return the key of the Workload that a remote job belongs to; none where it names none."""
+    """Return the key of the Workload that a remote job belongs to; empty if it names none."""
     name = adapter.workload_name(job)
     return [key_of(job["metadata"].get("namespace", ""), name)] if name is not None else []

@@ -1,12 +1,12 @@
-"""Which API server each MultiKueueCluster leads to: one worker under two names is found here.
+"""Which API server each MultiKueueCluster leads to; finds one worker under two names.
 
-Under a second name the same copies would look like losers and left-overs, and be deleted. So only
-the oldest name of a server counts; the others say why they do not. Names lead to the same server
-where the address is the same, or what the server itself says when it is connected to: one server
-has many addresses. The manager's own server is here from the beginning, under a name older than
-all: as a worker, it would have the manager delete its own jobs.
+Under a second name, the same copies would look like losers and remnants, and be deleted. So only
+the oldest name of a server counts; the others say why they do not. Two names lead to the same
+server if the address is the same, or the identity that the server states when connected: one server
+may have many addresses. The manager's own server is in the table from the beginning, under a name
+older than all others: as a worker, it would have the manager delete its own jobs.
 
-Deviates: upstream connects every name, and the names then clean up after each other.
+Deviates: upstream connects every name, and the names then delete each other's copies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HERE = ""
 
 
 class ServerTable:
-    """Names by the server that they lead to."""
+    """The names of each server."""
 
     def __init__(self) -> None:
         self._servers: dict[str, str] = {}
@@ -28,31 +28,32 @@ class ServerTable:
         self._identities: dict[str, str] = {}
 
     def add_own(self, server: str, identity: str) -> None:
-        """Note where the manager itself is, before any name is.
+        """Record the manager's own server, before any name.
 
         Args:
             server: Its address.
-            identity: What it says that it is; empty where that cannot be read.
+            identity: The identity that it states; empty if it cannot be read.
         """
         self._servers[HERE], self._ages[HERE] = server, (HERE, HERE)
         self._identities[HERE] = identity or "the manager's own"
 
     def note_own(self, name: str) -> tuple[str, ...]:
-        """Note that a name leads to the manager's own server, whatever that says that it is.
+        """Record that a name leads to the manager's own server, whatever identity that states.
 
         Returns:
-            The other names of the servers that it came to and left: they have to be judged again.
+            The other names of the servers that it joined and left: they must be judged again.
         """
         return self.identify(name, self._identities.get(HERE, ""))
 
     def update(self, age: Age, server: str | None, *, connected: bool = False) -> tuple[str, ...]:
-        """Note where a name leads; None where that is not known.
+        """Record where a name leads; None if that is not known.
 
-        While the name is still connected with an older address, what that server says that it is
-        counts on, until the new one has said so: other names of it must not be taken meanwhile.
+        While the name is still connected to an older address, the identity of that server stays in
+        force until the new server has stated its own: other names of the old one must not be used
+        meanwhile.
 
         Returns:
-            The other names of the servers that it came to and left: they have to be judged again.
+            The other names of the servers that it joined and left: they must be judged again.
         """
         name = age[1]
         old = self._servers.get(name)
@@ -69,10 +70,10 @@ class ServerTable:
         return tuple(sorted((left | set(self._others(name))) - {HERE}))
 
     def identify(self, name: str, identity: str) -> tuple[str, ...]:
-        """Note what the server of a name says that it is; "" where it does not tell.
+        """Record the identity that the server of a name states; "" if it does not tell.
 
         Returns:
-            The other names of the servers that it came to and left: they have to be judged again.
+            The other names of the servers that it joined and left: they must be judged again.
         """
         if name not in self._servers or self._identities.get(name) == identity:
             return ()
@@ -81,7 +82,7 @@ class ServerTable:
         return tuple(sorted((left | set(self._others(name))) - {HERE}))
 
     def find_elder(self, name: str) -> str | None:
-        """Return the oldest other name of the same server, where it is older than this one."""
+        """Return the oldest other name of the same server if it is older than this one."""
         return min(
             (other for other in self._others(name) if self._ages[other] < self._ages[name]),
             key=self._ages.__getitem__,
@@ -89,7 +90,7 @@ class ServerTable:
         )
 
     def find_unidentified(self, name: str) -> Iterator[str]:
-        """Yield the older names whose servers have not yet said what they are."""
+        """Yield the older names whose servers have not yet stated an identity."""
         age = self._ages.get(name)
         for other in self._servers:
             if age is not None and self._ages[other] < age and other not in self._identities:

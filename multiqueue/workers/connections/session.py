@@ -1,7 +1,7 @@
-"""One connected period with one worker: live copies of what is ours there, and our writes.
+"""One connected period with one worker: live copies of our objects there, and our writes.
 
-Nothing of it survives into the next one, which lists everything anew. Everything here runs in tasks
-of its own, with timeouts: a worker that hangs holds up nobody else (M-51, I-7).
+Nothing of it is kept for the next session, which lists everything again. All work runs in separate
+tasks with timeouts: a worker that hangs delays no other worker (M-51, I-7).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ P = TypeVar("P", bound="SessionPart")
 Json = dict[str, Any]
 
 REMOVE = "remove"
-"""Work that ends copies and jobs; see `WorkerSession.submit`."""
+"""Work that deletes copies and jobs; see `WorkerSession.submit`."""
 CREATE_JOB = "job"
 """Work that creates a job."""
 
@@ -41,20 +41,20 @@ log = structlog.get_logger("multiqueue.dispatch")
 
 
 class SessionPart(Protocol):
-    """What another package keeps about a connected worker, for as long as the session lasts."""
+    """State that another package keeps about a connected worker while the session lasts."""
 
     def take_over(self, old: Self) -> None:
-        """Know what the part of an earlier session to the same worker knows."""
+        """Take over what the part of an earlier session to the same worker knows."""
         ...
 
 
 class WorkerSession:
-    """What can be done with a connected worker.
+    """The operations on a connected worker.
 
     Attributes:
-        client: Of the worker.
-        informers: What is known of it.
-        owner: By what our objects are known from those of others.
+        client: The worker's client.
+        informers: The worker's informers.
+        owner: The identity that tells our objects from those of others.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class WorkerSession:
         self._blind_since: dict[GroupVersionKind, float] = {}
 
     def add_part(self, part: SessionPart) -> None:
-        """Keep a part, which `find_part` finds by its class; before anything is listed."""
+        """Add a part, which `find_part` finds by its class; call this before anything is listed."""
         self._parts[type(part)] = part
 
     def find_part(self, kind: type[P]) -> P | None:
@@ -97,12 +97,12 @@ class WorkerSession:
         return informer is not None and informer.available
 
     def knows_jobs(self, kind: GroupVersionKind) -> bool:
-        """Whether what is known of jobs of a kind can be believed."""
+        """Whether the jobs of a kind are known and current."""
         informer = self.informers.jobs.get(kind)
         return informer is not None and informer.available and informer.synced.is_set()
 
     def hides(self, kind: GroupVersionKind) -> bool:
-        """Whether the worker does not let us list jobs of a kind, rather than fails to."""
+        """Whether the worker forbids listing jobs of a kind, instead of failing to list them."""
         informer = self.informers.jobs.get(kind)
         return (
             informer is None or not informer.available or isinstance(informer.last_error, Forbidden)
@@ -117,12 +117,12 @@ class WorkerSession:
 
     @property
     def excesses(self) -> list[str]:
-        """What the worker sends more of than is held, in words."""
+        """Which answers of the worker exceed the size limits, in words."""
         errors = (informer.last_error for informer in self.informers.all)
         return [str(error) for error in errors if isinstance(error, AnswerTooLarge)]
 
     def watch_sight(self) -> None:
-        """Remember from now on since when jobs of each kind cannot be seen."""
+        """Record from now on since when jobs of each kind cannot be seen."""
         self._blind_since = dict.fromkeys(self.informers.jobs, asyncio.get_running_loop().time())
         for kind, informer in self.informers.jobs.items():
             informer.add_listener(partial(self._note_sight, kind))
@@ -134,9 +134,9 @@ class WorkerSession:
             self._blind_since.setdefault(kind, asyncio.get_running_loop().time())
 
     def find_copy(self, key: str) -> api.Workload | None:
-        """Return our copy of a Workload; one that we delete is on its way out from then on.
+        """Return our copy of a Workload; a copy that we delete counts as being deleted at once.
 
-        A removal may take long, and end what meanwhile looks like a winner.
+        A removal may take long, and may delete a copy that meanwhile looks like a winner.
         """
         found = self.read_copy(key)
         deleted = self._deleted.get(key)
@@ -153,7 +153,7 @@ class WorkerSession:
         return found if found is not None and self.owner.owns(found) else None
 
     def note_deleted(self, copy: api.Workload) -> None:
-        """Take note of a deletion of ours, which the watch will show later.
+        """Record that we deleted a copy, which the watch will show later.
 
         Until then the copy must not win: it looks admitted, and is gone.
         """
@@ -178,24 +178,24 @@ class WorkerSession:
 
     @property
     def twins(self) -> set[str]:
-        """Stamps of other managers with our origin that have something there."""
+        """Stamps of other managers with our origin that have objects there."""
         found = {self.owner.find_twin(copy) for copy in self.informers.workloads.store.list()}
         for informer in self.informers.jobs.values():
             found.update(map(self.owner.find_job_twin, informer.store.list()))
         return found - {""}
 
     def note_change(self, key: str) -> None:
-        """Remember that the job of a Workload changed there."""
+        """Record that the job of a Workload changed there."""
         self._changed_at.setdefault(key, asyncio.get_running_loop().time())
 
     def take_lag(self, key: str) -> float | None:
-        """Return the seconds since its job changed there, once it was looked at."""
+        """Return the seconds since its job changed there, and forget the change."""
         changed_at = self._changed_at.pop(key, None)
         return None if changed_at is None else asyncio.get_running_loop().time() - changed_at
 
     @property
     def keys(self) -> set[str]:
-        """Keys of all Workloads that something of ours there belongs to."""
+        """Keys of all Workloads with objects of ours there."""
         found = set(self.copy_keys)
         for adapter in self._adapters:
             for job in self.list_jobs(adapter):
@@ -204,29 +204,29 @@ class WorkerSession:
 
     @property
     def job_count(self) -> int:
-        """How many jobs with our origin are there, or on their way.
+        """How many jobs with our origin are there or are being created.
 
-        Cost: none, it is asked at every look.
+        Cost: none, because every reconcile asks.
         """
         there = sum(len(informer.store) for informer in self.informers.jobs.values())
         return there + self._creating
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of ours is there."""
+        """Whether no object of ours is there."""
         return not self.copy_keys and not any(map(self.list_jobs, self._adapters))
 
     def is_doing(self, what: str, key: str) -> bool:
-        """Whether something was begun there and has not ended."""
+        """Whether this work is in progress there."""
         return (what, key) in self._in_flight
 
     def submit(
         self, what: str, key: str, work: Callable[[], Awaitable[T]]
     ) -> asyncio.Future[T | KubeError]:
-        """Do something on the worker in a task of its own; the same thing only once at a time.
+        """Do work on the worker in a task of its own; the same work only once at a time.
 
-        The future gives what the work returns, or the `KubeError` that it raised; it is cancelled
-        when the session ends, at once where it is about to.
+        The future gives the result of the work, or the `KubeError` that it raised. It is cancelled
+        when the session ends; at once if the session is about to end.
         """
         slot = (what, key)
         known = self._in_flight.get(slot)
@@ -239,16 +239,16 @@ class WorkerSession:
         task = self._tasks.create_task(self._work(slot, work, future), name=f"{what} {key}")
         self._in_flight[slot] = future
         self._creating += what == CREATE_JOB
-        # Not in the task itself: one that is cancelled before it begins never gets there.
+        # Not in the task itself: a task that is cancelled before it begins would never do it.
         task.add_done_callback(lambda _: self._release(slot, future))
         return future
 
     def close(self) -> None:
-        """Take no more work: what is under way is about to be cancelled."""
+        """Take no more work; work in progress is about to be cancelled."""
         self._closing = True
 
     async def finish(self, seconds: float) -> None:
-        """Take no more work, and wait for what is under way, but not longer than this."""
+        """Take no more work, and wait at most this long for work in progress."""
         self._closing = True
         if self._in_flight:
             await asyncio.wait(set(self._in_flight.values()), timeout=seconds)
@@ -256,11 +256,11 @@ class WorkerSession:
     def take_over(self, old: WorkerSession) -> set[str]:
         """Know at least what an earlier session to the same worker knows.
 
-        A list may be older than what the other's watch has shown since: going back in time would
-        look as if a worker had taken something back.
+        A list may be older than what the other session's watch has shown since. Going back in time
+        would look as if a worker had withdrawn a change.
 
         Returns:
-            Keys of the Workloads of which the two know different things.
+            Keys of the Workloads that look different in the two sessions.
         """
         changed = self._differing_keys(old) | old._differing_keys(self)
         _observe_all(self.informers.workloads, old.informers.workloads)
@@ -272,7 +272,7 @@ class WorkerSession:
         return changed
 
     def _differing_keys(self, other: WorkerSession) -> set[str]:
-        """Return the keys of what the other does not know in the state that we do."""
+        """Return the keys of objects that the other session does not know in our state."""
         found = {
             copy.metadata.key
             for copy in _unknown_to(other.informers.workloads, self.informers.workloads)
@@ -293,16 +293,16 @@ class WorkerSession:
             result: T | KubeError = await work()
         except KubeError as error:
             result = error
-        except Exception:  # a bug; the future is cancelled, as there is no result
+        except Exception:  # a bug; the future is cancelled, because there is no result
             log.exception("work on a worker failed", what=slot[0], workload=slot[1])
             return
-        # First: who waits for the result may want the same thing done again.
+        # First, because the code that waits for the result may want the same work again.
         self._end(slot)
         if not future.done():
             future.set_result(result)
 
     def _release(self, slot: tuple[str, str], future: asyncio.Future[Any]) -> None:
-        """End what ended without a result."""
+        """Clean up after work that ended without a result."""
         if self._in_flight.get(slot) is future:
             self._end(slot)
         future.cancel()
@@ -320,7 +320,7 @@ def _observe_all(new: Informer[Any], old: Informer[Any]) -> None:
 
 
 def _unknown_to(informer: Informer[T], other: Informer[T]) -> Iterator[T]:
-    """Yield what the other informer knows in a state that this one does not."""
+    """Yield the objects whose state in the other informer is unknown to this one."""
     for obj in other.store.list():
         meta = identify(obj)
         known = informer.store.get(meta.key)
@@ -333,6 +333,6 @@ def _going(copy: api.Workload) -> api.Workload:
     metadata = copy.metadata
     if metadata.deletion_timestamp:
         return copy
-    # When it began does not matter here, and only its server knows.
+    # The real time does not matter here, and only its server knows it.
     going = msgspec.structs.replace(metadata, deletion_timestamp=metadata.creation_timestamp or "0")
     return msgspec.structs.replace(copy, metadata=going)

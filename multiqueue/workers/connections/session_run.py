@@ -1,4 +1,4 @@
-"""Connects to a worker, lists what is ours there and keeps it live until the worker is lost."""
+"""Connects to a worker, lists our objects there and keeps them live until it is lost."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from multiqueue.workers.connections.session import WorkerSession
 from multiqueue.workers.owner import ManagerIdentity
 
 PING_SECONDS = 10.0
-"""How often a worker that says nothing is asked whether it is there."""
+"""How often a silent worker is asked whether it is there."""
 PING_TIMEOUT = 5.0
 SICK_SECONDS = 15.0
-"""How long the watch of our Workloads may keep failing on a worker that answers otherwise."""
+"""How long the watch of our Workloads may keep failing while the worker answers otherwise."""
 KINDS_SECONDS = 10.0
-"""How long a start waits for job kinds that neither come nor are missing."""
+"""How long a start waits for job kinds that are neither listed nor known to be missing."""
 
 log = structlog.get_logger("multiqueue.dispatch")
 
 
 class WorkerLostError(Exception):
-    """The worker does not answer, or not as it should; the message is for its Active condition."""
+    """The worker does not answer properly; the message is for its Active condition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionHooks:
-    """Who takes part in the beginning of a session.
+    """Functions that take part in the beginning of a session.
 
     Attributes:
-        identify: Told what the server says that it is, "" where it does not tell; goes on only
-            where this is a server that nobody else is connected to.
+        identify: Gets the identity that the server states, "" if it does not tell; returns only if
+            no other name is connected to this server.
         attach: Adds handlers, before anything is listed.
-        on_ready: Called once everything of ours there is known.
+        on_ready: Called once all objects of ours there are known.
     """
 
     identify: Callable[[str], Awaitable[None]]
@@ -71,20 +71,20 @@ async def run_session(
     sync_seconds: float,
     hooks: SessionHooks,
 ) -> NoReturn:
-    """Connect, list what is ours, and keep it live until the worker is lost.
+    """Connect, list our objects, and keep them live until the worker is lost.
 
     Args:
-        client: Of the worker; it is closed in the end.
+        client: The worker's client; it is closed in the end.
         adapters: The job kinds to look for.
         name: Name of the worker.
-        owner: By what our objects are known.
-        metrics: Count what is sent there.
+        owner: The identity by which our objects are known.
+        metrics: Count the requests to workers.
         sync_seconds: How long the first list may take.
-        hooks: Who takes part.
+        hooks: Functions that take part in the beginning.
 
     Raises:
-        WorkerLostError: it cannot be used, or not any more.
-        KubeError: it cannot be reached.
+        WorkerLostError: The worker cannot be used, or not any more.
+        KubeError: The worker cannot be reached.
     """
     async with client:
         await _check_served(client)
@@ -114,7 +114,7 @@ def _first_leaf(error: BaseException) -> BaseException:
 
 
 async def _check_served(client: KubeClient) -> None:
-    """Find out whether somebody answers, takes our credentials and speaks our API."""
+    """Check that the server answers, accepts our credentials and serves our API."""
     workloads = resources.WORKLOADS
     try:
         await client.request("GET", f"/apis/{workloads.api_version}")
@@ -126,9 +126,9 @@ async def _check_served(client: KubeClient) -> None:
 
 
 async def _read_identity(client: KubeClient) -> str:
-    """Return what tells this cluster from all others, whatever the address: a namespace's uid.
+    """Return the identity of the cluster, whatever its address: the uid of a namespace.
 
-    It is there in every cluster, cannot be deleted, and lives as long as the cluster's data.
+    Every cluster has that namespace; it cannot be deleted, and lives as long as the cluster's data.
     """
     try:
         namespace = await client.get(resources.NAMESPACES, "kube-system")
@@ -150,7 +150,7 @@ async def _wait_synced(informers: WorkerInformers, seconds: float) -> None:
     except TimeoutError:
         log.info("some job kinds of a worker cannot be listed yet")
     try:
-        # Where reading queues is not allowed nothing comes; where it is, it comes at once.
+        # If reading queues is forbidden, nothing is listed; otherwise the list comes at once.
         async with asyncio.timeout(KINDS_SECONDS):
             for queue_informer in informers.queues:
                 await _first_answer(queue_informer)
@@ -159,7 +159,7 @@ async def _wait_synced(informers: WorkerInformers, seconds: float) -> None:
 
 
 async def _first_list(informer: Informer[Any]) -> None:
-    """Wait for the first list; an error that trying again does not cure ends the wait."""
+    """Wait for the first list; an error that retries do not cure ends the wait."""
     failed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def listen(informer: Informer[Any]) -> None:
@@ -189,8 +189,8 @@ async def _first_answer(informer: Informer[Any]) -> None:
 async def _guard(client: KubeClient, workloads: Informer[api.Workload]) -> NoReturn:
     """Raise once the worker is lost.
 
-    A failing watch is a hint to look at once. Where the worker answers, its watch gets some time to
-    recover, for servers do restart.
+    A failing watch is a reason to check at once. If the worker answers, its watch gets some time to
+    recover, because servers do restart.
     """
     failing = asyncio.Event()
     workloads.add_listener(lambda informer: failing.set() if informer.last_error else None)
@@ -217,6 +217,6 @@ async def _ping(client: KubeClient) -> None:
     except (RequestTimeout, TransportError) as error:
         raise WorkerLostError(f"the worker does not answer: {error}") from error
     except ApiError as error:
-        # Any answer but 401 and 5xx shows that it is there and knows us.
+        # Any answer but 401 and 5xx shows that the worker is there and knows us.
         if error.status == 401 or error.status >= 500:
             raise WorkerLostError(f"the worker refuses us: {error}") from error

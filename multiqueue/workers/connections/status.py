@@ -10,8 +10,8 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.workers.kubeconfigs.credentials import ConnectionStatus, SafeKubeconfig
 
 FIRST_CHANCE = timedelta(minutes=1)
-"""However long a worker was lost when the manager started: it gets this long to answer before what
-runs there is given up."""
+"""However long a worker was lost when the manager started, it gets this long to answer before its
+jobs are given up."""
 
 
 def describe_connected(
@@ -22,14 +22,14 @@ def describe_connected(
     trouble: str = "",
     refusal: str = "",
 ) -> ConnectionStatus:
-    """Say that a worker is connected, and what about it should be known all the same.
+    """Say that a worker is connected, and mention its problems.
 
     Args:
-        source: What it is connected with.
+        source: The kubeconfig in use.
         missing: Job kinds that it does not serve.
-        excesses: What it sends more of than is held.
-        trouble: Why a newer kubeconfig is not used; empty where there is none.
-        refusal: Why it is not sent more, in words that go after its name; empty where it is.
+        excesses: Which of its answers exceed the size limits.
+        trouble: Why a newer kubeconfig is not used; empty if there is none.
+        refusal: Why nothing more is sent to it, in words that go after its name; empty if it is.
     """
     message = "Connected"
     if missing:
@@ -49,8 +49,8 @@ def first_lost_at(
 ) -> datetime:
     """Since when a worker counts as lost when the manager starts.
 
-    The Active condition remembers it across restarts. Yet nobody is given up before this manager
-    has had a chance to connect: it may have been the one that was cut off.
+    The Active condition keeps the time across restarts. But no worker is given up before this
+    manager had a chance to connect, because the manager itself may have been cut off.
     """
     if condition_false_since is None:
         return now

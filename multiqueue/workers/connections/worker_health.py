@@ -1,6 +1,6 @@
-"""The health of one worker over time: hears of requests, keeps the breaker, tells of its changes.
+"""The health of one worker over time: counts requests, keeps the breaker, reports changes.
 
-Everything here happens at once, in the task that had the request; nothing waits.
+Everything here happens at once, in the task of the request; nothing waits.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from multiqueue.workers.connections import health
 from multiqueue.workers.connections.health import Circuit, HealthRecord
 
 CONFIRM_SECONDS = 0.2
-"""How long a worker that seems to hang gets to prove that it does not: where this program itself
-was held up, the answers lie there already and are read first."""
+"""How long a worker that seems to hang gets to prove that it does not. If this program itself was
+delayed, the answers have already arrived and are read first."""
 PUNCTUAL_SECONDS = 0.1
-"""How late this program's own timers may be for the proof to count: one that gets no CPU cannot
-tell who hangs."""
+"""How late this program's own timers may be for the proof to count: a program without CPU time
+cannot tell which worker hangs."""
 GRANT_SECONDS = 5.0
-"""How long a place in a step of probation is kept for a Workload that may be sent elsewhere."""
+"""How long a place on probation is kept for a Workload that may be sent elsewhere."""
 
 log = structlog.get_logger("multiqueue.dispatch")
 
 
 class WorkerOutcome(Protocol):
-    """What became of one request; `multiqueue.kube` has the type."""
+    """The outcome of one request; `multiqueue.kube` has the type."""
 
     @property
     def method(self) -> str:
@@ -49,8 +49,8 @@ class WorkerHealth:
     """The health of one worker.
 
     Args:
-        name: Of the worker.
-        on_change: Called when it may be sent more, or less.
+        name: The name of the worker.
+        on_change: Called when more, or less, may be sent to it.
     """
 
     def __init__(self, name: str, on_change: Callable[[], None]) -> None:
@@ -65,22 +65,22 @@ class WorkerHealth:
 
     @property
     def now(self) -> HealthRecord:
-        """What is known."""
+        """The current health."""
         return self._health
 
     @property
     def score(self) -> float:
-        """From 0, best left alone, to 1, all well."""
+        """From 0, best avoided, to 1, healthy."""
         return self._health.score
 
     @property
     def is_stalled(self) -> bool:
-        """Whether somebody waited in vain since the last answer: the next need not wait as long."""
+        """Whether a request was late since the last answer; the next one need not wait as long."""
         return self._health.stalled > 0
 
     @property
     def refusal(self) -> str:
-        """Why nothing new is sent there, in words that go after its name; empty while it is."""
+        """Why nothing new is sent there, in words that go after its name; empty if it is."""
         known = self._health
         if known.circuit is Circuit.OPEN:
             return f"is not sent anything for now: {known.trouble}"
@@ -91,8 +91,8 @@ class WorkerHealth:
     def refuse(self, key: str, *, has_copy: bool, only_asks: bool = False) -> str:
         """Return why a Workload is not sent there now, or why its copy must not wait there.
 
-        On probation the first to ask are let through; each keeps its place for a while, unless it
-        `only_asks`.
+        On probation, the first Workloads that ask are let through; each keeps its place for a
+        while, unless it `only_asks`.
         """
         known = self._health
         if known.circuit is not Circuit.HALF_OPEN:
@@ -110,40 +110,40 @@ class WorkerHealth:
     # ------------------------------------------------------------ what it hears
 
     def observe(self, outcome: WorkerOutcome) -> None:
-        """Take in the outcome of a request."""
+        """Count the outcome of a request."""
         if outcome.status == 0:
             self._become(health.note_failure(self._health, "requests fail", _now()))
         elif outcome.status >= 500:
             what = f"it answers with status {outcome.status}"
             self._become(health.note_failure(self._health, what, _now()))
         else:
-            # How long reading takes depends on how much there is.
+            # The time of a read depends on the amount of data.
             seconds = outcome.seconds if outcome.method != "GET" else 0.0
             self._become(health.note_answer(self._health, seconds, _now()))
 
     def note_watch_failure(self) -> None:
-        """Take in that the watch of our Workloads there broke."""
+        """Count a failure of the watch of our Workloads there."""
         self._become(health.note_failure(self._health, "its watches break", _now()))
 
     def note_loss(self) -> None:
-        """Take in that the session broke."""
+        """Count a broken session."""
         what = "its connection is lost again and again"
         weight = health.LOST_WEIGHT
         self._become(health.note_failure(self._health, what, _now(), weight=weight))
 
     def note_late(self) -> None:
-        """Take in that somebody gave up waiting for an answer."""
+        """Count a request whose caller stopped waiting for the answer."""
         self._become(health.note_late(self._health, _now()))
         if self._health.stalled >= health.STALLED_AFTER and self._confirmation is None:
             self._begin_confirmation()
 
     def note_dispatch(self, key: str, *, taken: bool) -> None:
-        """Take in that it took what was sent for a Workload, or refused to."""
+        """Count that it took a copy or job of a Workload, or refused to."""
         if self._grants.pop(key, None) is not None or not taken:
             self._become(health.note_dispatch(self._health, _now(), taken=taken))
 
     def close(self) -> None:
-        """Tell of no more changes."""
+        """Report no more changes."""
         for timer in (self._timer, self._confirmation):
             if timer is not None:
                 timer.cancel()

@@ -1,9 +1,9 @@
-"""Where a kubeconfig or ClusterProfile leads: what is wrong with its addresses. Pure.
+"""Finds problems with the addresses of a kubeconfig or ClusterProfile. Pure.
 
-The manager sends a token there, so it must be https, and through no proxy that the manager's own
+The manager sends a token to the address, so it must use https, and no proxy that the manager's own
 configuration does not allow. Messages name keys, never values.
 
-Deviates: upstream takes http, and every proxy.
+Deviates: upstream accepts http, and every proxy.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ ALLOWED_PROXIES = "multiKueue.allowedProxies"
 def find_address_problems(
     what: str, cluster: Mapping[str, Any], proxies: Collection[str]
 ) -> Iterator[str]:
-    """Yield what is wrong with the addresses of a cluster; ``what`` has them.
+    """Yield the problems with the addresses of a cluster.
 
     Args:
-        what: In words, with its name.
-        cluster: The entry of a kubeconfig, or the same of a ClusterProfile.
-        proxies: Those that the manager's configuration allows.
+        what: The object with the addresses, in words, with its name.
+        cluster: The entry of a kubeconfig, or of a ClusterProfile.
+        proxies: The proxies that the manager's configuration allows.
     """
     if cluster.get("server") is None or cluster["server"] == "":
         yield f"{what} has no server"
@@ -52,7 +52,7 @@ def find_address_problems(
 
 
 def identify_server(cluster: Mapping[str, Any]) -> str:
-    """Return one spelling for all that lead to the same API server, the way there included.
+    """Return the same text for all entries that lead to the same API server the same way.
 
     Behind different proxies, or under different TLS names, equal addresses are different servers.
     An address that no worker may have, such as the manager's own in a test, equals none of theirs.

@@ -1,5 +1,6 @@
-"""ClusterProfiles as a source of connections: the address from the profile, the credentials from a
-program that the configuration names. Pure.
+"""Connections from ClusterProfiles: the address from the profile, credentials from a program.
+
+The configuration names the program. Pure.
 
 Parity: M-33, M-215, M-216.
 """
@@ -19,7 +20,7 @@ from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal, SafeKu
 from multiqueue.workers.kubeconfigs.inline_data import find_bad_data
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
-"""What a cluster says to the plugin, under its extensions."""
+"""The extension of a cluster that is passed to the program."""
 Json = Mapping[str, Any]
 
 
@@ -29,13 +30,13 @@ def check_profile(
     namespace: str,
     settings: MultiKueue,
 ) -> SafeKubeconfig | KubeconfigRefusal:
-    """Return how to connect to the cluster of a profile, or why that cannot be told.
+    """Return how to connect to the cluster of a profile, or why that is not possible.
 
     Args:
-        profile: The object, which somebody else wrote.
+        profile: The ClusterProfile, which somebody else wrote.
         name: Its name.
         namespace: Its namespace.
-        settings: The manager's, with programs for credentials and the proxies that are allowed.
+        settings: The manager's settings, with credential programs and allowed proxies.
     """
     where = f'ClusterProfile "{namespace}/{name}"'
     if profile is None:
@@ -54,14 +55,14 @@ def check_profile(
 
 
 def list_configured(settings: ClusterProfile | None) -> tuple[AccessProvider, ...]:
-    """Return the providers of the configuration, under their old name too."""
+    """Return the access providers of the configuration, also under their old name."""
     if settings is None:
         return ()
     return settings.access_providers or settings.credentials_providers
 
 
 def list_providers(profile: Json) -> list[Json]:
-    """Return the providers of a profile, under their old name too."""
+    """Return the access providers of a profile, also under their old name."""
     status = profile.get("status")
     if not isinstance(status, Mapping):
         return []
@@ -73,7 +74,7 @@ def list_providers(profile: Json) -> list[Json]:
 def _check_cluster(
     cluster: object, provider: AccessProvider, where: str, settings: MultiKueue
 ) -> SafeKubeconfig | KubeconfigRefusal:
-    """Ask of the address what is asked of that in a kubeconfig (M-33)."""
+    """Apply the rules for addresses in kubeconfigs to that of a profile (M-33)."""
     if not isinstance(cluster, Mapping):
         return _refuse(f'{where}: provider "{provider.name}" has no cluster')
     for key, what in (
@@ -115,7 +116,7 @@ def _build_plugin(cluster: Json, provider: AccessProvider) -> ExecPlugin:
 
 
 def build_endpoint(source: SafeKubeconfig) -> Endpoint:
-    """Return where to use the credentials of a profile that was checked."""
+    """Return the address at which to use the credentials of a checked profile."""
     cluster = source.config["cluster"]
     data = cluster.get("certificate-authority-data")
     return Endpoint(

@@ -1,12 +1,12 @@
 """Kubeconfigs of workers: where they are kept, and whether they are safe to use.
 
-A kubeconfig comes from whoever may write Secrets in the manager's namespace, and is used with the
-manager's rights. So it may hold nothing that makes the manager read a file, run a program or trust
-a server unseen; every entry is looked at, not only the current context. `check_kubeconfig` is pure;
+A kubeconfig is written by anybody who may write Secrets in the manager's namespace, and is used
+with the manager's rights. So it must not make the manager read a file, run a program or trust a
+server unverified; every entry is checked, not only the current context. `check_kubeconfig` is pure;
 messages name entries, never values.
 
-Parity: M-30 to M-36. Deviates: files of client certificates and keys are refused too, servers
-without TLS and proxies that nobody allowed, and a token or certificate that has expired is named
+Parity: M-30 to M-36. Deviates: files of client certificates and keys are refused too, as are
+servers without TLS and proxies that are not allowed. An expired token or certificate is reported
 before the worker refuses it.
 """
 
@@ -33,11 +33,11 @@ from multiqueue.workers.kubeconfigs.inline_data import find_bad_data
 
 SECRET_KEY = "kubeconfig"  # noqa: S105 - the name of a key, not a secret
 PATH_PREFIX = Path("/etc/multikueue/kubeconfigs")
-"""The only place that a kubeconfig file may be in (M-34)."""
+"""The only folder in which a kubeconfig file may be (M-34)."""
 MAX_KUBECONFIG_BYTES = 1 << 20
-"""A Secret cannot hold more; a file that does is no kubeconfig."""
+"""The size limit of a Secret; a larger file is no kubeconfig."""
 LIMITS = YamlLimits(size=MAX_KUBECONFIG_BYTES, nodes=10_000, levels=50)
-"""Of a worker's kubeconfig: room for hundreds of contexts, read in a twentieth of a second."""
+"""Limits of a worker's kubeconfig: enough for hundreds of contexts, read in 50 ms."""
 
 _TOKEN = re.compile(r"[!-~]+")
 _USED = {
@@ -58,7 +58,7 @@ _FORBIDDEN_USER_KEYS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStatus:
-    """The Active condition of a MultiKueueCluster, but for its times."""
+    """The Active condition of a MultiKueueCluster, without its times."""
 
     active: bool
     reason: ClusterReason
@@ -67,14 +67,14 @@ class ConnectionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeconfigRefusal:
-    """Why a cluster cannot be connected to; goes into its Active condition (M-222)."""
+    """Why a cluster cannot be connected to; shown in its Active condition (M-222)."""
 
     reason: ClusterReason
     message: str
 
     @property
     def status(self) -> ConnectionStatus:
-        """The condition that says so."""
+        """The condition that reports this refusal."""
         return ConnectionStatus(active=False, reason=self.reason, message=self.message)
 
 
@@ -83,11 +83,11 @@ class SafeKubeconfig:
     """A kubeconfig that was checked.
 
     Attributes:
-        config: What is used of it.
-        expiries: When what it is made of ends, the first to end first.
-        server: Which API server its current context leads to; equal for equal ones.
-        plugin: A program that gives the credentials, by our own configuration; then ``config`` has
-            only the address.
+        config: The parts of it that are used.
+        expiries: When its credentials end, the first to end first.
+        server: The API server of its current context; equal texts mean the same server.
+        plugin: A program that returns the credentials, from our own configuration; then ``config``
+            has only the address.
     """
 
     config: Mapping[str, Any]
@@ -97,7 +97,7 @@ class SafeKubeconfig:
 
     @property
     def expires_at(self) -> datetime | None:
-        """When it is not good any more, as far as it says so."""
+        """When it first expires; None if it does not say."""
         return self.expiries[0].ends_at if self.expiries else None
 
 
@@ -133,7 +133,7 @@ def check_path(location: str, prefix: Path = PATH_PREFIX) -> Path | KubeconfigRe
         return _bad(f'kubeconfig path "{location}" contains ".."')
     try:
         real_prefix, real_path = prefix.resolve(strict=True), path.resolve(strict=True)
-    except (OSError, RuntimeError, ValueError):  # the last: no name of a file
+    except (OSError, RuntimeError, ValueError):  # ValueError: not a valid file name
         return _bad(f'kubeconfig file "{location}" not found')
     if real_prefix not in real_path.parents:
         return _bad(f'kubeconfig path "{location}" is not below {prefix}')
@@ -177,12 +177,12 @@ def check_kubeconfig(
 ) -> SafeKubeconfig | KubeconfigRefusal:
     """Parse a kubeconfig and refuse what is unsafe, broken or expired.
 
-    Whatever somebody wrote, this answers, and soon.
+    Any input gets an answer, quickly.
 
     Args:
         data: The text.
-        now: Judges expiry.
-        proxies: Those that the manager's configuration allows.
+        now: The time, to judge expiry.
+        proxies: The proxies that the manager's configuration allows.
     """
     try:
         config = kubeconfig.parse(data, limits=LIMITS)
@@ -208,7 +208,7 @@ def check_kubeconfig(
 
 
 def _reduce(picked: kubeconfig.KubeconfigContext) -> dict[str, Any]:
-    """Return a kubeconfig of one context, with the strings that are used and nothing else."""
+    """Return a kubeconfig of one context, with only the strings that are used."""
 
     def section(name: str, key: str, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [{"name": name, key: {k: entry[k] for k in _USED[key] if entry.get(k)}}]
@@ -236,7 +236,7 @@ def _find_problems(config: Mapping[str, Any], proxies: Collection[str]) -> Itera
 
 
 def _entries(config: Mapping[str, Any], section: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the entries of a section, each with what to call it."""
+    """Yield the entries of a section, each with a name for messages."""
     word, entries = kubeconfig.SECTIONS[section], config.get(section)
     for entry in entries if isinstance(entries, list) else ():
         value = entry.get(word) if isinstance(entry, Mapping) else None
@@ -245,7 +245,7 @@ def _entries(config: Mapping[str, Any], section: str) -> Iterator[tuple[str, Map
 
 
 def _find_bad_data(picked: kubeconfig.KubeconfigContext) -> Iterator[str]:
-    """Yield what the current context could not be used with."""
+    """Yield the problems with the inline data of the current context."""
     for word, name, value in (
         ("cluster", picked.cluster_name, picked.cluster),
         ("user", picked.user_name, picked.user),

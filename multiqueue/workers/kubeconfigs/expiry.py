@@ -1,7 +1,7 @@
-"""When the credentials in a kubeconfig end, and when somebody should be told. Pure.
+"""When the credentials in a kubeconfig end, and when to warn about it. Pure.
 
-What cannot be read ends at no time that we know of: a token need not be a JSON web token, and what
-is broken is refused elsewhere.
+A credential that cannot be read has no known end: a token need not be a JSON web token, and broken
+data is refused elsewhere.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import orjson
 
 TOKEN, CLIENT, AUTHORITY = "token", "client certificate", "CA certificate"
 WARN_BEFORE = timedelta(days=7)
-"""Time enough to renew what is renewed by hand."""
+"""Enough time to renew by hand."""
 WARN_SHARE = 0.1
-"""What lives shorter than ten weeks is told of when this part of its life is left."""
+"""A credential that lives less than ten weeks is reported when this part of its life is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,8 @@ class Expiry:
     """The end of a credential.
 
     Attributes:
-        what: In words.
-        begins_at: Since when it is good; None: it does not say.
+        what: The credential, in words.
+        begins_at: Since when it is valid; None: it does not say.
         ends_at: When it ends.
     """
 
@@ -38,14 +38,14 @@ class Expiry:
 
     @property
     def warn_at(self) -> datetime:
-        """From when on it should be renewed."""
+        """From when on to warn that it should be renewed."""
         before = WARN_BEFORE
         if self.begins_at is not None:
             before = min(before, (self.ends_at - self.begins_at) * WARN_SHARE)
         return self.ends_at - before
 
     def seconds_left(self, now: Callable[[], datetime]) -> float:
-        """How long it is still good."""
+        """How long it is still valid."""
         return (self.ends_at - now()).total_seconds()
 
     def describe(self) -> str:
@@ -89,7 +89,7 @@ def _time(seconds: object) -> datetime | None:
 
 
 def _certificate(what: str, data: object) -> Iterator[Expiry]:
-    """Yield the end of a client's certificate, or of the last CA of a bundle."""
+    """Yield the end of a client's certificate, or of the CA of a bundle that ends last."""
     if not isinstance(data, str) or not data:
         return
     from cryptography import x509

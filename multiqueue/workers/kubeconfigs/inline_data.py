@@ -1,7 +1,7 @@
 """Certificates and keys inside a kubeconfig: whether they can be used at all.
 
-Asked before anything connects, so that what is wrong is named by its key instead of failing inside
-the TLS library at every attempt. Pure; no message repeats a value.
+Checked before anything connects, so that a problem is reported with its key instead of failing
+inside the TLS library at every attempt. Pure; no message repeats a value.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ CA, CERTIFICATE, KEY = (
     "client-key-data",
 )
 MAX_KEY_BYTES = 16 << 10
-"""An RSA key of 16,384 bits takes 12,600. Checking a key takes the cube of its size: of one four
-times as large, 14 seconds."""
+"""An RSA key of 16,384 bits takes 12,600 bytes. The time to check a key grows with the cube of its
+size: a key four times as large takes 14 seconds."""
 
 
 def find_bad_data(entry: Mapping[str, Any]) -> str:
-    """Return what is wrong with the inline data of a cluster or user; empty where nothing is."""
+    """Return what is wrong with the inline data of a cluster or user; empty if nothing is."""
     for key, load in _LOADERS.items():
         value = entry.get(key)
         if not value:

@@ -1,6 +1,6 @@
-"""Reads kubeconfig files, each in a thread of its own: one on a mount that hangs holds up no other.
+"""Reads kubeconfig files, each in its own thread: a hanging mount delays no other file.
 
-Not in the threads that the event loop shares: a few such files would take them all.
+The threads that the event loop shares are not used: a few such files would occupy all of them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from multiqueue.kube.call_thread import PluginThread
 from multiqueue.workers.kubeconfigs.credentials import PATH_PREFIX, KubeconfigRefusal, read_file
 
 BUDGET = timedelta(seconds=3)
-"""How long reading may take; a file that is there is read in less than a millisecond."""
+"""How long reading may take; an available file is read in less than a millisecond."""
 
 
 class KubeconfigFiles:
     """The kubeconfig files of a manager.
 
     Args:
-        prefix: Where they may be.
+        prefix: The only folder in which they may be.
         budget: How long reading one may take.
     """
 

@@ -1,4 +1,4 @@
-"""Where the ways to the workers come from: Secrets, files and ClusterProfiles."""
+"""Loads the credentials of the workers from Secrets, files and ClusterProfiles."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ log = structlog.get_logger("multiqueue.dispatch")
 
 
 class ClusterSources:
-    """Reads what MultiKueueClusters point to.
+    """Loads the kubeconfigs and ClusterProfiles that MultiKueueClusters name.
 
     ClusterProfiles are watched while their gate is on: only those of the manager's namespace, and
-    from when on their definition is there (M-216 has it before the start).
+    as soon as their CRD exists (M-216 requires it before the start).
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         on_change: Called with the names of MultiKueueClusters whose source changed.
-        path_prefix: Where kubeconfig files may be.
+        path_prefix: The only folder in which kubeconfig files may be.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ClusterSources:
         context.informers.secrets.add_handler(self._on_secret)
 
     async def load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | KubeconfigRefusal:
-        """Read and check the way to a worker; whatever somebody wrote, others are not disturbed."""
+        """Load and check the credentials of a worker; no input affects other workers."""
         try:
             return await self._load(cluster)
         except Exception:  # a bug must not take the other workers along
@@ -98,7 +98,7 @@ class ClusterSources:
                 self._on_change(cluster.metadata.name)
 
     def _on_profile(self, old: Json | None, new: Json | None) -> None:
-        """Look again at every cluster that refers to it (M-217)."""
+        """Reload every cluster that refers to the profile (M-217)."""
         name = _name_of(new or old)
         for cluster in self._context.informers.multikueue_clusters.store.list():
             reference = cluster.spec.cluster_source.cluster_profile_ref

@@ -1,8 +1,8 @@
-"""Clients of workers for what people ask: pods, logs and events of jobs there.
+"""Clients of workers for people's requests: pods, logs and events of jobs there.
 
-Beside the sessions, with connections and a budget of their own: however much is asked, nothing is
-dispatched later for it. Works on every replica of the manager: the one that leads uses what its
-connections use, the others read the kubeconfigs and ClusterProfiles, which all of them may.
+They have connections and a budget of their own, so that such requests never delay a dispatch. They
+work on every replica of the manager: the leader uses the credentials of its sessions, the others
+read the kubeconfigs and ClusterProfiles, which all of them may.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from multiqueue.workers.kubeconfigs.kubeconfig_files import KubeconfigFiles
 from multiqueue.workers.kubeconfigs.sources import load_kubeconfig
 
 REQUESTS_PER_SECOND, BURST = 20.0, 100.0
-"""Of all people together, to one worker."""
+"""Limits for all people together, for one worker."""
 REQUEST_SECONDS = 10.0
 
 
 class WorkerAccess:
-    """Leads to workers.
+    """Opens clients of workers.
 
     Args:
-        context: Of the manager.
-        fleet: Their connections, where this manager leads.
-        path_prefix: Where kubeconfig files may be.
+        context: The manager's context.
+        fleet: The connections to the workers, if this manager leads.
+        path_prefix: The only folder in which kubeconfig files may be.
     """
 
     def __init__(
@@ -50,16 +50,16 @@ class WorkerAccess:
         self._fleet = fleet
         self._files = KubeconfigFiles(path_prefix)
         self._limiters: dict[str, RateLimiter] = {}
-        # By cluster: what a program gave is used until it ends, however often people ask.
+        # By cluster: credentials of a program are used until they expire, however often people ask.
         self._given: dict[str, tuple[SafeKubeconfig, Credentials]] = {}
 
     @asynccontextmanager
     async def open(self, cluster: str) -> AsyncIterator[KubeClient]:
-        """Give a client of a worker.
+        """Open a client of a worker.
 
         Raises:
-            TransportError: it is not connected.
-            CredentialsError: its kubeconfig cannot be used.
+            TransportError: The worker is not connected.
+            CredentialsError: Its kubeconfig cannot be used.
         """
         credentials = await self._find_credentials(cluster)
         limiter = self._limiters.setdefault(
@@ -100,7 +100,7 @@ class WorkerAccess:
         return await open_credentials(checked, self._context.clock)
 
     async def _run_program(self, cluster: str, profile: str) -> Credentials:
-        """Return the credentials that the program of a ClusterProfile's provider gives."""
+        """Return the credentials that the program of a ClusterProfile's provider returns."""
         config, namespace = self._context.config, self._context.config.namespace
         if not config.gates.enabled(Gate.MULTIKUEUE_CLUSTER_PROFILE):
             raise CredentialsError("its ClusterProfile needs the gate MultiKueueClusterProfile")

@@ -10,19 +10,19 @@ from multiqueue.dispatch.decide.rules.follow import set_ready
 from multiqueue.dispatch.decide.view import GroupView, LocalWorkload
 
 AT_ONCE = timedelta(seconds=1)
-"""Whoever admitted within this time of each other did so at once, as far as can be told."""
+"""Admissions within this time of each other count as simultaneous."""
 
 
 def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
     """Take the first that admitted it; the losers go before its job exists (M-90, M-92).
 
-    Kubernetes counts in whole seconds, and clusters by clocks of their own: of those within a
-    second of the first, the one with the fewest jobs of ours takes it, or in a burst one would get
-    them all.
+    Kubernetes timestamps have whole seconds, and each cluster has a clock of its own. So of the
+    clusters within a second of the first, the one with the fewest jobs of ours wins; otherwise one
+    cluster would get every job of a burst.
 
-    Only nominated clusters count, or any where a Workload that is Ready lost its latch. A cluster
-    that has the job already comes first: that was chosen before a crash. While another cluster may
-    hold a job of ours, none is created: at most one runs it (I-1).
+    Only nominated clusters count, or any if a Workload that is Ready lost its latch. A cluster that
+    already has the job comes first: it was chosen before a crash. While another cluster may hold a
+    job of ours, none is created: at most one cluster runs it (I-1).
     """
     local = view.local
     if local is None or local.job is None or not (local.is_pending or local.is_ready):
@@ -31,7 +31,7 @@ def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
     if not candidates:
         return None
     first = min(cluster.admitted_at for cluster in candidates if cluster.admitted_at is not None)
-    # Whoever was chosen before stays chosen: its job may be there before it is seen.
+    # A cluster that was chosen before stays chosen: its job may exist before it is seen.
     winner = min(
         candidates,
         key=lambda c: (c.job is None, not c.creating, _lateness(c, first), c.jobs, c.name),
@@ -60,14 +60,14 @@ def _is_candidate(cluster: ClusterState, local: LocalWorkload) -> bool:
 
 
 def _lateness(cluster: ClusterState, first: datetime) -> timedelta:
-    """How much later than the first it admitted, where that can be told."""
+    """How much later than the first it admitted; zero if the clocks cannot tell."""
     assert cluster.admitted_at is not None
     late = cluster.admitted_at - first
     return late if late > AT_ONCE else timedelta()
 
 
 def _blocks(cluster: ClusterState, config: GroupConfig, now: datetime) -> bool:
-    """Whether a job of ours may run there that has not been given up."""
+    """Whether a job of ours may run there and the cluster was not given up."""
     if _is_unseen(cluster):
         return grace_left(cluster, config, now) > timedelta()
     return cluster.job_presence is Presence.PRESENT

@@ -13,7 +13,7 @@ from multiqueue.dispatch.decide.view import GroupView
 def clean_up(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
     """Remove everything on the clusters that can be reached (M-86).
 
-    A cluster that cannot be is cleaned when it is back: connecting looks at all that is ours there.
+    The other clusters are cleaned when they are back: connecting lists all our objects there.
     """
     del config, now
     local = view.local

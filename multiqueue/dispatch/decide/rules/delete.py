@@ -1,4 +1,4 @@
-"""The Workload is gone, or going."""
+"""The Workload is gone, or is being deleted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multiqueue.dispatch.decide.view import GroupView
 def delete(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
     """Remove everything on the clusters (M-84).
 
-    What cannot be reached is found again by its origin label once it can be (M-173).
+    Objects on clusters out of reach are found by their origin label once these are back (M-173).
     """
     if view.local is not None and not view.local.deleting:
         return None

@@ -1,4 +1,4 @@
-"""The cluster that runs the Workload is being drained, and it is this one's turn."""
+"""The cluster that runs the Workload is being drained, and it is this Workload's turn."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from multiqueue.dispatch.decide.view import GroupView
 
 
 def drain(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Send the Workload round again: evicted, stopped there with all its grace, queued, dispatched.
+    """Dispatch the Workload again: it is evicted, stops with its full grace period, and queues.
 
-    Only where the cluster still runs it and can be asked to stop it: what is missing, stopped or
-    out of reach there is `follow`'s. Nothing is waited for once it has stopped: a backoff that is
-    left from an earlier incident does not count. An elastic job that waits there to grow runs, too.
+    Only if the cluster still runs it and can be asked to stop it. A job that is missing, stopped or
+    out of reach there is left to `follow`. The Workload queues as soon as it has stopped: a backoff
+    of an earlier incident does not count. An elastic job that waits there to grow counts as
+    running.
     """
     del config, now
     local = view.local

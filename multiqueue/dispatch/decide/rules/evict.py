@@ -22,17 +22,17 @@ ZERO = timedelta()
 
 
 def evict(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Have the job stopped, bring its last status back, and give up the quota when it is gone.
+    """Have the job stopped, bring its last status back, and release the quota when it is gone.
 
-    The eviction cleared the latch, but the old job may still run: nothing is nominated until no
-    worker has it any more, for all that is known now, or those that may were given up (I-6). A
-    worker that does not stop the job within the lost timeout, counted from when this manager first
-    saw that it must, is told to delete it. One that answers is never given up: the quota is held
-    until the job is gone there.
+    The eviction cleared the latch, but the old job may still run. Nothing is nominated until no
+    worker is known to have it, or every worker that may have it was given up (I-6). If a worker
+    does not stop the job within the lost timeout, it is told to delete it; the timeout counts from
+    when this manager first saw that the worker must stop the job. A worker that answers is never
+    given up: the quota is held until the job is gone there.
 
     Deviates: upstream's core releases the quota once the local job's status says that nothing runs.
-    That is what was last brought back: milliseconds behind, or of an outage ago (M-171, M-175,
-    #15682).
+    That status is the one last brought back, which is milliseconds old, or as old as an outage
+    (M-171, M-175, #15682).
     """
     local = view.local
     if local is None or local.evicted_at is None:
@@ -48,7 +48,7 @@ def evict(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | No
             steps += _stop(cluster)
             waits.append(patience)
         elif cluster.job is not None and _has_stopped(cluster):
-            # Its last status first.
+            # The job's last status is brought back first.
             steps += (MirrorStatus(cluster=cluster.name), _remove(cluster))
         elif cluster.can_be_cleared:
             removals.append(_remove(cluster))
@@ -69,7 +69,7 @@ def evict(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | No
 
 
 def _may_run(cluster: ClusterState) -> bool:
-    """Whether a job is there, or may be, that a worker can be asked to stop and has not."""
+    """Whether a job may be there that the worker can be asked to stop and has not stopped."""
     copy = cluster.copy
     if copy is None or cluster.job_presence is Presence.ABSENT:
         return False
@@ -77,7 +77,7 @@ def _may_run(cluster: ClusterState) -> bool:
 
 
 def _has_stopped(cluster: ClusterState) -> bool:
-    """Whether the worker says that it stopped what we wanted stopped for good."""
+    """Whether the worker says that it stopped, for good, the job that had to stop."""
     copy = cluster.copy
     return copy is not None and copy.deactivating and not copy.quota_reserved
 
@@ -87,7 +87,7 @@ def _remove(cluster: ClusterState) -> Removal:
 
 
 def _stop(cluster: ClusterState) -> tuple[Step, ...]:
-    """Have a copy stop for good, though it was evicted there already: it queues again there."""
+    """Have a copy stop for good. If the worker evicted it, it would queue again there."""
     copy = cluster.copy
     if copy is not None and not copy.deactivating:
         return (DeactivateCopy(cluster=cluster.name),)
@@ -97,7 +97,7 @@ def _stop(cluster: ClusterState) -> tuple[Step, ...]:
 
 
 def _is_given_up(cluster: ClusterState, config: GroupConfig, now: datetime) -> bool:
-    """Whether what may run there holds no quota any more.
+    """Whether a job that may run there holds no quota any more.
 
     A worker that answers is not given up: it shows the job, or a copy that holds quota for it.
     """

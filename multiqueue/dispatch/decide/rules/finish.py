@@ -13,9 +13,9 @@ from multiqueue.dispatch.decide.view import GroupView, LocalWorkload
 def finish(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
     """Bring the final status back, then finish the Workload the same way (M-87, I-5).
 
-    With a latch only its cluster counts; without one, the first to finish. Where somebody deleted
-    the copy but the job that the latch points to ended, the job tells how; so does one that ended
-    before this slice took it over.
+    With a latch only its cluster counts; without one, the first cluster to finish. The job tells
+    how the Workload ended in two cases: somebody deleted the copy but the job behind the latch
+    ended, or the job ended before this slice took it over.
     """
     del config, now
     local = view.local

@@ -29,19 +29,19 @@ from multiqueue.dispatch.decide.rules.priority import update_priorities
 from multiqueue.dispatch.decide.view import GroupView, LocalWorkload
 
 OUT_OF_SYNC_BACKOFF = timedelta(seconds=10)
-"""Wait after the first copy that its worker found out of sync; doubled each time, for whatever made
-it differ is likely to do so again."""
+"""Wait after the first copy that its worker found out of sync. Doubled each time, because the cause
+of the difference is likely to stay."""
 LOST_BACKOFF = timedelta(seconds=1)
-"""Wait after the second time that a cluster lost what ran there, doubled each time: whoever deletes
-it may do so for ever. The first time may be an accident, and is not waited for."""
+"""Wait after the second time that a cluster lost the job or copy; doubled each time, because it may
+be deleted again and again. The first time may be an accident and causes no wait."""
 MAX_BACKOFF = timedelta(minutes=10)
 
 
 def follow(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
     """Keep in step with the one cluster that runs the Workload; the others were swept (M-91, M-92).
 
-    The latch decides, not the configuration: a cluster that was taken out of the MultiKueueConfig,
-    or whose MultiKueueCluster was deleted, keeps its job until that ends.
+    The latch decides, not the configuration: a cluster that was removed from the MultiKueueConfig,
+    or whose MultiKueueCluster was deleted, keeps its job until the job ends.
 
     Deviates: upstream evicts when the cluster leaves the configuration (M-91), and lets an older
     admission of a returning worker win over the latch (M-92).
@@ -77,7 +77,7 @@ def _keep(view: GroupView, cluster: ClusterState, local: LocalWorkload) -> Group
     if cluster.job_known:
         steps.append(SyncJob(cluster=cluster.name))
     copy = cluster.copy
-    # The job first: quota is held until what is too much has been told to go.
+    # The job first: quota is held until the surplus pods have been told to stop.
     if local.elastic and copy is not None and copy.digest not in {"", local.digest}:
         steps.append(ResizeCopy(cluster=cluster.name))
     if local.is_pending:
@@ -101,7 +101,7 @@ def _wait_for(
 
 
 def _give_up_missing(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
-    """The copy is gone, or on its way out."""
+    """Dispatch it again if its copy is gone or is being deleted."""
     if local.check is None:
         return NOTHING
     copy, name = cluster.workload, cluster.name
@@ -119,7 +119,7 @@ def _give_up_missing(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
 
 
 def _give_up_stopped(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
-    """The copy is there, but may not run; it queues again there."""
+    """Dispatch it again if its copy is there but may not run; there the copy queues again."""
     copy, name = cluster.copy, cluster.name
     if not local.is_ready or copy is None:
         return GroupPlan(why=f'cluster "{name}" has not admitted it yet')
@@ -130,7 +130,7 @@ def _give_up_stopped(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
 
 
 def give_up_evicted(cluster: ClusterState, evicted: RemoteWorkload) -> GroupPlan:
-    """Send round again what its worker evicted: by its own copy, or an earlier slice's (M-170)."""
+    """Dispatch again what the worker evicted: its copy, or that of an earlier slice (M-170)."""
     words = f": {evicted.evicted_why}" if evicted.evicted_why else ""
     retry = _retry(f'The workload was evicted on cluster "{cluster.name}"{words}')
     return _stop_and(retry, cluster)
@@ -139,7 +139,7 @@ def give_up_evicted(cluster: ClusterState, evicted: RemoteWorkload) -> GroupPlan
 def give_up_lost(
     confirm: ConfirmCopyGone | ConfirmJobGone, message: str, cluster: ClusterState, view: GroupView
 ) -> GroupPlan | None:
-    """Send round again what waits to grow where the worker has nothing any more that could."""
+    """Dispatch again a Workload that waits to grow if the worker has nothing left to grow."""
     if view.local is None:
         return None
     plan = _stop_and(_retry_lost(message, view.local), cluster)
@@ -147,10 +147,10 @@ def give_up_lost(
 
 
 def _stop_and(retry: SetCheck, cluster: ClusterState) -> GroupPlan:
-    """Keep it from being admitted there again first.
+    """Keep the copy from being admitted there again, then retry.
 
-    Here nothing of it runs, as far as the last status tells, so the quota would go while the job
-    ran on.
+    By the last status nothing of it runs here, so otherwise the quota would be released while the
+    job goes on.
     """
     copy = cluster.copy
     stop = () if copy is None or copy.deactivating else (DeactivateCopy(cluster=cluster.name),)
@@ -176,7 +176,7 @@ def _count_retries(local: LocalWorkload) -> int:
 
 
 def grow(backoff: timedelta, doublings: int) -> timedelta:
-    """Double a backoff so often, up to `MAX_BACKOFF`."""
+    """Double a backoff this many times, up to `MAX_BACKOFF`."""
     factor: int = 2 ** min(doublings, 10)
     return min(backoff * factor, MAX_BACKOFF)
 
@@ -190,7 +190,7 @@ def _retry(
 
 
 def set_ready(cluster: str) -> SetCheck:
-    """Let the Workload go, and latch the cluster that runs it."""
+    """Set the check to Ready, and latch the cluster that runs the Workload."""
     return SetCheck(
         state=CheckState.READY,
         message=f'The workload was admitted on "{cluster}"',

@@ -11,9 +11,9 @@ from multiqueue.dispatch.decide.view import GroupView
 
 
 def forget(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Have the Workload evicted and queued again (M-91b, I-8); a check in Retry waits for that.
+    """Have the Workload evicted and queued again (M-91b, I-8), unless the check is in Retry.
 
-    Deviates: upstream's evicted copy and an empty latch crash the reconciler (M-88b).
+    Deviates: upstream's reconciler crashes on an evicted copy with an empty latch (M-88b).
     """
     del config, now
     local = view.local

@@ -1,8 +1,8 @@
 """Orchestrated preemption: one cluster at a time may preempt for a Workload (I-9).
 
-Copies are made with a gate that is closed. A worker that could run its copy only by preempting says
-so and waits for the gate. What was opened, and when, is read from the copies, so it survives the
-manager. Parity: M-93, M-180 to M-185.
+Copies are made with a closed gate. A worker that could run its copy only by preempting says so and
+waits for the gate. The copies tell which gate was opened, and when, so this survives a restart of
+the manager. Parity: M-93, M-180 to M-185.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from multiqueue.dispatch.decide.view import GroupView, LocalWorkload, Opening
 
 
 def open_gate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Let the copy preempt that has waited longest; another one when it had its time (M-181).
+    """Open the gate of the copy that waited longest; another one after its timeout (M-181).
 
-    Nomination goes on beside it: a worker whose gate cannot be opened holds up nobody.
+    Nomination goes on meanwhile: a worker whose gate cannot be opened delays no other worker.
     """
     local = view.local
     if local is None or local.job is None or not (local.is_pending and local.other_checks_ready):
@@ -42,13 +42,13 @@ def open_gate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
     plan = replace(plan, wait=left if plan.wait is None else min(plan.wait, left))
     last = view.opening
     if last is not None and any(cluster.name == last.cluster for cluster in staying):
-        # It is closed still: the request was lost, or refused.
+        # The gate is still closed: the request was lost, or refused.
         return replace(plan, steps=(*plan.steps, OpenGate(cluster=last.cluster, at=last.at)))
     return plan
 
 
 def _is_blocked(cluster: ClusterState, local: LocalWorkload) -> bool:
-    """Whether the closed gate keeps a copy from preempting that may win."""
+    """Whether only the closed gate keeps a copy that may win from preempting."""
     copy = cluster.copy
     return (
         copy is not None
@@ -62,10 +62,10 @@ def _is_blocked(cluster: ClusterState, local: LocalWorkload) -> bool:
 
 
 def _list_openings(view: GroupView) -> Iterator[datetime]:
-    """List when a cluster got leave to preempt, or may have got it without our knowing.
+    """List when a cluster got permission to preempt, or may have got it without our knowing.
 
-    A manager that was started again cannot see the copies on workers it has not reached yet; the
-    last moment at which their gates could be opened is the one at which they were lost.
+    After a restart, the manager cannot see the copies on workers that it has not reached yet. The
+    last moment at which their gates could be opened is the moment when these workers were lost.
     """
     if view.opening is not None:
         yield view.opening.at
@@ -78,7 +78,7 @@ def _list_openings(view: GroupView) -> Iterator[datetime]:
 
 
 def _rank(cluster: ClusterState, last: Opening | None) -> tuple[bool, datetime, str]:
-    """Put the one that waited longest first, and one that had its turn in vain last."""
+    """Put the copy that waited longest first, and the one that had its turn in vain last."""
     copy = cluster.workload
     assert copy is not None
     assert copy.blocked_at is not None

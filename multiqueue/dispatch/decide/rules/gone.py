@@ -1,4 +1,4 @@
-"""What `delete` and `evict` share: the end of a job whose remote side is gone."""
+"""Shared by `delete` and `evict`: the end of a job whose remote side is gone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multiqueue.dispatch.decide.view import GroupView
 
 
 def remove_all(view: GroupView, why: str) -> tuple[Removal, ...]:
-    """Remove everything of ours that can be reached."""
+    """Remove all our objects that can be reached."""
     return tuple(
         Removal(cluster=cluster.name, why=why) for cluster in view.reachable if not cluster.is_empty
     )
@@ -19,8 +19,8 @@ def remove_all(view: GroupView, why: str) -> tuple[Removal, ...]:
 def stop_once_gone(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan:
     """Say that nothing runs any more once that is known, or the worker was given up.
 
-    Only an inactive local job is let go here, and its status is nothing but what was last brought
-    back: with the remote job gone it would say "active" for ever.
+    Only an inactive local job is released here, and its status is the one last brought back:
+    without the remote job it would say "active" for ever.
     """
     local = view.local
     if local is None or local.job is None or not local.job.active:

@@ -1,4 +1,4 @@
-"""Not ours."""
+"""MultiKueue has no part in the Workload."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from multiqueue.dispatch.decide.view import GroupView
 def ignore(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
     """Do nothing for a Workload that MultiKueue has no part in, or that was rejected (M-80).
 
-    Evictions of jobs that only MultiKueue may run are ours to end, whatever became of the check.
-    A rejected one is deactivated by the core; the eviction puts the check back to Pending, and what
-    is left on the clusters goes then. What is deleted, finished or without quota is cleaned up all
-    the same.
+    If only MultiKueue may run a job, ending its eviction is our task, whatever became of the check.
+    The core deactivates a rejected Workload. The eviction then sets the check back to Pending, and
+    the rest on the clusters is removed. A Workload that is deleted, finished or without quota is
+    cleaned up in any case.
     """
     del config, now
     local = view.local

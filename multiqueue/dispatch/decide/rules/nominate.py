@@ -28,7 +28,7 @@ NO_REASON = "the dispatcher named none, and did not say why"
 
 
 def nominate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Offer the Workload where the dispatcher says, once all its other checks let it go (M-100).
+    """Offer the Workload to the dispatcher's clusters once all its other checks are ready (M-100).
 
     The nomination is recorded before anything is created: it is what a manager that was killed in
     between goes on from. Clusters that are not nominated (any more) lose their copies (M-104). A
@@ -60,9 +60,10 @@ def nominate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan |
 
 
 def _awaited_until(view: GroupView, local: LocalWorkload, now: datetime) -> datetime | None:
-    """Until when a nominated cluster is waited for that has not answered since the manager started.
+    """Until when to wait for a nominated cluster that was not connected since the manager started.
 
-    Its copy may have come far in the queue there: it is not moved because another answers sooner.
+    Its copy may have advanced in the queue there: it is not moved only because another one answers
+    sooner.
     """
     times = [
         cluster.first_chance_until
@@ -106,7 +107,7 @@ def _apply(
 
 
 def _follow_others(view: GroupView, local: LocalWorkload, nomination: Nomination) -> GroupPlan:
-    """Offer it where somebody else nominated it; the list is theirs, and is not written (M-116)."""
+    """Offer it to the clusters of somebody else's nomination, which is never written (M-116)."""
     names = local.nominated
     if not names:
         return _offer(view, (), _explain(local, f"No cluster is nominated yet: {nomination.note}"))
@@ -127,13 +128,13 @@ def _explain(
 
 
 def _offer(view: GroupView, names: tuple[str, ...], first: tuple[Step, ...]) -> GroupPlan:
-    """Have copies on exactly these clusters."""
+    """Make copies on exactly these clusters."""
     removals = tuple(
         Removal(cluster=cluster.name, why=WITHDRAWN)
         for cluster in view.clusters
         if cluster.name not in names and cluster.can_be_cleared
     )
-    # Who is asked first often wins: in a burst that should not always be the same one.
+    # The first cluster with a copy often wins; in a burst it must not always be the same one.
     by_load = sorted(view.clusters, key=lambda cluster: (cluster.jobs, _turn(cluster, view.key)))
     creations = tuple(
         CreateWorkload(cluster=cluster.name)
@@ -145,7 +146,7 @@ def _offer(view: GroupView, names: tuple[str, ...], first: tuple[Step, ...]) -> 
 
 
 def _turn(cluster: ClusterState, key: str) -> int:
-    """Whose turn it is among equals: another one's for each Workload."""
+    """Order clusters with equal load; each Workload has another order."""
     return crc32(f"{key}/{cluster.name}".encode())
 
 
@@ -158,7 +159,7 @@ def _is_usable(cluster: ClusterState | None) -> bool:
 
 
 def describe(nomination: Nomination, names: tuple[str, ...]) -> str:
-    """Say where the Workload is offered and why not elsewhere."""
+    """Say to which clusters the Workload is offered and why not to the others."""
     reasons = {verdict.cluster: verdict.reason for verdict in nomination.verdicts}
     others = [
         f"{name} {reason}" for name, reason in reasons.items() if reason and name not in names

@@ -13,8 +13,8 @@ POD_CLASS = "PriorityClass"
 def update_priorities(view: GroupView) -> tuple[UpdatePriority, ...]:
     """Name the copies whose priority is out of date (M-89).
 
-    The class only where it is a WorkloadPriorityClass: that of pods is the pods' own. The boost is
-    an annotation of the Workload, whatever its class.
+    The class is updated only if it is a WorkloadPriorityClass: a PriorityClass belongs to the pods.
+    The boost is an annotation of the Workload, whatever its class.
     """
     local = view.local
     if local is None:
@@ -28,7 +28,7 @@ def update_priorities(view: GroupView) -> tuple[UpdatePriority, ...]:
 
 
 def _differs(here: Priority, there: Priority) -> bool:
-    """Whether the copy shall get another class, or another value of it."""
+    """Whether the copy must get another class, or another value of its class."""
     if here.kind == POD_CLASS or there.kind != WORKLOAD_CLASS:
         return False
     return (here.kind, here.name, here.value) != (there.kind, there.name, there.value)

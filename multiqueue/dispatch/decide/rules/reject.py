@@ -14,8 +14,8 @@ from multiqueue.dispatch.decide.view import GroupView, LocalWorkload
 def reject(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
     """Reject a Workload whose job is of no dispatchable kind or belongs to another controller.
 
-    One that no worker can hold (any more) gives its quota back and queues again: the engine does
-    not reserve any before that changed, or chooses another flavor.
+    A Workload that no worker can hold (any more) releases its quota and queues again. The engine
+    reserves none until that changes, or chooses another flavor.
 
     Parity: M-81, M-82. Deviates: upstream lets it keep its quota and wait.
     """
@@ -36,7 +36,7 @@ def reject(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
 
 
 def _give_back(local: LocalWorkload, why: str) -> SetCheck:
-    """Wait longer each time, should the engine think otherwise."""
+    """Release the quota; wait longer each time, in case the engine reserves it again."""
     retries = local.check.retry_count if local.check is not None else 0
     return SetCheck(
         state=CheckState.RETRY,

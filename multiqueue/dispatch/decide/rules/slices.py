@@ -1,4 +1,4 @@
-"""Elastic jobs: a slice leaves its job to a larger one, on the cluster where it runs."""
+"""Elastic jobs: a slice leaves its job to its successor slice, on the cluster where it runs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ TAKEN_OVER = "a larger slice took over"
 
 
 def hand_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Leave what runs to the slice that took over, until that has it (M-85, M-164).
+    """Leave the job to the successor slice until that slice has it (M-85, M-164).
 
-    Its copy stays beside the job, finished: a worker's Kueue looks the first slice up before it
-    lets pods go, and without it those that the job grew by would wait for ever.
+    The copy of the earlier slice stays beside the job, finished: a worker's Kueue looks the first
+    slice up before it ungates pods, and without it the new pods would wait for ever.
 
-    Deviates: upstream forgets the job where the larger slice is evicted before it took that over:
-    it would run for nobody. Here it goes with it.
+    Deviates: if the successor slice is evicted before it took the job over, upstream forgets the
+        job,
+    which then runs without an owner. Here the job is removed with that slice.
     """
     del config, now
     successor, local = view.successor, view.local
@@ -51,11 +52,11 @@ def hand_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
 
 
 def take_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Have the job of an earlier slice, where that runs, once the cluster admitted the larger one.
+    """Take over the job of an earlier slice, once its cluster admitted the successor slice.
 
-    Only there (M-160), and only then: until it is, the job runs on at its size, its status comes
-    back, and nothing is stopped. Where it ends there meanwhile, because the worker stops it or
-    somebody deletes it or its copy, it goes round again.
+    Only on that cluster (M-160), and only then. Until then the job runs on at its size, its status
+    is brought back, and nothing is stopped. If the job ends there meanwhile, because the worker
+    stops it or somebody deletes it or its copy, the Workload is dispatched again.
     """
     del config, now
     local = view.local
@@ -63,7 +64,7 @@ def take_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
         return None
     cluster = view.find_cluster(local.cluster_name)
     if cluster is None or not cluster.reachable:
-        return None  # it is waited for like any that runs something
+        return None  # waits for the cluster as any running Workload does
     name = cluster.name
     if cluster.admitted_at is None and (given_up := _give_up(cluster, view)) is not None:
         return given_up
@@ -87,7 +88,7 @@ def take_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
 
 
 def _give_up(cluster: ClusterState, view: GroupView) -> GroupPlan | None:
-    """Return what to do where nothing is left that could grow; None while it is there."""
+    """Return the plan if no job is left that could grow; None while there is one."""
     if cluster.evicted_earlier is not None:
         return give_up_evicted(cluster, cluster.evicted_earlier)
     name, job = cluster.name, cluster.job

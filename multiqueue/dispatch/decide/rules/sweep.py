@@ -1,4 +1,4 @@
-"""Which objects on the clusters must go, whatever is decided next."""
+"""Finds the objects on the clusters that must go, whatever is decided next."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from multiqueue.dispatch.decide.view import GroupView, LocalWorkload
 def sweep(view: GroupView) -> tuple[Removal, ...]:
     """Name the copies that can never count again.
 
-    Only while the Workload holds quota; without it, everything goes anyway. The cluster that holds
-    the latch is spared where the reason is only that its copy looks different: a running job is not
-    stopped for a digest.
+    Only while the Workload holds quota; without quota everything goes anyway. The cluster that
+    holds the latch is spared if the only reason is that its copy looks different: a running job is
+    not stopped because of a digest.
 
-    Deviates: a copy that finished OutOfSync is deleted first (M-87, upstream #14521); a copy from
-    an earlier reservation never counts (returning workers, M-92); so is what no check claims.
+    Deviates: a copy that finished OutOfSync is deleted first (M-87, upstream #14521). A copy from
+        an
+    earlier reservation never counts (returning workers, M-92), nor does one without a check.
     """
     local = view.local
     if local is None or local.deleting or local.finished or not local.has_quota:
