@@ -306,7 +306,8 @@ class DispatchView:
         claim: The cluster where room is kept for it while it is in the global queue; empty: none.
         history: Earlier rounds since quota was reserved, the oldest first; at most 20.
         usual_speeds: How fast jobs in general are by hardware, in thousandths of their speed over
-            all hardware; keys as in ``WorkloadView.speeds``. Learned from finished jobs; empty at first.
+            all hardware; keys as in ``WorkloadView.speeds``. Learned from finished jobs; empty at
+            first.
         arguments: ``multiKueue.dispatcherArguments`` of the configuration.
         dispatcher: The name by which this dispatcher was chosen.
         now: The current time, aware, in UTC.
