@@ -1,1 +1,1 @@
-"""Asking dispatchers: which one, what it is shown, and the fence around it."""
+"""Asking dispatchers: choose one, show it a view, and protect the manager from its failures."""

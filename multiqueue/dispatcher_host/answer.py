@@ -1,9 +1,9 @@
-"""What a dispatcher answered: read bit by bit, as nothing of it can be believed.
+"""Read a dispatcher's answer without trusting any part of it.
 
-A plugin may return anything, down to texts whose comparison hangs. So an answer is read in the
-plugin's own thread, within its budget, into values of exactly the types that `Nomination` says.
-`msgspec.convert` does not: it returns a `Nomination` as it is, with lists for tuples, subclasses of
-`str`, and times without a zone in it.
+A plugin may return anything, even texts whose comparison hangs. So an answer is read in the
+plugin's own thread and within its budget, into values of exactly the types of `Nomination`.
+`msgspec.convert` cannot do this: it returns a `Nomination` unchanged, even if it contains lists
+instead of tuples, subclasses of `str`, or times without a zone.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination
 
 SOONEST = timedelta(seconds=1)
-"""A dispatcher cannot ask to be asked again sooner; the core asks when something changes."""
+"""The earliest time to be asked again; when something changes, the core asks anyway."""
 MAX_TEXT = 1024
-"""Characters of a reason or note that are kept; a check's message holds some thirty of them."""
+"""Maximum length of a reason or note, in characters; a check's message holds about thirty."""
 MAX_ITEMS = 4096
-"""Names or verdicts of one answer: many times the workers that a check may have."""
+"""Most names or verdicts in one answer: many times the workers that a check may have."""
 MAX_STRANGERS = 16
-"""Unknown names of one answer that are told of."""
+"""Most unknown names of one answer that are reported."""
 MAX_NUMBER = 2**63 - 1
-"""Of a score, say: what others can read."""
+"""Largest absolute value of a number, such as a score, that other programs can read."""
 
 
 class Failure(StrEnum):
@@ -43,15 +43,15 @@ class Failure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of asking.
+    """The result of asking a dispatcher.
 
     Attributes:
-        nomination: The answer; None where there is a problem.
-        problem: Why there is none, for the user.
-        failure: The same for programs; None where there is an answer.
-        retry_at: When to ask again where there is none.
-        dispatcher: Who answered, or should have.
-        instead_of: Who should have, where the fallback did.
+        nomination: The answer; None if there is a problem.
+        problem: Why there is no answer, for users.
+        failure: Why there is no answer, for programs; None if there is one.
+        retry_at: When to ask again, if there is no answer.
+        dispatcher: Name of the dispatcher that answered, or should have.
+        instead_of: Name of the dispatcher that should have answered, if the fallback answered.
     """
 
     nomination: Nomination | None = None
@@ -64,12 +64,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerReading:
-    """An answer that was read.
+    """An answer after reading.
 
     Attributes:
-        nomination: What can be used of it; None: it is malformed.
-        malformed: What is wrong with it.
-        strangers: Names in it that are no cluster of the view.
+        nomination: The usable part of the answer; None if it is malformed.
+        malformed: What is wrong with the answer.
+        strangers: Names in the answer that are no clusters of the view.
     """
 
     nomination: Nomination | None = None
@@ -78,11 +78,11 @@ class AnswerReading:
 
 
 class MalformedError(Exception):
-    """A part of an answer is not what the types say.
+    """A part of an answer does not have the declared type.
 
     Args:
-        words: What is wrong with it, to go after the path.
-        path: Where it stands.
+        words: What is wrong with the part; follows the path.
+        path: Path of the part in the answer.
     """
 
     def __init__(self, words: str, path: str = "") -> None:
@@ -91,18 +91,18 @@ class MalformedError(Exception):
         self._path = path
 
     def inside(self, name: str) -> MalformedError:
-        """The same, seen from one level further out."""
+        """Return the same error with a path that begins one level further out."""
         dot = "." if self._path and not self._path.startswith("[") else ""
         return MalformedError(self._words, f"{name}{dot}{self._path}")
 
 
 def read_answer(got: object, view: DispatchView, dispatcher: str) -> AnswerReading:
-    """Take from an answer what can be used. Whatever it raises is the plugin's doing."""
+    """Return the usable part of an answer. The plugin is responsible for anything raised."""
     return hold_against(take(got), view, dispatcher)
 
 
 def take(got: object) -> AnswerReading:
-    """Read an answer as exactly its types. Whatever it raises is the plugin's doing."""
+    """Read an answer as exactly its types. The plugin is responsible for anything raised."""
     try:
         return AnswerReading(nomination=_reader(Nomination)(got))
     except MalformedError as error:
@@ -110,7 +110,7 @@ def take(got: object) -> AnswerReading:
 
 
 def hold_against(reading: AnswerReading, view: DispatchView, dispatcher: str) -> AnswerReading:
-    """Keep of an answer that was taken what the view knows."""
+    """Return the answer without clusters that the view does not know."""
     answer = reading.nomination
     if answer is None:
         return reading
@@ -137,12 +137,12 @@ def _without_repetition(names: tuple[str, ...], known: Collection[str]) -> tuple
 
 
 Read = Callable[[Any], Any]
-"""Returns the value as exactly its type, the same object where it is that already."""
+"""Returns the value as exactly its type; the same object if it already has that type."""
 
 
 @cache
 def _reader(hint: Any) -> Read:
-    """Return what reads values of a type; built once, as a view of a hundred has thousands."""
+    """Return the reader for values of a type; built once, as views have thousands of values."""
     origin = get_origin(hint)
     if origin in {Union, types.UnionType}:
         (inner,) = (each for each in get_args(hint) if each is not type(None))
@@ -189,7 +189,7 @@ def _struct_reader(type_: Any) -> Read:
         is_same = type(value) is type_
         for name, plain, read_part in parts:
             part = getattr(value, name)
-            # Most parts are as they should be: seen here, as a call for each takes twice the time.
+            # Most parts have the right type: checked inline, as calls take twice as long.
             kind = type(part)
             if kind is plain and (
                 (kind is str and len(part) <= MAX_TEXT and part.isascii() and part.isprintable())
@@ -212,7 +212,7 @@ def _struct_reader(type_: Any) -> Read:
 def _read_str(value: Any) -> str:
     if not isinstance(value, str):
         raise _malformed(value, "str")
-    # Halves of characters can be neither sent nor stored.
+    # Lone surrogates can be neither sent nor stored.
     text = str.__str__(value)[: 2 * MAX_TEXT].encode(errors="replace").decode()
     if not text.isprintable():  # it goes into conditions, Events and logs
         text = "".join(each if each.isprintable() else " " for each in text)
@@ -248,12 +248,12 @@ _SCALARS: Mapping[Any, Read] = {
     int: _read_int,
     datetime: _read_time,
 }
-"""A subclass may bring methods of its own, so what is returned is none."""
+"""Readers return exactly these types, since a subclass may override methods."""
 
 
 def _malformed(value: object, wanted: str) -> MalformedError:
     words = f"{value!r:.200}"
-    if " at 0x" in words:  # an address: the words would be others each time
+    if " at 0x" in words:  # an address: the text would differ each time
         words = f"of type {type(value).__name__}"
     hint = "; nominate must be no async function" if isinstance(value, types.CoroutineType) else ""
     return MalformedError(f"is {words}, no {wanted}{hint}")

@@ -1,4 +1,4 @@
-"""What the manager's configuration tells a dispatcher, whoever chose it."""
+"""The arguments that the manager's configuration sets for a dispatcher."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from multiqueue.api.names import DISPATCHER_INCREMENTAL, INCREMENTAL
 
 
 def build_arguments(config: Configuration, dispatcher: str) -> Mapping[str, Any]:
-    """Return what a dispatcher is told that the configuration or a MultiKueueConfig names."""
+    """Return the arguments of a dispatcher named by the configuration or a MultiKueueConfig."""
     own = build_section_arguments(config, dispatcher)
     return {**own, **config.multi_kueue.dispatcher_arguments}
 
 
 def build_section_arguments(config: Configuration, dispatcher: str) -> Mapping[str, Any]:
-    """Return what a dispatcher is told whoever names it, a DispatchProfile too.
+    """Return the arguments that apply wherever a dispatcher is named, also in a DispatchProfile.
 
-    The incremental one has a section of its own, as upstream, and gates (M-111, M-112).
+    As in upstream, the incremental dispatcher has its own section and gates (M-111, M-112).
     """
     section, gates = config.multi_kueue, config.gates
     arguments: dict[str, Any] = {}

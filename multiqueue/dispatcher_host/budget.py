@@ -1,4 +1,4 @@
-"""Waiting for an answer no longer than it may take."""
+"""Wait for an answer, but no longer than its budget."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PARTS = 10
-"""The budget is waited for in so many parts, each of which counts once however late it ends."""
+"""The budget is split into this many parts; each counts once, however late it ends."""
 
 
 async def within(seconds: float, answer: Awaitable[T]) -> T:
-    """Wait for an answer for so many seconds; one that does not come in time is cancelled.
+    """Wait for an answer for at most the given seconds; cancel it if it does not come in time.
 
-    On a machine that is short of processors everything comes late, this program's own timers as
-    well as what it waits for: such time is not held against who is to answer.
+    On a machine without free processors everything is late, including this program's own timers.
+    Such delays do not count against the answer.
 
     Raises:
-        TimeoutError: there was none in time.
+        TimeoutError: There was no answer in time.
     """
     future = asyncio.ensure_future(answer)
     try:

@@ -1,4 +1,4 @@
-"""Which Workloads a canary decides for, what becomes of them, and when it returns. Pure."""
+"""A canary: the Workloads it decides for, their outcomes, and when it returns. Pure."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from multiqueue.api.v1alpha1 import SideStatus
 from multiqueue.dispatcher_host.policy import CanaryReturnLimits
 
 MAX_TRIALS = 10_000
-"""Workloads that are waited for; beyond it the oldest are not judged."""
+"""Most Workloads that are followed; beyond it, the oldest are not judged."""
 MAX_TIMES = 1_000
-"""Of the latest starts the median is taken."""
+"""The median is taken of this many latest starts."""
 SLACK_SECONDS = 1.0
-"""Longer by less than this is not slower: that much is the way there and back."""
+"""A start that is later by less than this is not slower: it is about one round trip."""
 
 
 class Side(StrEnum):
-    """Who decided."""
+    """The side that decided: base or canary."""
 
     BASE = "base"
     CANARY = "canary"
 
 
 def is_chosen(uid: str, percent: int) -> bool:
-    """Whether a Workload is among that percentage; with a higher one it still is."""
+    """Whether a Workload is in that percentage; it stays in if the percentage grows."""
     digest = blake2b(uid.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % 10_000 < percent * 100
 
 
 @dataclass(slots=True)
 class _CanaryTrial:
-    """A Workload that was decided about and has not started yet."""
+    """A Workload with a decision that has not started yet."""
 
     side: Side
     nominated: bool = False
@@ -44,7 +44,7 @@ class _CanaryTrial:
 
 @dataclass(slots=True)
 class Tally:
-    """What came of the Workloads of one side."""
+    """The outcomes of the Workloads of one side."""
 
     workloads: int = 0
     failures: int = 0
@@ -61,26 +61,26 @@ class Tally:
 
     @property
     def failure_share(self) -> float:
-        """Of its Workloads, those that it failed for."""
+        """The share of its Workloads for which it failed."""
         return self.failures / self.workloads if self.workloads else 0.0
 
     @property
     def concluded(self) -> int:
-        """Workloads that started, or did not in time."""
+        """The number of Workloads that started, or did not start in time."""
         return self.started + self.not_started
 
     @property
     def not_started_share(self) -> float:
-        """Of those, the ones that did not."""
+        """The share of concluded Workloads that did not start in time."""
         return self.not_started / self.concluded if self.concluded else 0.0
 
     @property
     def lost_share(self) -> float:
-        """Of those that started, the ones that did not stay."""
+        """The share of started Workloads that lost their cluster soon."""
         return self.lost / self.started if self.started else 0.0
 
     def to_status(self) -> SideStatus:
-        """Return it for the status."""
+        """Return the tally in the form of the status."""
         seconds = self.median_seconds
         return SideStatus(
             workloads=self.workloads,
@@ -93,19 +93,19 @@ class Tally:
 
 
 class Trials:
-    """Follows Workloads from their first nomination until a cluster admits them, and a bit longer.
+    """Follows Workloads from first nomination to admission, and for a while after it.
 
     Args:
-        limits: Of the canary.
+        limits: The canary's limits.
     """
 
     def __init__(self, limits: CanaryReturnLimits) -> None:
         self.tallies = {side: Tally() for side in Side}
         self._limits = limits
         self._open: OrderedDict[str, _CanaryTrial] = OrderedDict()
-        # Those that a start is still counted of, and since when, the first nominated first.
+        # Nominated Workloads that may still start, with the time of nomination, oldest first.
         self._awaited: OrderedDict[str, tuple[Side, datetime]] = OrderedDict()
-        # Those that run, and since when, the first started first.
+        # Running Workloads with the time of their start, oldest first.
         self._running: OrderedDict[str, tuple[Side, datetime]] = OrderedDict()
 
     def note_decision(
@@ -118,7 +118,7 @@ class Trials:
         failed: bool,
         problem: str = "",
     ) -> None:
-        """Take in what a side decided about a Workload, or the problem that it failed with."""
+        """Record a side's decision about a Workload, or the problem with which it failed."""
         tally = self.tallies[side]
         trial = self._open.get(uid)
         if trial is None or trial.side is not side:
@@ -137,7 +137,7 @@ class Trials:
             self._awaited[uid] = side, now
 
     def note_start(self, uid: str, now: datetime) -> bool:
-        """A cluster admitted it; return whether that was waited for."""
+        """Record that a cluster admitted a Workload; return whether it was followed."""
         awaited = self._awaited.pop(uid, None)
         self._open.pop(uid, None)
         if awaited is None:
@@ -155,7 +155,7 @@ class Trials:
         return True
 
     def note_loss(self, uid: str, now: datetime) -> bool:
-        """It has no cluster any more, and has not ended; return whether that was soon."""
+        """Record that a running Workload lost its cluster; return whether that was soon."""
         side, since = self._running.pop(uid, (None, now))
         if side is None or now - since > self._limits.start_within:
             return False
@@ -163,12 +163,12 @@ class Trials:
         return True
 
     def forget(self, uid: str) -> None:
-        """It is gone, or waits for quota again: nothing can be said about it."""
+        """Forget a Workload that is gone or waits for quota again."""
         for known in (self._open, self._awaited, self._running):
             known.pop(uid, None)
 
     def expire(self, now: datetime) -> None:
-        """Give up on those that wait too long; asked about again, they are not counted again."""
+        """Count Workloads that wait too long as not started; later questions do not count again."""
         since = now - self._limits.start_within
         while self._awaited:
             uid, (side, nominated_at) = next(iter(self._awaited.items()))
@@ -178,7 +178,7 @@ class Trials:
             self.tallies[side].not_started += 1
 
     def why_return(self) -> str:
-        """Say what the canary does worse than it may; empty: nothing that is known."""
+        """Return in what the canary does worse than its limits allow; empty if in nothing."""
         limits = self._limits
         canary, base = self.tallies[Side.CANARY], self.tallies[Side.BASE]
         least = limits.min_workloads

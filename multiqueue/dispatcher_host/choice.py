@@ -1,7 +1,7 @@
-"""Which dispatcher decides about a Workload: its queues' profile, or the manager's own.
+"""Choose the dispatcher for a Workload: the profile of its queues, or the manager's default.
 
-Each runs behind a fence of its own. They are asked one at a time all the same: two that saw the
-same room would both give it away. `turns` shares that time between profiles.
+Each dispatcher is isolated from the others. They are still asked one at a time: two dispatchers
+that see the same free room would both give it away. `turns` divides the time between profiles.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ if TYPE_CHECKING:
     from multiqueue.observability.metrics import ManagerMetrics
 
 OnDecision = Callable[[DispatchView, Answer, str], None]
-"""Gets what was seen, what was answered, and the name of the profile; empty: none."""
+"""Gets the view, the answer, and the name of the profile (empty if there is none)."""
 
 log = structlog.get_logger("multiqueue.dispatch")
 
 
 class DispatcherChoice:
-    """The dispatchers in use, by profile or by the name that configurations call them.
+    """The dispatchers in use, by profile or by the name that configurations use.
 
     Args:
-        dispatchers: What there is to choose from.
-        config: Names the manager's own.
-        metrics: Where they are counted.
-        now: Tells the time.
-        profiles: The DispatchProfiles; None where there are none.
-        open_thread: Makes the threads that they run in.
+        dispatchers: The installed dispatchers.
+        config: The configuration, which names the default dispatcher or profile.
+        metrics: The manager's metrics.
+        now: Returns the current time.
+        profiles: The informer of DispatchProfiles; None if they are not used.
+        open_thread: Makes the threads in which dispatchers run.
 
     Attributes:
-        name: Among the parts of the manager.
-        shadows: Asks those that decide beside.
-        on_change: Called when Workloads may be dispatched otherwise from now on.
-        on_news: Called with the name of a profile of which there is something to tell.
+        name: Name of this part of the manager.
+        shadows: Asks the shadow dispatchers.
+        on_change: Called when decisions may be different from now on.
+        on_news: Called with the name of a profile whose status may have changed.
     """
 
     name = "multikueue-dispatchers"
@@ -101,7 +101,7 @@ class DispatcherChoice:
         self._trials: dict[str, LiveProfile] = {}
         self._on_decision: list[OnDecision] = []
         self._listeners = Listeners(
-            # Looked up each time: leadership changes the role that is part of the child.
+            # The child is looked up each time, because leadership changes its label "role".
             on_answer=lambda name, took: metrics.dispatch_duration_seconds.child(name).observe(
                 took
             ),
@@ -114,8 +114,8 @@ class DispatcherChoice:
             profiles.add_handler(self._on_profile)
 
     async def run(self) -> None:
-        """Ask those that decide beside, until cancelled; then nobody is asked any more."""
-        if self._is_over:  # by an earlier run, which closed them all
+        """Ask shadows until cancelled; after that, no dispatcher is asked any more."""
+        if self._is_over:  # an earlier run closed all profiles
             self._live.clear()
             self._plain.clear()
             self._is_over = False
@@ -127,11 +127,11 @@ class DispatcherChoice:
                 live.close()
 
     def add_listener(self, on_decision: OnDecision) -> None:
-        """Call this with every answer, the failed ones included."""
+        """Call a listener with every answer, including failed ones."""
         self._on_decision.append(on_decision)
 
     def choose(self, reference: Reference) -> LiveProfile:
-        """Return who decides where that is named. Grows with what administrators name."""
+        """Return the dispatcher for a reference. Cost: one lookup per distinct reference."""
         profile = reference.profile
         if profile or (self._config.multi_kueue.dispatch_profile and not reference.dispatcher):
             source = reference.source or "multiKueue.dispatchProfile"
@@ -146,7 +146,7 @@ class DispatcherChoice:
         return self._plain[name]
 
     def find_profile(self, name: str, *, source: str = "") -> LiveProfile:
-        """Return a profile at work; one that does not exist says so."""
+        """Return the live profile of a name; if no such profile exists, its problem says so."""
         live = self._live.get(name)
         if live is not None:
             return live
@@ -162,7 +162,7 @@ class DispatcherChoice:
         return live
 
     async def ask(self, reference: Reference, build_view: BuildView, accept: Accept) -> Answer:
-        """Ask where a Workload shall go."""
+        """Ask where to send a Workload."""
         live, before, shown, answer = await self._ask(reference, build_view, accept)
         profile = live.policy.profile
         for listener in self._on_decision:
@@ -176,7 +176,7 @@ class DispatcherChoice:
     async def _ask(
         self, reference: Reference, build_view: BuildView, accept: Accept
     ) -> tuple[LiveProfile, str, DispatchView, Answer]:
-        """Ask whoever decides now; a profile that is changed meanwhile is asked as it is then."""
+        """Ask the current dispatcher; if its profile changes meanwhile, ask the new one."""
         while True:
             live = self.choose(reference)
             before = live.problem
@@ -190,7 +190,7 @@ class DispatcherChoice:
     async def consult(
         self, reference: Reference, build_view: BuildView
     ) -> tuple[DispatchView, Answer, str]:
-        """Return what was seen, what would be answered, and the name of the profile; no more."""
+        """Return the view, the answer and the profile's name, without any effect (a dry run)."""
         live = self.choose(reference)
         shown, answer = await live.consult(build_view)
         return shown, answer, live.policy.profile
@@ -198,19 +198,19 @@ class DispatcherChoice:
     # ------------------------------------------------------------ Workloads of profiles
 
     def note(self, uid: str, happened: Callable[[Trials, str, datetime], bool]) -> None:
-        """A Workload was admitted, or lost its cluster: `Trials.note_start`, `Trials.note_loss`."""
+        """Pass a start or loss of a Workload to its trials (`Trials.note_start`, `note_loss`)."""
         live = self._trials.get(uid)
         if live is not None and live.trials is not None and happened(live.trials, uid, self._now()):
             self.judge(live)
 
     def forget_workload(self, uid: str) -> None:
-        """A Workload is gone, or has no quota any more."""
+        """Forget a Workload that is gone or no longer has quota."""
         live = self._trials.pop(uid, None)
         if live is not None and live.trials is not None:
             live.trials.forget(uid)
 
     def judge(self, live: LiveProfile) -> None:
-        """Have a canary return where it does worse than it may."""
+        """Return a canary to the base if it does worse than its limits allow."""
         if live.trials is None or live.returned:
             return
         live.trials.expire(self._now())

@@ -1,7 +1,7 @@
-"""Whether a dispatcher keeps its promises: looked at now and then, counted and told.
+"""Check now and then whether a dispatcher keeps its promises, and report misconduct.
 
-It is asked the same once more, where it runs. A dispatcher that does not keep them is used all
-the same: that it answers is worth more than that it is clean, and people are told.
+The dispatcher is asked the same question again, in its host. A dispatcher that breaks a promise is
+still used: its answers matter more than its conduct. Users are told about it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from multiqueue.plugins import Dispatcher, DispatchView
 from multiqueue.plugins.kept import MOST_KEPT, count_kept
 
 EVERY = 128
-"""Answers between two looks, the first one included; each costs a second question, so fewer than
-one in a hundred takes longer."""
+"""Answers per check; the first answer is checked. A check costs a second question, so fewer than
+one answer in a hundred takes longer."""
 OWN_THREADS = ("dispatcher-", "asyncio_", "kubeconfig")
-"""Names of threads that this program starts, while a dispatcher is asked, too."""
+"""Name prefixes of threads that this program may start while a dispatcher is asked."""
 
 
 class Misconduct(StrEnum):
-    """A promise that was not kept."""
+    """A promise that a dispatcher broke."""
 
     UNKNOWN_CLUSTER = "UnknownCluster"
     UNSTEADY = "Unsteady"
@@ -33,14 +33,14 @@ class Misconduct(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConductFinding:
-    """One of them, in words that go after the dispatcher's name."""
+    """One case of misconduct, with a text that follows the dispatcher's name."""
 
     kind: Misconduct
     words: str
 
 
 def list_strangers(reading: AnswerReading) -> list[ConductFinding]:
-    """Findings about names in an answer."""
+    """Return findings about unknown names in an answer."""
     return [
         ConductFinding(
             Misconduct.UNKNOWN_CLUSTER, f'named "{name}", which is no cluster of the check'
@@ -50,11 +50,11 @@ def list_strangers(reading: AnswerReading) -> list[ConductFinding]:
 
 
 def ask(dispatcher: Dispatcher, view: DispatchView) -> AnswerReading:
-    """Ask a dispatcher. Runs where the plugin runs, and raises what that raises.
+    """Ask a dispatcher. Runs in the dispatcher's host and raises what the dispatcher raises.
 
     Args:
-        dispatcher: It.
-        view: Frozen (`frozen.freeze`).
+        dispatcher: The dispatcher to ask.
+        view: The view, already frozen (`frozen.freeze`).
     """
     return take(dispatcher.nominate(view))
 
@@ -62,7 +62,7 @@ def ask(dispatcher: Dispatcher, view: DispatchView) -> AnswerReading:
 def examine(
     dispatcher: Dispatcher, view: DispatchView, first: AnswerReading
 ) -> tuple[ConductFinding, ...]:
-    """Ask the same once more, and look at what stays behind. Runs where the plugin runs."""
+    """Ask the same question again, and look for side effects. Runs in the dispatcher's host."""
     before = set(threading.enumerate())
     again = ask(dispatcher, view)
     return tuple(_find(dispatcher, first, again, before))

@@ -1,6 +1,6 @@
-"""Makes a dispatcher of an entry point: imports a package, which runs a stranger's code.
+"""Make a dispatcher from an entry point; this imports a package, which runs foreign code.
 
-Light on purpose: the process of a plugin begins with this.
+This module imports little on purpose: the process of a plugin starts with it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from multiqueue.plugins.raised import describe_error
 
 
 class EntryError(Exception):
-    """There is no dispatcher there; the text goes after its name."""
+    """The entry point has no dispatcher; the text follows the dispatcher's name."""
 
 
 def make_dispatcher(value: str) -> Dispatcher:
     """Make the dispatcher of an entry point, ``module:attribute``.
 
     Raises:
-        EntryError: there is none.
+        EntryError: There is no dispatcher.
     """
     module, _, path = value.partition(":")
     try:
@@ -38,9 +38,9 @@ def make_dispatcher(value: str) -> Dispatcher:
 
 
 def check_arguments(dispatcher: Dispatcher, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Have a dispatcher look at its arguments; return what is wrong with them.
+    """Have a dispatcher check its arguments; return the problems.
 
-    None: it cannot tell.
+    Returns None if the dispatcher does not check arguments.
     """
     if not isinstance(dispatcher, ChecksArguments):
         return None

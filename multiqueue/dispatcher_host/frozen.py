@@ -1,8 +1,8 @@
-"""Views as dispatchers get them: what is inside cannot be changed.
+"""Make views immutable before dispatchers get them.
 
-Dataclasses of a view are frozen, but the mappings in them are plain dicts, some of them those of
-the informers: a plugin that tidied up labels would change what the whole manager sees. msgspec has
-no such mapping: what it makes of a view are plain dicts.
+Dataclasses of a view are frozen, but the mappings in them are plain dicts, and some of them belong
+to informers. A plugin that changes labels would change what the whole manager sees. msgspec has no
+immutable mapping: it builds plain dicts.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _UNCHANGEABLE = (*_PLAIN, datetime, timedelta)
 
 
 class FrozenDict(dict[Any, Any]):
-    """A dict that says no to every change; a copy of it is a plain one again.
+    """A dict that refuses every change; a copy of it is a plain dict.
 
-    No `MappingProxyType`: those can neither be copied nor written as JSON.
+    `MappingProxyType` is not used: it can neither be copied nor written as JSON.
     """
 
     __slots__ = ()
@@ -40,7 +40,7 @@ class FrozenDict(dict[Any, Any]):
         return dict, (dict(self),)
 
     def __hash__(self) -> int:  # type: ignore[override]
-        """Refuse, as a dict does."""
+        """Refuse, like a dict."""
         raise TypeError("unhashable type: 'FrozenDict'")
 
 
@@ -48,19 +48,19 @@ _EMPTY = FrozenDict()
 
 
 def freeze(value: T) -> T:
-    """Return the value with all that can be changed in it replaced; what cannot is shared."""
+    """Return an immutable copy of the value; parts that are already immutable are shared."""
     return _freeze(value)  # type: ignore[no-any-return]
 
 
 def _freeze(value: Any) -> Any:
-    """Freeze what may be anything."""
+    """Freeze a value of unknown type."""
     if isinstance(value, (*_PLAIN, FrozenDict)):
         return value
     if isinstance(value, Mapping):
         return FrozenDict({key: _freeze(each) for key, each in value.items()})
     if isinstance(value, tuple):
         return _freeze_tuple(value, _freeze)
-    if isinstance(value, list):  # only in arguments, and theirs to change
+    if isinstance(value, list):  # only in arguments, which the dispatcher may change
         return [_freeze(each) for each in value]
     if is_dataclass(value) and not isinstance(value, type):
         own = _find_freezer(type(value))
@@ -73,7 +73,7 @@ Freezer = Callable[[Any], Any]
 
 @cache
 def _find_freezer(hint: Any) -> Freezer | None:
-    """Return what freezes values of a type; None: there is nothing to change in them.
+    """Return the function that freezes values of a type; None if they are immutable.
 
     Built once for each type: a view of a hundred workers has two thousand mappings.
     """
@@ -103,7 +103,7 @@ def _freezer_of_tuples(inner: set[Freezer | None]) -> Freezer:
 
 
 def _join(inner: set[Freezer | None]) -> Freezer:
-    """Return what freezes a value of any of these types."""
+    """Return the function that freezes values of any of these types."""
     (first, *others) = inner
     return _freeze if others or first is None else first
 

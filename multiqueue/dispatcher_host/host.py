@@ -1,8 +1,8 @@
-"""What one dispatcher runs in: it is loaded there, asked there, and looked at there.
+"""The host of one dispatcher: it is loaded, asked and examined there.
 
-What is built in runs in a thread, and so does everything else where the configuration says so: a
-call that hangs cannot be ended there, and is left to itself. A stranger's package runs in a process
-(`isolation`).
+A built-in dispatcher runs in a thread, as does every dispatcher if the configuration says so. A
+call that hangs in a thread cannot be ended and is left running. A third-party package runs in a
+process (`isolation`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from multiqueue.kube.call_thread import Runner
 from multiqueue.plugins import DispatchView
 
 CLOSE_SECONDS = 30.0
-"""After which a call that was not waited for hangs: any may take less, importing a package too."""
+"""After this time an abandoned call counts as hung; shorter calls, such as imports, are normal."""
 
 T = TypeVar("T")
 
@@ -30,39 +30,39 @@ T = TypeVar("T")
 class Host(Protocol):
     """Runs one dispatcher, one call at a time.
 
-    Every call may raise `PluginError`, which tells what the dispatcher raised, or `EndedError`.
+    Every call may raise `PluginError`, which describes the dispatcher's error, or `EndedError`.
     """
 
     def load(self) -> Awaitable[Selection]:
-        """Load it, and have it look at its arguments; comes first, and once."""
+        """Load the dispatcher and have it check its arguments; called once, before all else."""
         ...
 
     def nominate(self, view: DispatchView) -> Awaitable[AnswerReading]:
-        """Ask it; the answer has the types that it should have, no more is known of it."""
+        """Ask the dispatcher; the answer has the declared types, but is not checked further."""
         ...
 
     def examine(self) -> Awaitable[tuple[ConductFinding, ...]]:
-        """Ask the last question once more, and look whether it keeps its promises."""
+        """Ask the last question again, and check whether the dispatcher keeps its promises."""
         ...
 
     def abandon(self) -> None:
-        """A call hangs, or it ended: nothing is asked of it any more."""
+        """Give up the host, since a call hangs or it ended; it is not asked again."""
         ...
 
     def close(self) -> None:
-        """It is not needed any more."""
+        """Close the host; it is no longer needed."""
         ...
 
 
 class EndedError(Exception):
-    """What it runs in is gone; the text says how it ended, to go after the dispatcher's name."""
+    """The host is gone; the text says how it ended and follows the dispatcher's name."""
 
 
 class Hung:
-    """The threads in which calls of one dispatcher hang, whoever asked.
+    """The threads in which calls of one dispatcher hang, for all its runners.
 
     Args:
-        on_change: Gets how many there are.
+        on_change: Gets the number of these threads.
     """
 
     def __init__(self, on_change: Callable[[int], None] = lambda _: None) -> None:
@@ -70,7 +70,7 @@ class Hung:
         self._on_change = on_change
 
     def add(self, thread: Runner) -> None:
-        """Let a thread end by itself, should it ever."""
+        """Abandon a thread, which may end by itself later."""
         if thread in self._threads:
             return
         thread.abandon()
@@ -78,7 +78,7 @@ class Hung:
         self._on_change(len(self._threads))
 
     def count(self) -> int:
-        """How many there are now."""
+        """Return the number of threads that still hang."""
         alive = [thread for thread in self._threads if thread.is_alive]
         if len(alive) != len(self._threads):
             self._threads = alive
@@ -96,10 +96,10 @@ class ThreadHost:
     """A dispatcher in a thread of this process.
 
     Args:
-        thread: Runs its calls.
-        way: How it is asked.
-        select: Finds and loads it; called in the thread.
-        hung: Where the thread goes when a call hangs.
+        thread: Runs the dispatcher's calls.
+        way: The setting of the dispatcher.
+        select: Finds and loads the dispatcher; called in the thread.
+        hung: Collects the thread if a call hangs.
     """
 
     def __init__(
@@ -114,23 +114,23 @@ class ThreadHost:
         self._call: asyncio.Future[Any] | None = None
 
     def load(self) -> asyncio.Future[Selection]:
-        """Load it, as `Host` says."""
+        """Load the dispatcher, as `Host` says."""
         return self._run(self._select_and_check)
 
     def nominate(self, view: DispatchView) -> asyncio.Future[AnswerReading]:
-        """Ask it, as `Host` says."""
+        """Ask the dispatcher, as `Host` says."""
         return self._run(lambda: self._ask(view))
 
     def examine(self) -> asyncio.Future[tuple[ConductFinding, ...]]:
-        """Look at it, as `Host` says."""
+        """Examine the dispatcher, as `Host` says."""
         return self._run(self._examine)
 
     def abandon(self) -> None:
-        """Leave the thread to its call."""
+        """Abandon the thread, whose call goes on."""
         self._hung.add(self._thread)
 
     def close(self) -> None:
-        """Let the thread end when it is idle; one that does not by and by hangs."""
+        """Let the thread end when it is idle; if it does not end in time, it counts as hung."""
         self._thread.abandon()
         if self._call is not None and not self._call.done():
             loop = asyncio.get_running_loop()
@@ -162,6 +162,6 @@ class ThreadHost:
         assert self._selection is not None
         assert self._selection.dispatcher is not None
         assert self._asked is not None
-        # Frozen again: lists in arguments are the dispatcher's to change.
+        # Frozen again: the dispatcher may have changed lists in its arguments.
         view, reading = freeze(self._asked.view), self._asked.reading
         return examine(self._selection.dispatcher, view, reading)

@@ -1,4 +1,4 @@
-"""One profile at work: who is asked, who steps in, who is asked beside, and what came of it.
+"""One active profile: it asks base, canary, fallback and shadow, and counts the outcomes.
 
 A plain dispatcher of the configuration is a profile without a name.
 """
@@ -23,17 +23,17 @@ BuildView = Callable[[], DispatchView]
 Accept = Callable[[DispatchView, Nomination], None]
 OpenRunner = Callable[[DispatcherSetting], DispatchRunner]
 MOST_WAIT_SECONDS = 4.0
-"""As many questions of a profile wait as its dispatcher answers in so many seconds, at the pace of
-its last answer: each holds one of the places in which Workloads are looked at."""
+"""A profile may have as many waiting questions as its dispatcher answers in this time, at the pace
+of its last answer. Each waiting question occupies one of the dispatch controller's workers."""
 POSTPONED = timedelta(seconds=5)
-"""When a Workload comes again that found too many waiting."""
+"""When to ask again about a Workload that found too many questions waiting."""
 RETRY = timedelta(minutes=1)
-"""When a Workload is looked at again whose profile cannot be used; its change is told at once."""
+"""When to ask again if the profile cannot be used; a change of the profile acts at once."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """What a profile did since it is as it is."""
+    """The profile's counts since its last change."""
 
     since: datetime
     decisions: int = 0
@@ -43,9 +43,9 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """An answer, what whoever gave it was shown, and whether who should have given it failed.
+    """An answer, its view, and whether the dispatcher that should have decided failed.
 
-    The problem is what a canary failed with.
+    ``problem`` is the problem with which a canary failed.
     """
 
     shown: DispatchView
@@ -59,19 +59,19 @@ class LiveProfile:
     """Asks the dispatchers of one policy.
 
     Args:
-        policy: Who they are.
-        open_runner: Puts one behind its fence.
-        turns: Who asks next; shared by all that decide about the same clusters.
-        now: Tells the time.
-        returned: Why its canary does not decide any more; empty where it does.
+        policy: The dispatchers and their settings.
+        open_runner: Makes the runner of a dispatcher.
+        turns: Decides who asks next; shared by all profiles with the same clusters.
+        now: Returns the current time.
+        returned: Why its canary returned; empty if it did not.
 
     Attributes:
-        policy: As above.
-        figures: What was decided.
-        shadow_figures: What its shadow made of it; None without one.
-        trials: What became of the Workloads; None without a canary.
-        returned: As above.
-        is_closed: Whether another one has taken its place.
+        policy: The dispatchers and their settings.
+        figures: Counts of its decisions.
+        shadow_figures: Counts of its shadow's decisions; None without a shadow.
+        trials: Outcomes of its Workloads; None without a canary.
+        returned: Why its canary returned; empty if it did not.
+        is_closed: Whether another profile has replaced it.
     """
 
     def __init__(
@@ -101,17 +101,17 @@ class LiveProfile:
 
     @property
     def runners(self) -> tuple[DispatchRunner, ...]:
-        """Everyone that may be asked, the first to be asked first."""
+        """All runners, in the order in which they are asked."""
         found = (self.canary, self.base, self.fallback, self.shadow)
         return tuple(runner for runner in found if runner is not None)
 
     @property
     def problem(self) -> str:
-        """Why its dispatcher does not decide now; empty where it does."""
+        """Why its dispatcher does not decide now; empty if it does."""
         return self.policy.problem or (self.base.trouble if self.base is not None else "")
 
     async def prepare(self) -> None:
-        """Load the dispatchers that decide."""
+        """Load the dispatchers that may decide."""
         for runner in (self.canary, self.base, self.fallback):
             if runner is not None:
                 await runner.prepare()
@@ -119,15 +119,15 @@ class LiveProfile:
     async def ask(
         self, build_view: BuildView, accept: Accept
     ) -> tuple[DispatchView, Answer] | None:
-        """Ask where a Workload shall go.
+        """Ask where to send a Workload.
 
-        One question at a time: the view of the next is built after `accept` took in the answer, so
-        that a burst of Workloads does not see the same room twice. Of a slow dispatcher only a few
-        questions wait, so that its Workloads do not keep those of others from being looked at.
+        Questions are asked one at a time. The next view is built after `accept` has recorded the
+        answer, so that a burst of Workloads does not see the same room twice. If a dispatcher is
+        slow, only a few questions wait for it, so that its Workloads do not delay those of others.
 
         Returns:
-            What was seen by who answered, and the answer; None: the profile was replaced while
-            others were asked.
+            The view of the dispatcher that answered, and the answer; None if the profile was
+            replaced while the question waited.
         """
         await self.prepare()
         if self._turns.count_waiting(self._who) >= self._most_waiting:
@@ -147,9 +147,9 @@ class LiveProfile:
         return decided.shown, self._introduce(answer)
 
     async def consult(self, build_view: BuildView) -> tuple[DispatchView, Answer]:
-        """Ask as `ask` does, but nothing follows, and figures and canary do not count it.
+        """Ask like `ask`, but without effect: figures and canary do not count it.
 
-        How the dispatchers do is counted all the same: one that hangs or fails here does so there.
+        The dispatchers' health is still counted: if one hangs or fails here, that counts as usual.
         """
         await self.prepare()
         async with self._turns.turn(self._who):
@@ -157,7 +157,7 @@ class LiveProfile:
         return decided.shown, decided.answer
 
     def close(self) -> None:
-        """Nobody is asked any more."""
+        """Stop asking the dispatchers."""
         self.is_closed = True
         for runner in self.runners:
             runner.close()
@@ -165,7 +165,7 @@ class LiveProfile:
     # ------------------------------------------------------------ deciding
 
     async def _time(self, view: DispatchView) -> _Decided:
-        """Decide, and let as many wait from now on as will be answered within seconds."""
+        """Decide, and adapt the limit of waiting questions to the time that it took."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
@@ -209,7 +209,7 @@ class LiveProfile:
         return self.fallback.show(view), _instead(answer, second, second.nomination)
 
     def _introduce(self, answer: Answer) -> Answer:
-        """Say whose problem it is: a Workload's message names fields of the profile."""
+        """Add the profile's name to the problem, since a problem may name fields of the profile."""
         name = self.policy.profile
         if not answer.problem or not name or self.policy.generation == 0:
             return answer
@@ -247,7 +247,7 @@ class LiveProfile:
 
 
 def _instead(answer: Answer, second: Answer, nomination: Nomination) -> Answer:
-    """The fallback's answer, with why it was asked, and no later than the other can be again."""
+    """Return the fallback's answer with the reason, to be renewed when the other may answer."""
     words = f'{answer.problem}; "{second.dispatcher}" decides meanwhile'
     note = "; ".join(filter(None, (nomination.note, words)))
     times = [at for at in (nomination.ask_again_at, answer.retry_at) if at is not None]

@@ -1,4 +1,4 @@
-"""Loads one dispatcher into what it runs in: importing a package runs a stranger's code."""
+"""Load one dispatcher in its host. Importing a package runs foreign code."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from multiqueue.kube.backoff import exponential
 from multiqueue.kube.call_thread import PluginError
 
 PATIENCE = timedelta(seconds=1)
-"""How long a Workload waits for a package that is being imported; then it says so and goes on."""
+"""How long a Workload waits for a package to be imported; then it is pending with that reason."""
 BUDGET = timedelta(seconds=30)
-"""Packages with large dependencies take some seconds on a busy machine."""
+"""Longest time for loading; packages with large dependencies take seconds on a busy machine."""
 RETRY = timedelta(seconds=10)
-"""When to look again whether there is one, or another one than the one that could not be loaded."""
+"""Interval for retrying a dispatcher that is missing or could not be loaded."""
 LONGEST_PAUSE = timedelta(minutes=10)
-"""The same package is tried again after `RETRY`, then twice as long each time, at most this."""
+"""A package that fails is retried after `RETRY`, doubling each time up to this interval."""
 HANG_PAUSE = timedelta(minutes=5)
-"""The same where it hung: each trial costs half a minute of a processor."""
+"""First retry interval of a package that hung: each trial costs half a minute of CPU."""
 
 OpenApart = Callable[[DispatcherSetting, str], Host]
-"""Makes what a dispatcher that is left apart runs in; gets its entry point."""
+"""Makes the host of a dispatcher that runs in a process; gets its setting and entry point."""
 
 log = structlog.get_logger("multiqueue.dispatcher_host.loader")
 
 
 @dataclass(frozen=True, slots=True)
 class _FailedLoad:
-    """A package that could not be loaded in a process: so many times, and why the last time."""
+    """Failed attempts to load a package in a process: how many, and the last problem."""
 
     stamp: Hashable
     count: int
@@ -43,20 +43,20 @@ class _FailedLoad:
 
 
 class Loader:
-    """Gets the dispatcher of one way, and has it look at its arguments.
+    """Loads the dispatcher of one setting, and has it check its arguments.
 
     Args:
-        way: Which one.
-        open_host: Makes what it runs in.
-        open_apart: The same where it is to be left apart.
-        now: Tells the time.
-        patience: How long whoever asks waits for it.
+        way: The setting of the dispatcher.
+        open_host: Makes the host of a dispatcher.
+        open_apart: Makes the host of a dispatcher that runs in a process.
+        now: Returns the current time.
+        patience: How long a caller waits for loading.
 
     Attributes:
-        problem: Why there is none; empty where there is.
-        host: What it runs in, once it is loaded.
-        label: Its name in metrics.
-        is_unchecked: Whether it has arguments that it cannot check beforehand.
+        problem: Why the dispatcher cannot be used; empty if it can.
+        host: The host of the dispatcher, once it is loaded.
+        label: The dispatcher's name in metrics.
+        is_unchecked: Whether it has arguments that it cannot check before it is asked.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class Loader:
 
     @property
     def is_loading(self) -> bool:
-        """Whether it is on its way."""
+        """Whether loading is in progress."""
         return self._loading is not None
 
     @property
     def outlook(self) -> str:
-        """When what could not be loaded in a process is tried again; empty where it is no such."""
+        """When a dispatcher is next loaded in a process; empty if no such load failed."""
         trial = self._trial
         if trial is None or self.problem != trial.problem:
             return ""
@@ -100,7 +100,7 @@ class Loader:
         return f"tried {times}, and again at {at} UTC or when its package changes"
 
     async def load(self) -> None:
-        """Load it where that is not done; waits a moment at most."""
+        """Load the dispatcher if necessary; waits a moment at most."""
         if self.host is not None:
             return
         now = self._now()
@@ -114,12 +114,12 @@ class Loader:
         self._take()
 
     def drop(self, until: datetime) -> None:
-        """Have no more to do with what it ran in; another one is opened from then on."""
+        """Give up the current host; a new one may be opened from the given time on."""
         self.host = None
         self._again_at = until
 
     def close(self) -> None:
-        """It is not needed any more."""
+        """Close the host; the dispatcher is no longer needed."""
         opened = self.host or self._opened
         if opened is not None:
             opened.close()
@@ -130,12 +130,12 @@ class Loader:
     def _begin(self, now: datetime) -> None:
         self.problem = ""
         self._loading = asyncio.ensure_future(self._load())
-        # Nobody may be left to ask for it.
+        # Nobody may await the result; retrieve its exception, so that asyncio does not warn.
         self._loading.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._give_up_at = now + BUDGET
 
     async def _load(self) -> Selection | None:
-        """Load it; None: it is what could not be loaded, and it is not the time to try again."""
+        """Load the dispatcher; None if the same package failed and its retry is not due yet."""
         self._stamp = None
         self._opened = self._open_host()
         selection = await self._opened.load()
@@ -150,7 +150,7 @@ class Loader:
         return await self._opened.load()
 
     def _take(self) -> None:
-        """Take in what came of it, if anything did."""
+        """Process the result of loading, if there is one."""
         loading, now = self._loading, self._now()
         if loading is None:
             return
@@ -195,7 +195,7 @@ class Loader:
         self._note_trial(now, HANG_PAUSE)
 
     def _note_trial(self, now: datetime, pause: timedelta) -> None:
-        """Remember what could not be loaded in a process."""
+        """Record a package that could not be loaded in a process."""
         if self._stamp is None:
             return
         last = self._trial
@@ -218,7 +218,7 @@ class Loader:
 
 
 def _find_field(path: str, problems: Sequence[str]) -> str:
-    """Return which field of a profile is wrong: filters and scorers have fields of their own."""
+    """Return the wrong field of a profile; filters and scorers have fields of their own."""
     if not path.endswith("dispatcher"):
         return path
     spec = path.removesuffix("dispatcher")

@@ -1,4 +1,4 @@
-"""Whether a package may have changed: when its files, and the folders around it, were written."""
+"""Detect whether a package may have changed, by the modification times of files and folders."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from itertools import islice
 from pathlib import Path
 
 MOST_FILES = 2000
-"""Of a package that are looked at: a tenth of a second where there are as many."""
+"""Most files of a package that are checked; that many take a tenth of a second."""
 
 
 def stamp_package(value: str, *, sites: Iterable[str] | None = None) -> Hashable:
-    """Return what is another value once the package of an entry point is another one.
+    """Return a value that changes when the package of an entry point changes.
 
-    What it needs counts, too, as installing anything changes the folder of packages. Reads names
-    and times only; no code runs.
+    Changes of its dependencies count too, since any installation changes the folder of packages.
+    Only names and times are read; no code runs.
 
     Args:
-        value: ``module:attribute``.
-        sites: Folders with path files, as editable installs have them; None: those of Python.
+        value: The entry point, ``module:attribute``.
+        sites: Folders with path files, as editable installs have them; None: Python's folders.
     """
     name = value.partition(":")[0].strip().partition(".")[0]
     if sites is None:
@@ -38,7 +38,7 @@ def _list_times(name: str, folders: Iterable[Path]) -> Iterator[tuple[str, int]]
 
 
 def _list_folders(sites: Iterable[str]) -> set[Path]:
-    """Return where modules are looked for, by processes that are started from now on, too."""
+    """Return the folders in which this process and new processes look for modules."""
     folders = {Path(each) for each in sys.path if each}
     for packages in sites:
         for path in Path(packages).glob("*.pth"):

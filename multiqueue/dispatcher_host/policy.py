@@ -1,4 +1,4 @@
-"""What a DispatchProfile asks for: who decides, who else, and what is wrong with it. Pure."""
+"""Read a DispatchProfile: its dispatchers, their settings, and its mistakes. Pure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from multiqueue.api.config.durations import parse_duration
 from multiqueue.api.v1alpha1 import CanarySpec, DispatchProfile, DispatchProfileSpec, ShadowSpec
 
 BUDGET = timedelta(seconds=1)
-"""A decision for a hundred workers takes milliseconds; who takes a second does I/O."""
+"""Default budget. A decision for a hundred workers takes milliseconds; a second means I/O."""
 LONGEST_BUDGET = timedelta(seconds=10)
-"""Nothing else is decided meanwhile: two that saw the same room would both give it away."""
+"""Largest budget. No other decision is made meanwhile, so that room is not given away twice."""
 
 FindProfile = Callable[[str], DispatchProfile | None]
 DefaultArguments = Callable[[str], Mapping[str, Any]]
-"""What the manager's configuration tells the dispatcher of a name, whoever chose it."""
+"""Returns the arguments that the manager's configuration sets for a dispatcher."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatcherSetting:
-    """One dispatcher, and how it is asked.
+    """One dispatcher with its settings.
 
     Attributes:
         dispatcher: Its name.
-        arguments: What it is told.
+        arguments: Its arguments.
         budget: How long an answer may take.
         outside: Whether a name that is not installed may mean a controller outside.
         path: The field of the profile that names it, for messages; empty: the configuration.
@@ -41,7 +41,7 @@ class DispatcherSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryReturnLimits:
-    """When a canary returns; shares are of 1."""
+    """The limits beyond which a canary returns; shares are between 0 and 1."""
 
     min_workloads: int
     failures: float
@@ -51,7 +51,7 @@ class CanaryReturnLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
-    """Who decides for which percentage of the Workloads."""
+    """The dispatcher that decides for a percentage of the Workloads."""
 
     way: DispatcherSetting
     percent: int
@@ -60,17 +60,17 @@ class Canary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchPolicy:
-    """Who decides for the Workloads of one profile, or of one plain dispatcher.
+    """The dispatchers of one profile, or one plain dispatcher.
 
     Attributes:
-        profile: Name of the profile; empty: none.
-        generation: Of the profile.
-        base: Who decides; None where there is a problem.
-        fallback: Who decides while that one fails.
-        shadow: Who is asked beside it.
-        canary: Who decides for some.
-        problem: Why nobody decides, with the field; empty where somebody does.
-        side_problems: What is wrong beside that: shadow or canary are left out.
+        profile: Name of the profile; empty if there is none.
+        generation: Generation of the profile.
+        base: The dispatcher that decides; None if there is a problem.
+        fallback: The dispatcher that decides while the base fails.
+        shadow: The dispatcher that is asked beside the base, without effect.
+        canary: The dispatcher that decides for a part of the Workloads.
+        problem: Why no dispatcher decides, with the field; empty if one does.
+        side_problems: Problems of shadow or canary, which are then omitted.
     """
 
     profile: str = ""
@@ -84,7 +84,7 @@ class DispatchPolicy:
 
 
 class _SpecError(Exception):
-    """A field cannot be used; the text names it."""
+    """A field cannot be used; the text names the field."""
 
 
 def build_policy(
@@ -93,9 +93,9 @@ def build_policy(
     """Read a profile.
 
     Args:
-        profile: It.
-        find: Other profiles, by name.
-        defaults: Arguments of the manager's configuration, by dispatcher.
+        profile: The profile to read.
+        find: Finds other profiles by name.
+        defaults: Returns the arguments of the manager's configuration for a dispatcher.
     """
     spec = profile.spec
     fallback = _plain(spec.fallback, defaults, "spec.fallback") if spec.fallback else None
@@ -122,7 +122,7 @@ def build_policy(
 
 
 def build_plain_policy(dispatcher: str, defaults: DefaultArguments) -> DispatchPolicy:
-    """Return the policy of a dispatcher that the configuration names."""
+    """Return the policy for a dispatcher that the configuration names without a profile."""
     way = DispatcherSetting(dispatcher=dispatcher, arguments=defaults(dispatcher), outside=True)
     return DispatchPolicy(base=way)
 

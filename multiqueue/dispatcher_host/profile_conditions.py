@@ -1,4 +1,4 @@
-"""What a DispatchProfile says about itself: conditions and figures. Pure."""
+"""The status of a DispatchProfile: conditions and figures. Pure."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from multiqueue.dispatcher_host.live_profile import LiveProfile
 from multiqueue.dispatcher_host.runner import DispatchRunner
 
 MAX_DIFFERENCE = 1024
-"""As the CRD says."""
+"""The maximum length in the CRD."""
 
 
 def why_returned(profile: DispatchProfile) -> str:
-    """Why its canary returned, as its status remembers it; a new generation is tried anew."""
+    """Return why the canary returned, from the status; empty for a new generation."""
     condition = find_condition(profile.status.conditions, CANARY)
     if condition is None or condition.reason != ProfileReason.RETURNED:
         return ""
@@ -40,7 +40,7 @@ def why_returned(profile: DispatchProfile) -> str:
 def build_status(
     profile: DispatchProfile, live: LiveProfile, now: datetime
 ) -> DispatchProfileStatus:
-    """Return what the status shall be."""
+    """Return the new status of a profile."""
     conditions = profile.status.conditions
     if live.policy.canary is None and not _canary_problem(live):
         conditions = tuple(each for each in conditions if each.type != CANARY)
@@ -70,7 +70,7 @@ def build_status(
 def find_news(
     old: tuple[Condition, ...], new: tuple[Condition, ...]
 ) -> Iterator[tuple[Condition, bool]]:
-    """Yield the conditions that are worth an Event, and whether that is a warning."""
+    """Yield the conditions that deserve an Event, and whether it is a warning."""
     for condition in new:
         before = find_condition(old, condition.type)
         if before is not None and before.status == condition.status:
@@ -135,7 +135,7 @@ def _judge_health(live: LiveProfile) -> Judgement:
 
 
 def _canary_problem(live: LiveProfile) -> str:
-    """Why a canary that is wished for decides nothing at all."""
+    """Return why a requested canary decides nothing at all; empty if it works."""
     if live.canary is not None:
         return live.canary.load_state
     return next((p for p in live.policy.side_problems if p.startswith("spec.canary")), "")

@@ -1,4 +1,4 @@
-"""Keeps the status of DispatchProfiles: at once what people must know, figures now and then."""
+"""Keep the status of DispatchProfiles: important changes at once, figures now and then."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from multiqueue.kube.resources import DISPATCH_PROFILES
 FIGURES_SECONDS = 10.0
 """How old figures in a status may be."""
 LOADING_SECONDS = 1.0
-"""How often a package that is being imported is looked after; until then nothing is said."""
+"""Interval for checking a package that is being imported; until then nothing is written."""
 NEWS_SECONDS = 0.5
-"""Within this time several news of a profile are one write."""
+"""News of a profile within this time are combined into one write."""
 
 
 class ProfileReconciler:
-    """Loads profiles as they come, and writes how they do.
+    """Loads profiles when they appear or change, and writes their status.
 
     Args:
-        context: Of the manager.
-        choice: The profiles at work.
+        context: The manager's context.
+        choice: The live profiles.
     """
 
     name = "multikueue-profiles"
@@ -53,7 +53,7 @@ class ProfileReconciler:
         await self._reconciler.run()
 
     async def reconcile(self, name: str) -> Result:
-        """Write the status of one profile, where it changed."""
+        """Write the status of one profile if it changed."""
         profile = self._context.informers.dispatch_profiles.store.get(name)
         if profile is None:
             return DONE
@@ -111,7 +111,7 @@ class ProfileReconciler:
             self._reconciler.queue.add(new.metadata.name)
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        """Those of canaries: when they start, and when there is nothing to wait for."""
+        """Record starts and losses of canaries' Workloads, and forget those that ended."""
         workload = new or old
         assert workload is not None
         uid = workload.metadata.uid
@@ -125,7 +125,7 @@ class ProfileReconciler:
 
 
 def _complete(status: DispatchProfileStatus) -> dict[str, Any]:
-    """The patch: what is at its default is named, too, so that it replaces what was there."""
+    """Return the patch; it names fields at their default too, to replace old values."""
     body: dict[str, Any] = {
         "observedGeneration": status.observed_generation,
         "since": status.since,

@@ -11,12 +11,12 @@ from multiqueue.jobs.context import Informers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """Who shall decide; both empty: whoever the manager's configuration names.
+    """The named profile or dispatcher; if both are empty, the manager's configuration decides.
 
     Attributes:
         profile: Name of a DispatchProfile.
-        dispatcher: Name of a dispatcher, where there is no profile.
-        source: What names the profile, for messages.
+        dispatcher: Name of a dispatcher, if no profile is named.
+        source: The object that names the profile, for messages.
     """
 
     profile: str = ""
@@ -30,7 +30,7 @@ NO_REFERENCE = Reference()
 def find_reference(
     workload: api.Workload, config: api.MultiKueueConfig | None, informers: Informers
 ) -> Reference:
-    """Return what a Workload's LocalQueue names, else its ClusterQueue, else the configuration."""
+    """Return what the LocalQueue names, else the ClusterQueue, else the MultiKueueConfig."""
     key = key_of(workload.metadata.namespace, workload.spec.queue_name)
     local = informers.local_queues.store.get(key)
     admission = workload.status.admission
@@ -44,7 +44,7 @@ def find_reference(
 
 
 def _read_config(config: api.MultiKueueConfig | None) -> Reference:
-    """Return what a MultiKueueConfig names; its profile counts before its dispatcher."""
+    """Return what a MultiKueueConfig names; its profile has precedence over its dispatcher."""
     if config is None:
         return NO_REFERENCE
     annotations = config.metadata.annotations

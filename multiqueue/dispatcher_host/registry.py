@@ -1,13 +1,14 @@
 """Which dispatchers are installed, and which one a configuration names.
 
-Any package may bring dispatchers: an entry point in the group ``multiqueue.dispatchers``, whose
-name is what the configuration calls it. A plugin that cannot be found or loaded does not stop the
-manager: Workloads stay pending and say why. One that is installed while the manager runs is found
-when somebody names it. What is loaded into this process stays as it is until that is started again;
-what is left apart (`isolation`) is loaded anew with each process of its own.
+Any package may provide dispatchers by entry points in the group ``multiqueue.dispatchers``. The
+name of the entry point is used in configurations. A plugin that cannot be found or loaded does not
+stop the manager: Workloads stay pending and say why. A plugin that is installed while the manager
+runs is found when a configuration names it. A plugin that is loaded in this process does not change
+until the process is restarted. One that runs in a process of its own (`isolation`) is loaded again
+with each new process.
 
 A name with a ``/`` that is not installed means a controller outside of this program, as in upstream
-(M-116); a bare one is a misspelt plugin.
+(M-116); a name without one is a misspelt plugin.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from multiqueue.plugins import Dispatcher
 
 ENTRY_POINT_GROUP = "multiqueue.dispatchers"
 OURS = "multiqueue_dispatchers."
-"""What no other package may take the place of."""
+"""Module prefix of the built-in dispatchers, which no other package may replace."""
 EXTERNAL = "external"
-"""The dispatcher that follows a controller outside of this program."""
+"""Name of the dispatcher that follows a controller outside of this program."""
 
 log = structlog.get_logger("multiqueue.dispatcher_host.registry")
 
@@ -40,14 +41,15 @@ class Selection:
     """The dispatcher that a configuration names.
 
     Attributes:
-        name: As configured.
-        dispatcher: None where there is a problem.
-        problem: Why it cannot be used, and what to do; empty when it can.
-        notice: What to know of one that can be used; empty: nothing.
-        apart: Not empty: it is a stranger's that is not to be loaded here; its entry point.
-        stamp: Of what is left apart: another value once its package is another one.
-        wrong_arguments: What it says is wrong with its arguments, where it was asked; None: it
-            cannot tell.
+        name: The configured name.
+        dispatcher: The dispatcher; None if there is a problem.
+        problem: Why it cannot be used, and what to do; empty if it can.
+        notice: A remark about a usable dispatcher; empty if there is none.
+        apart: Entry point of a third-party dispatcher, which is not loaded in this process; else
+            empty.
+        stamp: With ``apart``: a value that changes when its package changes.
+        wrong_arguments: The problems that it found in its arguments, if it was asked; None: it does
+            not check arguments.
     """
 
     name: str
@@ -60,12 +62,12 @@ class Selection:
 
 
 class Dispatchers:
-    """Dispatchers by name, loaded when they are first asked for.
+    """Dispatchers by name, loaded when they are first requested.
 
     Args:
-        plugins: Ready-made ones, which come before installed ones of the same name.
-        installed: Entry points; by default those of the environment, read again where a name is
-            missing.
+        plugins: Ready-made dispatchers, which replace installed ones of the same name.
+        installed: Entry points; by default those of the environment, which are read again if a
+            name is missing.
     """
 
     def __init__(
@@ -82,35 +84,35 @@ class Dispatchers:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all that there is, sorted."""
+        """Names of all known dispatchers, sorted."""
         return tuple(sorted({*self._plugins, *self._installed}))
 
     def select(self, name: str, *, outside: bool = True) -> Selection:
-        """Load the dispatcher of that name; runs code of its package. Never raises.
+        """Load the dispatcher of a name, which runs code of its package. Never raises.
 
-        Each call makes another one: two may be asked at the same time. Those that were given ready
-        made are the same each time.
+        Each call makes a new instance, since two may be asked at the same time. Ready-made
+        dispatchers are the same object each time.
 
         Args:
-            name: As configured.
+            name: The configured name.
             outside: Whether a name that is not installed may mean a controller outside.
         """
         found = self._look_up(name, outside=outside, look_again=self._sites.take_in_news)
         return _load(found) if found.apart else found
 
     def find(self, name: str, *, outside: bool = True) -> Selection:
-        """Do as `select` does, but leave a stranger's dispatcher apart: none of its code runs."""
+        """Like `select`, but do not load third-party dispatchers: none of their code runs."""
         found = self._look_up(name, outside=outside, look_again=invalidate_caches)
         return _load(found) if found.apart.startswith(OURS) else found
 
     def _look_up(self, name: str, *, outside: bool, look_again: Callable[[], None]) -> Selection:
-        """Find one; what is installed is left apart."""
+        """Find a dispatcher by name; an installed one is not loaded yet."""
         plugin = self._plugins.get(name)
         if plugin is not None:
             return Selection(name=name, dispatcher=plugin)
         point = self._installed.get(name)
         if not (self._is_fixed or (point is not None and point.value.startswith(OURS))):
-            # It may have been installed meanwhile, or upgraded.
+            # It may have been installed or upgraded meanwhile.
             look_again()
             self._installed = _by_name(entry_points(group=ENTRY_POINT_GROUP))
             point = self._installed.get(name)
@@ -138,7 +140,7 @@ def _load(found: Selection) -> Selection:
 
 
 def _by_name(points: Iterable[EntryPoint]) -> dict[str, EntryPoint]:
-    """Return entry points by name: of several our own counts, else the first by its package."""
+    """Return entry points by name; for equal names ours comes first, then the first package."""
     found: dict[str, EntryPoint] = {}
     for point in sorted(points, key=lambda p: (not p.value.startswith(OURS), p.value)):
         first = found.setdefault(point.name, point)

@@ -1,15 +1,13 @@
-"""Asks one dispatcher, and keeps what it does wrong away from everything else.
+"""Ask one dispatcher, and protect everything else from its errors.
 
-What is built in runs in a thread, a stranger's in a process (`host`), each with a time budget and
-on a view that it cannot change. One that hangs, or whose process ends, is not asked again for a
-while, and then in another thread or process. One that raises, or answers with something that is no
-answer, fails for that Workload only. Names that are no cluster of the check are dropped and
-reported, and now and then it is looked at more closely (`conduct`). Whatever happens, the Workload
-stays pending with the reason.
+A built-in dispatcher runs in a thread, a third-party one in a process (`host`). Each has a time
+budget and gets a view that it cannot change. If it hangs, or its process ends, it is not asked for
+a while, and then in another thread or process. If it raises, or gives a malformed answer, it fails
+for that Workload only. Names of unknown clusters are dropped and reported, and now and then its
+conduct is checked (`conduct`). In all cases the Workload stays pending with the reason.
 
-What cannot be kept away in a thread: memory that is filled within one call, a processor that is
-spun on, and code that ends or crashes the interpreter. What cannot be kept away in a process is in
-the README of `isolation`.
+A thread does not protect against code that fills memory within one call, uses a whole processor,
+or ends or crashes the interpreter. The limits of a process are in the README of `isolation`.
 """
 
 from __future__ import annotations
@@ -36,9 +34,9 @@ from multiqueue.plugins import DispatchView
 FIRST_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE = timedelta(minutes=10)
 RETRY = timedelta(seconds=10)
-"""When a Workload is asked about again after the dispatcher failed for it."""
+"""When to ask about a Workload again after the dispatcher failed for it."""
 LOADING_RETRY = timedelta(seconds=1)
-"""The same while it is being imported."""
+"""When to ask again while the dispatcher is being imported."""
 MAX_KNOWN_CAUSES = 256
 
 log = structlog.get_logger("multiqueue.dispatcher_host.runner")
@@ -46,12 +44,12 @@ log = structlog.get_logger("multiqueue.dispatcher_host.runner")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
-    """Who hears how a dispatcher does; its name in metrics comes first.
+    """Callbacks about a dispatcher's calls; their first argument is its name in metrics.
 
     Attributes:
         on_answer: Gets the seconds that each answer took.
-        on_failure: Gets why there was none.
-        on_finding: Gets each promise that was not kept.
+        on_failure: Gets the reason of each failure.
+        on_finding: Gets each broken promise.
     """
 
     on_answer: Callable[[str, float], None] = lambda _name, _seconds: None
@@ -60,22 +58,22 @@ class Listeners:
 
 
 class DispatchRunner:
-    """One dispatcher, behind its fence.
+    """One dispatcher, isolated from the rest of the manager.
 
     Args:
-        way: Who is asked, and how.
-        select: Finds it, and loads it where it is not to be left apart; called in a thread.
-        now: Tells the time.
-        listeners: Who hears of it.
-        open_thread: Makes the thread that the dispatcher runs in.
-        open_apart: Makes what one that is left apart runs in.
-        hung: The threads of this dispatcher that hang.
+        way: The setting of the dispatcher.
+        select: Finds the dispatcher, and loads it unless it runs in a process; called in a thread.
+        now: Returns the current time.
+        listeners: Callbacks about its calls.
+        open_thread: Makes the thread in which the dispatcher runs.
+        open_apart: Makes the host of a dispatcher that runs in a process.
+        hung: The hanging threads of this dispatcher.
         patience: How long `prepare` waits.
 
     Attributes:
-        way: As above.
-        findings: Promises that it did not keep, the latest of each kind.
-        trouble: Why it did not answer the last time; empty where it did.
+        way: The setting of the dispatcher.
+        findings: Promises that it broke, the latest of each kind.
+        trouble: Why its last call failed; empty if it succeeded.
     """
 
     def __init__(
@@ -112,31 +110,31 @@ class DispatchRunner:
 
     @property
     def label(self) -> str:
-        """Its name in metrics: all that are outside have one."""
+        """The dispatcher's name in metrics; all external controllers share one."""
         return self._loader.label
 
     @property
     def load_problem(self) -> str:
-        """Why there is nobody to ask; empty where there is, or it is not known yet."""
+        """Why the dispatcher is not loaded; empty if it is, or if that is not known yet."""
         return self._loader.problem
 
     @property
     def is_unchecked(self) -> bool:
-        """Whether it has arguments that it cannot check beforehand."""
+        """Whether it has arguments that it cannot check before it is asked."""
         return self._loader.is_unchecked
 
     @property
     def load_state(self) -> str:
-        """The same, and when it is tried again."""
+        """The load problem, and when loading is tried again."""
         return "; ".join(filter(None, (self._loader.problem, self._loader.outlook)))
 
     @property
     def is_loading(self) -> bool:
-        """Whether it is not known yet whether there is somebody to ask."""
+        """Whether loading is still in progress."""
         return self._loader.is_loading
 
     async def prepare(self) -> None:
-        """Load it, waiting a moment at most."""
+        """Load the dispatcher, waiting a moment at most."""
         if self._is_closed:
             return
         await self._loader.load()
@@ -145,7 +143,7 @@ class DispatchRunner:
             self._log_once(self._loader.problem)
 
     async def ask(self, view: DispatchView) -> Answer:
-        """Ask where a Workload shall go; `prepare` comes first."""
+        """Ask where to send a Workload; call `prepare` first."""
         if (refused := self._find_refusal()) is not None:
             return refused
         host = self._loader.host
@@ -176,11 +174,11 @@ class DispatchRunner:
         return Answer(nomination=reading.nomination, dispatcher=self._name)
 
     def show(self, view: DispatchView) -> DispatchView:
-        """Return what this dispatcher sees of a view."""
+        """Return the view with this dispatcher's name and arguments."""
         return replace(view, arguments=self.way.arguments, dispatcher=self._name)
 
     def close(self) -> None:
-        """It is not asked any more; an answer that is on its way still comes."""
+        """Stop asking the dispatcher; a call in progress still finishes."""
         self._is_closed = True
         self._loader.close()
 
@@ -189,7 +187,7 @@ class DispatchRunner:
         return self.way.dispatcher
 
     async def _examine(self, host: Host) -> None:
-        """Look whether it keeps its promises; the answer that it gave stands."""
+        """Check whether it keeps its promises; its answer remains valid."""
         again = "when asked again"
         try:
             found = await within(self.way.budget.total_seconds(), host.examine())
@@ -209,7 +207,7 @@ class DispatchRunner:
         self._log_once(f'dispatcher "{self._name}" {finding.words}')
 
     def _find_refusal(self) -> Answer | None:
-        """Say that the dispatcher is not called now; None when it may be."""
+        """Return why the dispatcher is not called now; None if it may be called."""
         now = self._now()
         if self._is_closed:
             return Answer(problem="the profile was changed", retry_at=now)

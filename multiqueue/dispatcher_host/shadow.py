@@ -1,4 +1,4 @@
-"""Dispatchers that decide beside the active ones: on the same views, later, and without effect."""
+"""Shadow dispatchers: asked about the same views as the active ones, later and without effect."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from multiqueue.dispatcher_host.runner import DispatchRunner
 from multiqueue.plugins import DispatchView, Nomination
 
 MOST_WAITING = 256
-"""Views that wait to be shown; each is some hundred kilobytes for a hundred workers."""
+"""Most views that wait for shadows; a view of a hundred workers takes some 100 kB."""
 
 log = structlog.get_logger("multiqueue.dispatch")
 
 
 @dataclass(slots=True)
 class ShadowFigures:
-    """How often a shadow would have decided otherwise."""
+    """How often a shadow would have decided differently."""
 
     decisions: int = 0
     differences: int = 0
@@ -30,7 +30,7 @@ class ShadowFigures:
 
 @dataclass(frozen=True, slots=True)
 class ShadowQuestion:
-    """A view that a shadow is to be asked about, and what was decided."""
+    """A view to show to a shadow, and the actual decision."""
 
     profile: str
     runner: DispatchRunner
@@ -40,13 +40,13 @@ class ShadowQuestion:
 
 
 class Shadows:
-    """Asks shadows one after another, and never holds up a decision.
+    """Asks shadows one after another, without delaying decisions.
 
     Args:
         on_answer: Gets the name of the profile, and whether the answer differs.
 
     Attributes:
-        queue: What is to be asked.
+        queue: The questions that wait for an answer.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class Shadows:
         self._on_answer = on_answer
 
     def put(self, question: ShadowQuestion) -> None:
-        """Have a shadow asked; it is left out where it cannot keep up."""
+        """Queue a question for a shadow; it is skipped if the queue is full."""
         try:
             self.queue.put_nowait(question)
         except asyncio.QueueFull:
             question.figures.skipped += 1
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Ask queued questions until cancelled."""
         while True:
             question = await self.queue.get()
             try:
@@ -73,7 +73,7 @@ class Shadows:
                 question.figures.failures += 1
 
     async def ask(self, question: ShadowQuestion) -> None:
-        """Ask about one view, and compare."""
+        """Ask about one view, and compare the answer with the decision."""
         figures = question.figures
         await question.runner.prepare()
         answer = await question.runner.ask(question.view)
@@ -89,9 +89,9 @@ class Shadows:
 
 
 def find_difference(decided: Nomination, shadow: Nomination) -> str:
-    """Say where two answers would have led to something else; empty where they would not.
+    """Return how two answers would have different effects; empty if the effects are the same.
 
-    All nominated clusters are offered the Workload at once, so their order makes no difference.
+    A Workload is offered to all nominated clusters at once, so their order makes no difference.
     """
     if decided.external or shadow.external:
         return "" if decided.external == shadow.external else "one leaves it to a controller"
@@ -103,7 +103,7 @@ def find_difference(decided: Nomination, shadow: Nomination) -> str:
 
 
 def describe_nomination(nomination: Nomination) -> str:
-    """Say where a Workload would go."""
+    """Return in words where a Workload would go."""
     if nomination.refusal:
         return "refused"
     if nomination.external:

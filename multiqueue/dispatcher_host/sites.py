@@ -1,4 +1,4 @@
-"""Packages that are installed while this process runs, made importable as a restart would."""
+"""Make packages importable that are installed while this process runs, without a restart."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 
 class PathSites:
-    """Remembers which path files were there, so that each new one is read once.
+    """Remembers the known path files, so that each new one is read once.
 
     An editable install (``pip install -e .``) is a path file in site-packages, which Python reads
-    when it starts.
+    only when it starts.
     """
 
     def __init__(self) -> None:
         self._known = _stamps()
 
     def take_in_news(self) -> None:
-        """Read path files that are new or changed, and forget what was looked up before."""
+        """Read path files that are new or changed, and clear the import caches."""
         importlib.invalidate_caches()
         found = _stamps()
         for path in sorted(path for path in found if found[path] != self._known.get(path)):
@@ -29,7 +29,7 @@ class PathSites:
 
 
 def _stamps() -> dict[Path, int]:
-    """Path files in site-packages -> when they were written."""
+    """Return the path files in site-packages with their modification times."""
     stamps = {}
     for folder in {*site.getsitepackages(), site.getusersitepackages()}:
         for path in Path(folder).glob("*.pth"):

@@ -1,8 +1,9 @@
-"""Whose question is asked next: one at a time, and each profile gets its share of the time.
+"""Ask questions one at a time, and give each profile its share of the time.
 
-Questions are asked one after another, because two that saw the same room would both give it away.
-A dispatcher that takes its whole budget for every answer must not keep the other queues waiting
-behind all of its Workloads: the next turn goes to who has used the least time so far.
+Questions are asked one after another, because two dispatchers that see the same free room would
+both give it away. A dispatcher that uses its whole budget for every answer must not delay other
+queues until all its Workloads are decided. So the next turn goes to the profile that has used the
+least time so far.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Turns:
         self._is_taken = False
 
     def count_waiting(self, who: str) -> int:
-        """Return how many questions of somebody wait for their turn."""
+        """Return how many questions of a profile wait for a turn."""
         return len(self._waiting.get(who, ()))
 
     @asynccontextmanager
@@ -48,7 +49,7 @@ class Turns:
 
     async def _take(self, who: str) -> None:
         if who not in self._waiting:
-            # Time in which nobody of them asked is not saved up for later.
+            # A profile does not save up time in which it asked nothing.
             self._used[who] = max(self._used.get(who, 0.0), self._clock)
         if not self._is_taken:
             self._is_taken, self._clock = True, self._used[who]
@@ -65,7 +66,7 @@ class Turns:
             raise
 
     def dismiss(self, who: str, *, keep: int) -> None:
-        """Send the youngest questions of somebody away, and let so many wait on."""
+        """End the wait of a profile's newest questions; keep the given number of them."""
         while self.count_waiting(who) > keep:
             future = self._waiting[who][-1]
             self._leave(who, future)
@@ -74,7 +75,7 @@ class Turns:
 
     def _pass_on(self) -> None:
         while self._waiting:
-            # The first that came, if all are equal: a dict keeps the order in which keys came.
+            # On a tie, the profile that waits longest: a dict keeps insertion order.
             who = min(self._waiting, key=lambda each: self._used[each])
             future = self._waiting[who][0]
             self._leave(who, future)

@@ -1,1 +1,1 @@
-"""What the manager knows before it asks; see README.md."""
+"""Forecasts of Workloads on workers, made before anything is sent; see README.md."""

@@ -1,4 +1,4 @@
-"""The verdict of a worker's engine in the words of dispatchers. Pure."""
+"""Translate verdicts of a worker's engine into forecasts for dispatchers. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """An answer, and the state of the tree that it is good for."""
+    """A forecast, and the state of the cohort tree for which it is valid."""
 
     found: Forecast
     tree: Tree
@@ -39,13 +39,13 @@ class Said:
     made_at: datetime
 
     def holds(self, now: datetime) -> bool:
-        """Whether the same would be said now; what victims lose grows with time."""
+        """Whether the forecast is still valid; what victims lose grows with time."""
         if self.tree.version != self.version:
             return False
         return self.found.prospect is not Prospect.PREEMPTS or now - self.made_at < A_SECOND
 
     def at(self, now: datetime) -> Forecast:
-        """Return the answer for this time."""
+        """Return the forecast with its start moved to the given time."""
         start = self.found.start
         if start is None or now == self.made_at:
             return self.found
@@ -59,13 +59,13 @@ class Said:
 
 
 def answer(trial: Trial, now: datetime, *, blocked_by: int, never: bool) -> Forecast:
-    """Return what a verdict means.
+    """Return the forecast for a verdict.
 
     Args:
         trial: The verdict.
-        now: The time.
-        blocked_by: Workloads before it in a queue that lets nobody pass.
-        never: Whether no end of anybody else could help.
+        now: The current time.
+        blocked_by: Number of Workloads before it, if its queue is StrictFIFO.
+        never: Whether it would not fit even if all other Workloads ended.
     """
     verdict = trial.verdict
     if not isinstance(verdict, Nominated):
@@ -85,7 +85,7 @@ def answer(trial: Trial, now: datetime, *, blocked_by: int, never: bool) -> Fore
 
 
 def is_hopeless(trial: Trial) -> bool:
-    """Whether quota or hardware would be missing whoever ends."""
+    """Whether quota or hardware would be missing even if all other Workloads ended."""
     verdict = trial.verdict
     return (
         isinstance(verdict, Nominated)
@@ -95,7 +95,7 @@ def is_hopeless(trial: Trial) -> bool:
 
 
 def is_too_large(trial: Trial) -> bool:
-    """Whether a smaller gang could do, of what never fits."""
+    """Whether a smaller gang could fit, if this one never fits."""
     verdict = trial.verdict
     return (
         isinstance(verdict, Nominated)
@@ -117,7 +117,7 @@ def find_largest(count: int, may_fit: Callable[[int], bool]) -> int:
 
 
 def answer_held(taken: Amounts, queue: CachedQueue, now: datetime) -> Forecast:
-    """Return what is to be said of a Workload that has its quota there."""
+    """Return the forecast of a Workload that already holds quota on the worker."""
     node = queue.node
     borrowed = {
         pair: over
@@ -188,7 +188,7 @@ def _victim(target: Target, now: datetime) -> StoppedWorkload:
 
 
 def count_devices(usage: Amounts) -> int:
-    """Return how many devices a usage has, of whatever vendor."""
+    """Return how many devices a usage has, of all vendors."""
     return sum(amount for (_, resource), amount in usage.items() if "/" in resource)
 
 
@@ -208,7 +208,7 @@ def _borrowed(
 
 
 def _over(node: QuotaNode, slot: int, more: int) -> int:
-    """By how much the usage would be beyond what is guaranteed."""
+    """Return by how much the usage would exceed the nominal quota."""
     nominal = node.nominal[slot]
     return 0 if nominal >= UNLIMITED else node.usage[slot] + more - nominal
 
@@ -218,7 +218,7 @@ def _bounded(amount: int) -> int:
 
 
 def _list(amounts: Amounts) -> str:
-    """``8 nvidia.com/gpu (a100)``: devices only, where there are any."""
+    """Return amounts as ``8 nvidia.com/gpu (a100)``; devices only, if there are any."""
     devices = {pair: amount for pair, amount in amounts.items() if "/" in pair[1]}
     return ", ".join(
         f"{format_amount(resource, amount)} {resource} ({flavor})"

@@ -1,4 +1,4 @@
-"""A Workload that is not there yet, as the engine of a worker would see it. Pure."""
+"""A Workload that is not on a worker yet, as the worker's engine would see it. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from multiqueue.model.workload import PodSet, Workload
 from multiqueue.plugins.view import PodSetView, QueueView, WorkloadView
 
 SyncRequest = tuple[tuple[str, str], ...]
-"""Node labels to ask for."""
+"""Node labels for the copy selectors of a pod set."""
 
 
 def build_asked(asked: WorkloadView | Workload, now: datetime) -> Workload:
-    """Return the Workload as if it were submitted to a worker now, and had nothing there."""
+    """Return the Workload as if it were submitted to a worker now and held nothing there."""
     if isinstance(asked, WorkloadView):
         return Workload(
             key=asked.key,
@@ -32,7 +32,7 @@ def build_asked(asked: WorkloadView | Workload, now: datetime) -> Workload:
 
 
 def without_topology(workload: Workload) -> Workload:
-    """Return a Workload that asks for quota alone."""
+    """Return a Workload that requests quota only."""
     if all(pod_set.topology_request is None for pod_set in workload.pod_sets):
         return workload
     pod_sets = tuple(replace(pod_set, topology_request=None) for pod_set in workload.pod_sets)
@@ -49,11 +49,11 @@ def resize(workload: Workload, which: PodSet, count: int) -> Workload:
 
 
 class Asking:
-    """One decision: a Workload that many workers are asked about.
+    """One decision: a Workload whose forecast is needed on many workers.
 
     Args:
-        view: It.
-        now: The time.
+        view: The Workload.
+        now: The current time.
 
     Attributes:
         budget: What may be spent on estimates, over all workers.
@@ -66,7 +66,7 @@ class Asking:
         self._built: dict[tuple[SyncRequest, ...], Workload] = {}
 
     def build_for(self, queue: QueueView) -> Workload:
-        """Return the Workload with the node selectors that its copy for this queue gets."""
+        """Return the Workload with the copy selectors that it gets for this queue."""
         constraints = tuple(
             tuple(sorted(find_selectors(pod_set, queue).items())) for pod_set in self.view.pod_sets
         )

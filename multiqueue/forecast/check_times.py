@@ -1,7 +1,7 @@
-"""How long the admission checks of a worker take, once quota is reserved there. Pure.
+"""How long a worker's admission checks take after quota is reserved. Pure.
 
-A ClusterQueue with checks has more to decide than the engine: whether machines can be had, say. All
-that is known of it beforehand is how long it took for others.
+In a ClusterQueue with checks, quota is not the last condition: a check may have to obtain machines,
+for example. The only forecast is the time that the checks took for earlier Workloads.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from multiqueue.api.conditions import WorkloadCondition, find_condition
 from multiqueue.plugins.forecast import Forecast, Prospect
 
 ENOUGH = 3
-"""So many say something."""
+"""Fewest known times that allow a forecast."""
 KEPT = 32
-"""The last of a queue that are remembered."""
+"""Most times that are remembered for a queue."""
 
 
 def read_check_time(status: api.WorkloadStatus) -> timedelta | None:
-    """Return how long a Workload's checks took; None where it has none, or they still decide."""
+    """Return how long a Workload's checks took; None if it has none, or they are not done."""
     if not status.admission_checks:
         return None
     reserved = find_condition(status.conditions, WorkloadCondition.QUOTA_RESERVED)
@@ -33,13 +33,13 @@ def read_check_time(status: api.WorkloadStatus) -> timedelta | None:
 
 
 class CheckTimes:
-    """How long checks took, by ClusterQueue."""
+    """Times that checks took, by ClusterQueue."""
 
     def __init__(self) -> None:
         self._taken: dict[str, deque[tuple[str, timedelta]]] = {}
 
     def learn(self, queue: str, uid: str, took: timedelta) -> None:
-        """Take note of a Workload, once."""
+        """Record the time of a Workload, once."""
         known = self._taken.setdefault(queue, deque(maxlen=KEPT))
         if all(uid != other for other, _ in known):
             known.append((uid, took))
@@ -47,13 +47,13 @@ class CheckTimes:
     def apply(
         self, found: Forecast, queue: str, checks: Sequence[str], waited: timedelta = timedelta()
     ) -> Forecast:
-        """Return a forecast of quota as one of the start.
+        """Turn a forecast of quota into a forecast of the start.
 
         Args:
-            found: What becomes of its quota.
-            queue: The ClusterQueue.
-            checks: That decide afterwards.
-            waited: How long they have been at it already.
+            found: The forecast of quota.
+            queue: Name of the ClusterQueue.
+            checks: The checks that follow the quota reservation.
+            waited: How long these checks have run already.
         """
         if not checks or found.prospect in {Prospect.NEVER, Prospect.UNKNOWN}:
             return found

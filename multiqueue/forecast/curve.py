@@ -1,10 +1,10 @@
-"""How long a job takes, as a distribution. Pure.
+"""The runtime of a job as a distribution. Pure.
 
-Runtimes of jobs are spread over orders of magnitude, so their logarithms are looked at: normal
-below the median and normal above it, each half as wide as its tenth says. Some jobs are nothing
-like their kind; about these no more is known than about jobs in general. The longer a job runs, the
-likelier it is one of them. What has run longer than almost all of either were expected to goes on
-the longer, the longer it ran.
+Runtimes of jobs vary by orders of magnitude, so their logarithms are used: normal below the median
+and normal above it, each with the width that its tenth implies. Some jobs are outliers; about them,
+no more is known than about jobs in general. The longer a job runs, the more likely it is an
+outlier. If a job has run longer than almost all of both groups, its expected remaining time grows
+with its age.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from statistics import NormalDist
 from multiqueue.plugins.forecast import Basis, Runtime
 
 UNKNOWN = Runtime(expected=timedelta(hours=1), low=timedelta(minutes=2), high=timedelta(hours=24))
-"""A job of which nothing is known: half of the GPU jobs of public traces (Helios, Acme, Philly) end
-within an hour or less, one in ten takes a day."""
+"""The runtime if nothing is known: half of the GPU jobs of public traces (Helios, Acme, Philly) end
+within an hour or less, and one in ten takes a day."""
 TENTH = NormalDist().inv_cdf(0.9)
 NARROWEST = 0.05
-"""Nothing is known better than within a twentieth."""
+"""The narrowest distribution: no runtime is known better than to a twentieth."""
 OVERDUE = 0.98
-"""Who has outlived so many of its kind, and of the others, is of yet another kind."""
+"""A job that outlived this share of its kind and of the outliers is of a third kind."""
 LINDY = 2.0
-"""How fast those end: half of them before their age has grown by 41 %."""
+"""How fast jobs of the third kind end: half of them before their age has grown by 41 %."""
 RARE = 1e-9
 SURE = 1.0 - RARE
 _NORMAL = NormalDist()
@@ -36,13 +36,13 @@ _WIDE_ABOVE = math.log(UNKNOWN.high / UNKNOWN.expected) / TENTH
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A runtime as a distribution; seconds in, seconds out.
+    """A runtime as a distribution; all times are in seconds.
 
     Attributes:
-        median: In seconds.
+        median: The median.
         below: Standard deviation of the logarithm below the median.
-        above: The same above it.
-        astray: Share of jobs that are nothing like it.
+        above: Standard deviation of the logarithm above the median.
+        astray: Share of outliers.
     """
 
     median: float
@@ -64,12 +64,12 @@ class Curve:
         )
 
     def share(self, seconds: float) -> float:
-        """Return how many have ended by then, from 0 to 1."""
+        """Return the share of jobs that have ended by then, from 0 to 1."""
         kind, others = self._shares(seconds)
         return kind + self.astray * (others - kind)
 
     def tell_astray(self, seconds: float) -> float:
-        """Return how likely one that took so long was nothing like its kind, from 0 to 1."""
+        """Return how likely a job that took so long was an outlier, from 0 to 1."""
         if not self.astray:
             return 0.0
         distance = math.log(max(1e-6, seconds) / self.median)
@@ -79,7 +79,7 @@ class Curve:
         return others / (kind + others) if kind + others > 0 else 1.0
 
     def ends(self, age: float, shares: Sequence[float]) -> list[float]:
-        """Return when so many end of those that have run for ``age``; never less than the age."""
+        """Return the ends at these quantiles for jobs of this age; never less than the age."""
         kind, others = self._shares(age)
         left = (1.0 - self.astray) * (1.0 - kind), self.astray * (1.0 - others)
         both = left[0] + left[1]
@@ -89,7 +89,7 @@ class Curve:
         median, inverse = self.median, _NORMAL.inv_cdf
         found = []
         for share in shares:
-            # The first of the shares are those of the others: exact, and no equation is to solve.
+            # The lowest shares belong to the outliers: this is exact and needs no equation solver.
             if share < split:
                 part = others + share / split * (1.0 - others)
                 deviations = inverse(min(SURE, max(RARE, part)))
@@ -102,7 +102,7 @@ class Curve:
         return found
 
     def _shares(self, seconds: float) -> tuple[float, float]:
-        """Return how many of its kind have ended by then, and how many of the others."""
+        """Return the share that has ended by then, of its kind and of the outliers."""
         if seconds < 1e-6:
             return 0.0, 0.0
         distance = math.log(seconds / self.median)
@@ -124,7 +124,7 @@ def scale(runtime: Runtime, speed: int) -> Runtime:
 
 
 def summarize(seconds: list[float], basis: Basis = Basis.HISTORICAL) -> Runtime:
-    """Return what some runs say of the next; of few the tenths are guessed wider."""
+    """Return the expected runtime of the next job; with few runs, the tenths are wider."""
     logs = sorted(math.log(max(0.1, value)) for value in seconds)
     count = len(logs)
     low, middle, high = (_between(logs, share * count - 0.5) for share in (0.1, 0.5, 0.9))

@@ -1,9 +1,10 @@
-"""Estimates that are good for a while. Pure.
+"""Cache start estimates for a while. Pure.
 
-One that is an hour away is as good a minute later, unless somebody came to wait meanwhile: a burst
-must see the queue that it makes. A decision looks at many workers and may not take long; so where
-its budget is spent, an older estimate is put right by as many as came since, as if each had to wait
-as long as those before it on average; or the one of a gang of about that size has to do.
+An estimate that is an hour away is still good a minute later, unless another Workload came to wait
+meanwhile: each Workload of a burst must see those before it. A decision covers many workers and
+must be quick. If its budget is spent, an older estimate is used. It is corrected for the Workloads
+that came since, as if each waited as long as the earlier ones on average. If there is none, the
+estimate of a gang of similar size is used.
 """
 
 from __future__ import annotations
@@ -17,33 +18,33 @@ from multiqueue.plugins.forecast import StartEstimate
 
 KEPT = timedelta(seconds=1)
 SHARE = 0.02
-"""For how much of the wait, or how long at least, an estimate is good."""
+"""How long an estimate is valid: at least `KEPT`, or this share of the wait."""
 STALE = 25
-"""How many times as long it does where there is no time for another one."""
+"""Factor by which an estimate is valid longer if there is no budget for a new one."""
 MOST = 1000
-"""Questions that are remembered."""
+"""Most questions that are cached."""
 ALIKE = 4
-"""By how much gangs may differ of which one's start is taken for the other's."""
+"""Factor by which the sizes of gangs may differ if one's estimate is used for the other."""
 
 
 @dataclass(slots=True)
 class Budget:
     """What one decision may still spend on estimates, over all workers.
 
-    Units: tries of `timeline.TRIES`; a microsecond or two each.
+    Unit: tries, as in `timeline.TRIES`; each takes a microsecond or two.
     """
 
     left: int = 800
 
 
 class StartQuestion(NamedTuple):
-    """When would such a gang start?
+    """The question when a gang would start.
 
     Attributes:
         queue: Key of its LocalQueue.
-        size: How much it needs of what is scarce.
-        shape: All that it needs, and its priority.
-        own: Its key, where it waits there itself.
+        size: How much it needs of the scarce resource.
+        shape: All its needs, and its priority.
+        own: Its key, if it already waits there.
     """
 
     queue: str
@@ -54,13 +55,13 @@ class StartQuestion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownEstimate:
-    """An answer.
+    """A cached answer.
 
     Attributes:
-        found: It.
-        arrivals: Who had come to wait until then, counted.
-        made_at: When.
-        quick: It was only to do for the moment.
+        found: The estimate.
+        arrivals: The count of arrivals when it was made.
+        made_at: When it was made.
+        quick: Whether it was a quick one, which is only used once.
     """
 
     found: StartEstimate
@@ -70,13 +71,13 @@ class KnownEstimate:
 
 
 class Estimates:
-    """Answers by question."""
+    """Cached answers by question."""
 
     def __init__(self) -> None:
         self._known: dict[StartQuestion, KnownEstimate] = {}
 
     def find(self, question: StartQuestion, arrivals: int, now: datetime) -> StartEstimate | None:
-        """Return an answer that is still good."""
+        """Return a cached answer that is still valid."""
         known = self._known.get(question)
         if known is None or known.quick or known.arrivals != arrivals:
             return None
@@ -85,7 +86,7 @@ class Estimates:
     def find_stale(
         self, question: StartQuestion, arrivals: int, now: datetime
     ) -> StartEstimate | None:
-        """Return an answer that has to do where there is no time for another one."""
+        """Return an older answer, for use if there is no budget for a new one."""
         known = self._known.get(question) or self._find_alike(question)
         return self._use(known, arrivals, now, STALE) if known is not None else None
 
@@ -118,19 +119,19 @@ class Estimates:
         *,
         quick: bool,
     ) -> None:
-        """Remember an answer."""
+        """Cache an answer."""
         if len(self._known) >= MOST:
             self._known.clear()
         if found is not None:
             self._known[question] = KnownEstimate(found, arrivals, now, quick)
 
     def clear(self) -> None:
-        """Forget all: there is more or less quota now."""
+        """Clear the cache, since the quota has grown or shrunk."""
         self._known.clear()
 
 
 def _later(found: StartEstimate, waits: timedelta, now: datetime) -> StartEstimate:
-    """Return an estimate for who comes later, and not before now."""
+    """Return an estimate for a Workload that comes later, and not before now."""
     if not waits and found.earliest >= now:
         return found
     more = waits / (found.ahead + 1)

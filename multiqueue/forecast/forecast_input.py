@@ -1,4 +1,4 @@
-"""The state that a timeline begins at. Pure."""
+"""The forecast input: the state with which a timeline begins. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from multiqueue.forecast.sites import ForecastNodes
 from multiqueue.forecast.wants import Wants
 
 Gate = tuple[tuple[int, int], ...]
-"""Slots and amounts."""
+"""Slots and amounts of quota."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """A Workload that waits; ``curve`` is its runtime."""
+    """A waiting Workload; ``curve`` is its runtime."""
 
     key: str
     rank: Rank
@@ -31,9 +31,9 @@ class Waiter:
 
 
 class QueueLine(NamedTuple):
-    """Equals of one queue, by rank, and what each of them wants.
+    """Equal Workloads of one queue, ordered by rank, and what each of them needs.
 
-    If the first does not fit, no other does.
+    If the first does not fit, none of the others fits.
     """
 
     wants: Wants
@@ -42,13 +42,13 @@ class QueueLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastInput:
-    """Who holds what, and who waits.
+    """Running and waiting Workloads.
 
     Attributes:
-        tree: Of the queue that is asked.
-        runs: What holds quota in each queue of the tree.
-        lines: Who waits in the tree; the last is the line of the one who asks.
-        strict: Queues in which nobody passes.
+        tree: The cohort tree of the queue that is asked about.
+        runs: Running Workloads of each queue of the tree.
+        lines: Waiting Workloads of the tree; the last line is that of the asking Workload.
+        strict: Names of StrictFIFO queues.
         now: Seconds since the epoch.
     """
 
@@ -60,16 +60,16 @@ class ForecastInput:
 
 
 class ForecastStage:
-    """What is the same in all futures of a scene.
+    """What all futures of one forecast input share.
 
     Attributes:
-        forecast_input: It.
-        asked: Who asks.
-        scarce: What the first choice of who asks takes most of: devices, where there are any.
-        amounts: How much of that each line wants.
-        before: How many of each line come before who asks.
-        gates: What each line needs most of, by option.
-        nodes: Of quota, by queue.
+        forecast_input: The forecast input.
+        asked: The asking Workload.
+        scarce: The resource that its first option takes most of; a device, if there is one.
+        amounts: How much of the scarce resource a Workload of each line needs.
+        before: How many Workloads of each line come before the asking one.
+        gates: The largest need of each line, by option.
+        nodes: Quota nodes by queue.
         sites: The nodes of the worker.
     """
 
@@ -88,7 +88,7 @@ class ForecastStage:
 
     @property
     def ahead(self) -> int:
-        """How many come before who asks."""
+        """How many Workloads come before the asking one."""
         return sum(self.before)
 
     def _gate(self, line: QueueLine) -> Gate:

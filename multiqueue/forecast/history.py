@@ -1,7 +1,7 @@
-"""What finished jobs say about the next ones. Pure, and bounded.
+"""Learn runtimes and speeds of jobs from finished ones. Pure, and bounded.
 
-Nothing is stored anywhere: finished Workloads that still exist are what is learned from, on the
-manager and on the workers. Runs of a class on several flavors tell how fast it is on each.
+Nothing is stored: the source is the finished Workloads that still exist on the manager and the
+workers. Runs of a class on several flavors show how fast the class is on each.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from multiqueue.plugins.forecast import Basis, Runtime
 T = TypeVar("T")
 
 ENOUGH = 3
-"""Runs of a class that say something."""
+"""Fewest runs of a class that allow a conclusion."""
 MANY = 10
-"""Runs of anything that say something."""
+"""Fewest runs of any class that allow a conclusion."""
 RUNS, FLAVORS, CLASSES = 64, 8, 2000
-"""What is remembered: the last runs on each of so many flavors, of the classes last seen."""
+"""Limits of memory: runs per flavor (the last ones), flavors per class, classes (last seen)."""
 SEEN = 50_000
-"""Runs that are not learned from again, where a worker is listed anew."""
+"""Runs that are remembered as learned, so that a relist of a worker does not learn them again."""
 REFERENCE = 1000
 """The speed of the reference hardware."""
 GUESS = (0.7, 1.0, 1.3)
-"""What declared runtimes turn out to be, before any did."""
+"""Quantiles of real runtimes as shares of declared ones, until some are known."""
 
 
 class RuntimeHistory:
-    """Runtimes by class.
+    """Runtimes of finished jobs, by class.
 
     Attributes:
-        version: Grows with everything that is learned.
-        usual: How fast jobs usually are.
+        version: Grows with each run that is learned.
+        usual: How fast jobs in general are by hardware.
     """
 
     def __init__(self) -> None:
@@ -52,13 +52,13 @@ class RuntimeHistory:
         self._outliers = Outliers()
 
     def learn(self, run: FinishedRun) -> None:
-        """Take a finished run in, once."""
+        """Learn from a finished run, once."""
         if run.uid in self._seen:
             return
         _keep(self._seen, run.uid, None, SEEN)
         self.version += 1
         seconds = run.took.total_seconds()
-        # As it was known before: who runs now will be known no better.
+        # Judge by what was known before this run: later jobs will be known no better.
         own = self.speeds(run.traits).get(run.flavor, REFERENCE)
         self._outliers.learn(self._say(run.traits), seconds * own / REFERENCE)
         flavors = self._classes.get(run.traits.job_class, {})
@@ -75,9 +75,10 @@ class RuntimeHistory:
             ratios.append(seconds * speed / REFERENCE / declared.total_seconds())
 
     def speeds(self, traits: Traits) -> dict[str, int]:
-        """Return how fast a job is by flavor, in thousandths; empty where nothing is known.
+        """Return how fast a job is by flavor, in thousandths; empty if nothing is known.
 
-        What is declared counts. Else the flavor that its class ran on most is the reference.
+        Declared speeds have precedence. Otherwise the flavor with most runs of its class is the
+        reference.
         """
         if traits.speeds:
             return dict(traits.speeds)
@@ -92,7 +93,7 @@ class RuntimeHistory:
         }
 
     def runtime(self, traits: Traits) -> Runtime:
-        """Return how long a job runs on the reference hardware, and where that is known from."""
+        """Return how long a job runs on the reference hardware, with the basis."""
         found = self._say(traits)
         return found if traits.limit is not None else self._outliers.mark(found)
 
@@ -131,7 +132,7 @@ class RuntimeHistory:
 
 
 def speed_on(speeds: Mapping[str, int], flavor: str, labels: Iterable[str] = ()) -> int:
-    """Return the speed on a flavor: by its name, or else by the value of one of its node labels."""
+    """Return the speed on a flavor: by its name, else by the value of one of its node labels."""
     for name in (flavor, *sorted(labels)):
         if name in speeds:
             return speeds[name]
@@ -150,7 +151,7 @@ def _within(runtime: Runtime, limit: timedelta | None) -> Runtime:
 
 
 def _keep(kept: OrderedDict[str, T], key: str, value: T, most: int) -> None:
-    """Put something last, and forget the first where there are too many."""
+    """Store a value as the newest, and drop the oldest if there are too many."""
     kept[key] = value
     kept.move_to_end(key)
     if len(kept) > most:

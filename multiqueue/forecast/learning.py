@@ -1,6 +1,6 @@
-"""What the manager knows of its own Workloads: how long they ran, and what is declared of them.
+"""Read the manager's own Workloads: their finished runs, and what is declared for them.
 
-Malformed declarations are told once each, as an event of the object, and ignored.
+Malformed declarations are ignored; each is reported once, as an Event of the object.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from multiqueue.model.build import BuildOptions, build_pod_sets
 
 EVENT_REASON = "MalformedAnnotation"
 TOLD = 10_000
-"""Malformed values that are remembered as told; then all are told again."""
+"""Most malformed values that are remembered as reported; beyond it, all are reported again."""
 
 
 class Learning:
-    """Reads the manager's Workloads.
+    """Learns from the manager's Workloads.
 
     Args:
-        context: Of the manager.
-        history: Where finished runs go.
+        context: The manager's context.
+        history: The history that learns finished runs.
         options: How requests are read.
     """
 
@@ -43,12 +43,12 @@ class Learning:
         context.informers.multikueue_clusters.add_handler(self._on_cluster)
 
     def find_traits(self, key: str) -> Traits | None:
-        """Find by what a Workload's runtime is known."""
+        """Return the traits of a Workload by its key; None if there is no such Workload."""
         workload = self._context.informers.workloads.store.get(key)
         return self.read_traits(workload) if workload is not None else None
 
     def read_traits(self, workload: api.Workload, *, tells: bool = True) -> Traits:
-        """Return by what a Workload's runtime is known; what it says goes before its job."""
+        """Return the traits of a Workload; its annotations have precedence over its job's."""
         job = find_job(workload, self._context)
         declared = (job["metadata"].get("annotations") or {}) if job is not None else {}
         annotations: Mapping[str, str] = {**declared, **workload.metadata.annotations}

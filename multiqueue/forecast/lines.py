@@ -1,7 +1,8 @@
-"""Who waits on a worker, ready to be played forward. Pure.
+"""The waiting Workloads of a worker, ready for a timeline. Pure.
 
-Equals of one ClusterQueue stand in one line, by rank. Lines are kept as Workloads come and go; what
-their Workloads want is worked out when somebody asks, and anew when a queue or a flavor changed.
+Equal Workloads of one ClusterQueue form a line, ordered by rank. Lines are updated as Workloads
+appear and disappear. What their Workloads need is computed on demand, and again after a change of a
+queue or a flavor.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ _RANK = attrgetter("rank")
 _Place = tuple[str, Shape]
 T = TypeVar("T")
 MOST = 10_000
-"""Shapes whose wants are remembered."""
+"""Most shapes whose needs are cached."""
 FEW = 64
-"""So many wait to be put in line."""
+"""So many Workloads may wait to be sorted into their lines."""
 
 
 class Lines:
-    """Who waits, by queue.
+    """Waiting Workloads by queue.
 
     Attributes:
-        arrivals: Grows with everybody who comes to wait.
+        arrivals: Grows with every new waiting Workload.
     """
 
     def __init__(self) -> None:
@@ -73,7 +74,7 @@ class Lines:
     # ------------------------------------------------------------ who waits
 
     def put(self, workload: Workload, curve: Curve) -> None:
-        """Add or change one."""
+        """Add or change a Workload."""
         known = self._waiting.get(workload.key)
         if known == (workload, curve):
             return
@@ -85,7 +86,7 @@ class Lines:
                 self._settle()
 
     def drop(self, key: str) -> None:
-        """Remove one."""
+        """Remove a Workload."""
         self._waiting.pop(key, None)
         self._late.pop(key, None)
         self._leave_line(key)
@@ -105,7 +106,7 @@ class Lines:
         return key in self._waiting
 
     def of(self, queues: Iterable[str], *, without: str) -> list[QueueLine]:
-        """Return the lines of these queues; the Workload of that key stands in none."""
+        """Return the lines of these queues, leaving out one Workload."""
         self._settle()
         own = self._places.get(without)
         found = []
@@ -122,7 +123,7 @@ class Lines:
         return found
 
     def build_line(self, workload: Workload, curve: Curve) -> QueueLine | None:
-        """Return a Workload as it would wait alone; None where its queue is unknown."""
+        """Return a line of one Workload alone; None if its queue is unknown."""
         queue = self._cluster_queues.get(self._targets.get(workload.queue, ""))
         if queue is None:
             return None
@@ -130,7 +131,7 @@ class Lines:
         return QueueLine(self._find_wants(workload, queue), (waiter,))
 
     def _find_wants(self, workload: Workload, queue: ClusterQueue) -> Wants:
-        """Return what equals of a queue need, worked out once for all of them."""
+        """Return what equal Workloads of a queue need; computed once for all of them."""
         place = (queue.name, workload.shape)
         found = self._wants.get(place)
         if found is None:
@@ -152,7 +153,7 @@ class Lines:
 
 
 def _set(objects: dict[str, T], key: str, value: T | None) -> bool:
-    """Add, change or (None) remove something; return whether that changed anything."""
+    """Add, change or (None) remove a value; return whether that changed anything."""
     if objects.get(key) == value:
         return False
     if value is None:

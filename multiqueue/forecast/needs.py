@@ -1,4 +1,4 @@
-"""What a Workload needs of a queue, flavor by flavor: the little that a timeline asks. Pure."""
+"""What a Workload needs from a queue, by flavor, in the form a timeline uses. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from multiqueue.model.resources import PODS
 from multiqueue.model.workload import PodSet, Workload
 
 Option = tuple[tuple[FlavorResource, int], ...]
-"""What one flavor would have to give."""
+"""What one flavor would have to provide."""
 Needs = tuple[tuple[Option, ...], ...]
-"""Per pod set and resource group, its options in the order of the queue; one of each is taken."""
+"""For each pod set and resource group, its options in queue order; one of each is taken."""
 
 
 def build_needs(
     workload: Workload, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]
 ) -> Needs:
-    """Return what a Workload needs; a pod set that no flavor suits has no option."""
+    """Return what a Workload needs; a pod set without a suitable flavor has no option."""
     return tuple(
         _options(pod_set, group, flavors)
         for pod_set in workload.pod_sets
@@ -30,10 +30,10 @@ def build_needs(
 
 
 def try_to_take(needs: Needs, node: QuotaNode) -> list[tuple[int, int]] | None:
-    """Take what is needed from a queue as it stands; all of it or nothing.
+    """Take all that is needed from the free quota of a queue, or nothing.
 
     Returns:
-        Slots and amounts; None where nothing was taken.
+        Slots and amounts; None if nothing was taken.
     """
     taken: list[tuple[int, int]] = []
     for options in needs:
@@ -51,13 +51,13 @@ def try_to_take(needs: Needs, node: QuotaNode) -> list[tuple[int, int]] | None:
 
 
 def give_back(taken: list[tuple[int, int]], node: QuotaNode) -> None:
-    """Give back what was taken."""
+    """Give back amounts that were taken."""
     for slot, amount in taken:
         node.remove_usage(slot, amount)
 
 
 def _fits(option: Option, node: QuotaNode) -> bool:
-    # A loop, not all(): most of the time of an estimate is spent here.
+    # A loop, since all() is slower: estimates spend most of their time here.
     for pair, amount in option:  # noqa: SIM110
         if node.available(node.slot(pair)) < amount:
             return False
@@ -79,7 +79,7 @@ def _options(
 
 
 def _pods(pod_set: PodSet, flavor: ResourceFlavor) -> int:
-    """Return how many pods there are on a flavor; of one that does not tell, the most."""
+    """Return the number of pods on a flavor; the most, if its hardware is not declared."""
     return pod_set.pods_on(flavor.name, flavor.node_labels)
 
 

@@ -1,7 +1,7 @@
-"""Follows topologies, nodes and pods of one worker, from the moment a flavor names a topology.
+"""Watch topologies, nodes and pods of one worker, once a flavor names a topology.
 
-Most workers have none, and where there are, people may not let us see nodes or pods: what is not
-seen is unknown, and nobody waits for it.
+Most workers have no topologies. Where there are some, the manager may lack permission to read nodes
+or pods. What cannot be read is unknown, and nothing waits for it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ T = TypeVar("T")
 
 
 class NodeInformers:
-    """The informers.
+    """The node informers of one worker.
 
     Args:
-        client: Of the worker.
-        metrics: Count what goes wrong.
-        name: Of the worker.
+        client: The worker's client.
+        metrics: The manager's metrics, which count failed watches.
+        name: Name of the worker.
 
     Attributes:
-        wanted: Set once there is a flavor with a topology.
+        wanted: Set once a flavor has a topology.
     """
 
     def __init__(self, client: KubeClient, metrics: ManagerMetrics, name: str) -> None:
@@ -81,12 +81,13 @@ class NodeInformers:
         *,
         on_room: Callable[[], None],
     ) -> None:
-        """Keep what is known of the nodes in step.
+        """Keep a node model up to date.
 
         Args:
-            flavors: Of the worker.
-            node_model: What is to know it.
-            on_room: Called when a node came, went or changed: what others free is told otherwise.
+            flavors: The informer of the worker's flavors.
+            node_model: The node model to update.
+            on_room: Called when a node appeared, disappeared or changed. Room that other
+                Workloads free is reported elsewhere.
         """
         flavors.add_handler(self._on_flavor)
         for informer in (self.pods, self.topologies, self.nodes):
@@ -100,7 +101,7 @@ class NodeInformers:
             self.wanted.set()
 
     def _look(self, node_model: NodeModel) -> None:
-        # Pods first: an empty node is not to be shown that is full.
+        # Pods first: nodes must not appear empty while their pods are unknown.
         pods_answered = self.pods.synced.is_set() or self.pods.last_error is not None
         node_model.see(
             nodes=_is_seen(self.nodes) and _is_seen(self.topologies) and pods_answered,

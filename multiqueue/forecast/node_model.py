@@ -1,8 +1,8 @@
-"""The nodes of a worker, and what that means for gangs that want to be together. Pure.
+"""The nodes of a worker, and what they mean for gangs with topology requests. Pure.
 
-As long as they are not known, its flavors count as if they had no topology, and what asks for one
-is told so. Once they are, the replica's engine places pods as the worker's does. Of one thing the
-worker knows more: what else of the pods' requests its configuration transforms or adds.
+While the nodes are unknown, flavors count as if they had no topology, and forecasts for topology
+requests say so. Once they are known, the replica's engine places pods as the worker's engine does.
+One difference remains: the worker's configuration may transform or add requests of the pods.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class NodeModel:
     """What is known of the nodes of a worker.
 
     Args:
-        engine: Of the replica: is told all of it.
+        engine: The replica's engine, which gets all changes.
 
     Attributes:
-        changes: Grows with every change of what flavors are made of.
-        revision: Grows with every change of what there could be room for.
+        changes: Grows with every change of flavors.
+        revision: Grows with every change that may affect where there is room.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -59,11 +59,11 @@ class NodeModel:
 
     @property
     def is_known(self) -> bool:
-        """Whether the replica knows where pods find a place."""
+        """Whether the replica knows where pods can be placed."""
         return self._sees_nodes or not self.is_wanted
 
     def see(self, *, nodes: bool, pods: bool) -> None:
-        """Take note of what is known from now on: topologies and nodes, and the pods on them."""
+        """Set what is known from now on: topologies and nodes, and the pods on them."""
         self.revision += 1
         self._sees_pods = pods
         if nodes != self._sees_nodes:
@@ -100,7 +100,7 @@ class NodeModel:
 
     def upsert_node(self, node: Node) -> None:
         """Add or change a node."""
-        # One that is cordoned or not ready may be there again before anybody else ends.
+        # A node that is cordoned or not ready may return before any Workload ends.
         touched = self._empty.set_node(node.name, replace(node, ready=True, schedulable=True))
         self.revision += bool(touched)
         self._engine.upsert_node(node)
@@ -111,7 +111,7 @@ class NodeModel:
         self._engine.delete_node(name)
 
     def set_pod_usage(self, key: str, node: str, requests: Mapping[str, Amount] | None) -> None:
-        """Note what a pod that no topology placed takes of a node; None once it takes nothing."""
+        """Set what a pod without topology placement uses of a node; None: nothing any more."""
         self._engine.set_pod_usage(key, node, requests)
 
     def _tell(self, flavor: ResourceFlavor) -> None:
@@ -122,12 +122,12 @@ class NodeModel:
     # ------------------------------------------------------------ what it means
 
     def qualify(self, found: Forecast, trial: Trial, workload: Workload) -> Forecast:
-        """Say in a forecast what of the nodes is not known; room for a gang is then a guess.
+        """Add to a forecast what is not known of the nodes; room for a gang may then be unknown.
 
         Args:
-            found: What quota says, and the places that are known.
-            trial: The verdict that this is made of.
-            workload: Who asked, with its wishes.
+            found: The forecast from quota and known nodes.
+            trial: The engine's verdict behind that forecast.
+            workload: The Workload that asks, with its topology requests.
         """
         if found.prospect not in _WITH_ROOM:
             return found
@@ -145,9 +145,9 @@ class NodeModel:
         return found
 
     def is_hopeless(self, trial: Trial) -> bool:
-        """Whether pods that found no place would find none if nothing else ran there.
+        """Whether pods without a place would find none even on empty nodes.
 
-        The engine thinks away what topologies placed; other pods may end as well.
+        The engine disregards pods that topologies placed; here, all other pods may end as well.
         """
         failed = _failed_places(trial)
         if failed is None:
@@ -161,7 +161,7 @@ class NodeModel:
         )
 
     def _has_other_flavor(self, trial: Trial, result: PodSetResult) -> bool:
-        """Whether it may get another flavor, once what it would get now has no quota left."""
+        """Whether another flavor is possible, once its first choice has no quota left."""
         explanation = result.explanation
         assert explanation is not None, "it was refused"
         attempts = {attempt.flavor: attempt for attempt in explanation.groups[-1]}
@@ -181,7 +181,7 @@ class NodeModel:
 
 
 def _failed_places(trial: Trial) -> tuple[Assignment, list[PodSetResult]] | None:
-    """Return what would be assigned, and the pod sets of it that found no place."""
+    """Return the assignment and its pod sets without a place; None if all have one."""
     verdict = trial.verdict
     if not isinstance(verdict, Nominated) or verdict.assignment.mode is not Mode.NO_FIT:
         return None

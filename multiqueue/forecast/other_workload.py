@@ -1,6 +1,6 @@
-"""A Workload of somebody else on a worker: as little of it as the replica needs. Pure.
+"""A Workload of another owner on a worker, reduced to what the replica needs. Pure.
 
-Thousands of them are held per worker, so pod templates and conditions go once they were read.
+A worker may have thousands of them, so pod templates and conditions are dropped after reading.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from multiqueue.model.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherWorkload:
-    """What is kept.
+    """The parts of a Workload that are kept.
 
     Attributes:
-        identity: Key and version.
-        traits: By what its runtime is known; None once it has ended.
-        workload: As the engine sees it; None once it has ended.
-        run: What its end tells.
-        check_time: How long its checks took.
+        identity: Its key and version.
+        traits: What predicts its runtime; None once it has ended.
+        workload: The Workload as the engine sees it; None once it has ended.
+        run: Its finished run; None if there is none.
+        check_time: How long its checks took; None if unknown.
     """
 
     identity: ObjectKeyAndVersion
@@ -37,7 +37,7 @@ class OtherWorkload:
 
 
 def read_other_workload(obj: api.Workload, options: BuildOptions) -> OtherWorkload:
-    """Return what is kept of a Workload."""
+    """Return the parts of a Workload that are kept."""
     built = build_workload(obj, options)
     traits = read_traits(obj, obj.metadata.annotations, built.pod_sets)
     if is_finished(obj.status):

@@ -1,7 +1,7 @@
-"""How many jobs turn out to be nothing like what was said of them. Pure.
+"""Learn the share of outliers: jobs whose runtime is nothing like the expected one. Pure.
 
-Learned from finished jobs, by where their runtimes were known from: each is as likely a stray as
-its runtime says, given what was learned before (expectation and maximisation, job by job).
+The share is learned from finished jobs, separately for each basis of runtimes. How likely a job is
+an outlier follows from its runtime and the share so far (expectation maximization, job by job).
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from multiqueue.forecast.curve import Curve
 from multiqueue.plugins.forecast import Basis, Runtime
 
 BEFORE = 0.1
-"""What is believed of jobs before any has ended, as firmly as `WEIGHT` of them would say it."""
+"""The assumed share before any job has ended; it counts as much as `WEIGHT` jobs."""
 WEIGHT = 10.0
 MOST = 500.0
-"""As many jobs are remembered; of older ones less and less."""
+"""About as many jobs are remembered; older jobs fade."""
 
 
 class Outliers:
-    """The part of the jobs that are strays, by basis."""
+    """The share of outliers among jobs, by basis."""
 
     def __init__(self) -> None:
         self._found: dict[Basis, tuple[float, float]] = {}
 
     def mark(self, runtime: Runtime) -> Runtime:
-        """Return a runtime with how many are nothing like it."""
+        """Return a runtime with its share of outliers."""
         outliers, jobs = self._found.get(runtime.basis, (BEFORE * WEIGHT, WEIGHT))
         return replace(runtime, astray=outliers / jobs)
 
     def learn(self, said: Runtime, seconds: float) -> None:
-        """Take note of how long a job took, of which that was said."""
+        """Learn from the time that a job with this expected runtime took."""
         outliers, jobs = self._found.get(said.basis, (BEFORE * WEIGHT, WEIGHT))
         keep = min(1.0, MOST / (jobs + 1.0))
         found = Curve.of(self.mark(said)).tell_astray(seconds)

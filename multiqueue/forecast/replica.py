@@ -1,12 +1,13 @@
-"""A copy of a worker's queues in memory, to try things on.
+"""A copy of a worker's queues in memory, to try decisions on.
 
-Fed with what is known of the worker: its quotas, and everybody's Workloads there. The worker's own
-engine is not imitated: what it decided counts, and nothing is decided here but what was sent there
-and has not shown up yet, so that a burst does not see the same room twice. Pure: no clock, no
-randomness, no I/O; owned by one worker's session, or one simulated worker.
+Its input is what is known of the worker: its quotas, and all Workloads there. It does not imitate
+the worker's own decisions, but uses them as they are reported. The only decisions made here are
+about Workloads that were sent and are not reported yet, so that a burst does not see the same room
+twice. Pure: no clock, no randomness, no I/O. Owned by one worker's session, or one simulated
+worker.
 
-Its nodes are in `node_model`. Of its admission checks nothing is known here: what fits by quota may
-still wait for machines (`check_times`).
+Its nodes are in `node_model`. It knows nothing about admission checks: what fits by quota may still
+wait for machines (`check_times`).
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ EVERY_NAMESPACE = LabelSelector()
 class Replica:
     """The queues of one worker.
 
-    Everything is an upsert of what is, as with the `Engine`; the order does not matter.
+    All updates are upserts of the current state, as with the `Engine`; their order does not matter.
 
     Args:
-        options: Of the worker's engine, as far as they are known.
+        options: Options of the worker's engine, as far as they are known.
 
     Attributes:
-        node_model: Its nodes.
+        node_model: The worker's nodes.
     """
 
     def __init__(self, options: EngineOptions = OPTIONS) -> None:
@@ -80,7 +81,7 @@ class Replica:
 
     def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
         """Add or change a ClusterQueue."""
-        # Who has a LocalQueue of it is let in: the labels of the worker's namespaces are unknown.
+        # The labels of the worker's namespaces are unknown: a LocalQueue is enough to be let in.
         for rule in cluster_queue.checks:
             self._engine.upsert_admission_check(_check(rule.name))
         self._engine.upsert_cluster_queue(
@@ -129,12 +130,12 @@ class Replica:
     def upsert_workload(
         self, workload: Workload, now: datetime, *, runtime: Runtime | None = None
     ) -> None:
-        """Add or change a Workload, whoever it belongs to: waiting, holding quota, or finished.
+        """Add or change a Workload of any owner: waiting, holding quota, or finished.
 
         Args:
-            workload: As it is on the worker.
-            now: The time.
-            runtime: How long it runs on the flavors that it has; None where nothing is known.
+            workload: The Workload as it is on the worker.
+            now: The current time.
+            runtime: How long it runs on its flavors; None if nothing is known.
         """
         if workload.finished:
             self.delete_workload(workload.key, now)
@@ -143,7 +144,7 @@ class Replica:
         if workload.reservation is not None:
             self._assumed.pop(workload.key, None)
         elif assumed is not None and assumed.reservation is not None:
-            # The worker has it and has not decided yet.
+            # The worker has the Workload but has not decided about it yet.
             workload = _with_reservation(workload, assumed.reservation)
         self._put(workload, now, runtime)
 
@@ -157,9 +158,9 @@ class Replica:
     def assume(
         self, asked: WorkloadView | Workload, now: datetime, *, runtime: Runtime | None = None
     ) -> None:
-        """Count a Workload that was sent there, as what it would become, until it shows up.
+        """Count a Workload that was sent there as if it were admitted, until the worker reports it.
 
-        Whoever assumes takes it back with `forget`, if the worker does otherwise for too long.
+        If the worker does not admit it for too long, the caller must call `forget`.
         """
         workload = build_asked(asked, now)
         if workload.key in self._workloads:
@@ -174,7 +175,7 @@ class Replica:
         self._put(workload, now, runtime)
 
     def forget(self, key: str, now: datetime) -> None:
-        """Take back what was assumed of a Workload; what the worker shows of it stays."""
+        """Stop assuming a Workload; what the worker reports about it stays."""
         assumed = self._assumed.pop(key, None)
         known = self._workloads.get(key)
         if assumed is None or known is None:
@@ -185,17 +186,17 @@ class Replica:
             self._put(_with_reservation(known, None), now, None)
 
     def find_assumed(self, key: str) -> Workload | None:
-        """Find a Workload that is counted as what it would become."""
+        """Return an assumed Workload; None if the key is not assumed."""
         return self._assumed.get(key)
 
     def find_held(self, key: str) -> Reservation | None:
-        """Find what a Workload holds there, or is counted as if it did."""
+        """Return the reservation of a Workload there, real or assumed; None if it has none."""
         known = self._workloads.get(key)
         return known.reservation if known is not None else None
 
     @property
     def assumed(self) -> frozenset[str]:
-        """Keys of the Workloads that are counted as what they would become."""
+        """Keys of the assumed Workloads."""
         return frozenset(self._assumed)
 
     # ------------------------------------------------------------ what if
@@ -203,22 +204,21 @@ class Replica:
     def forecast(
         self, asked: WorkloadView | Workload, now: datetime, *, budget: Budget | None = None
     ) -> Forecast | None:
-        """Return what would become of a Workload there.
+        """Return the forecast of a Workload on this worker.
 
-        None where something must be mended first: there is no LocalQueue of that name, or its
-        ClusterQueue is not there or not active.
+        None if there is no LocalQueue of that name, or its ClusterQueue is missing or inactive.
 
         Args:
-            asked: What to try; what it has there itself does not count against it.
-            now: The time.
-            budget: What one decision may spend on estimates; None: whatever it takes.
+            asked: The Workload to try; what it holds there itself does not count against it.
+            now: The current time.
+            budget: What one decision may spend on estimates; None: no limit.
         """
         return self.forecast_built(build_asked(asked, now), now, budget=budget)
 
     def forecast_built(
         self, workload: Workload, now: datetime, *, budget: Budget | None = None
     ) -> Forecast | None:
-        """Return the same for a Workload that was made ready by `build_asked`."""
+        """Return the forecast of a Workload that `build_asked` has prepared."""
         self._place_again(now)
         self._know_namespace(workload.namespace)
         known = self._workloads.get(workload.key)
@@ -245,7 +245,7 @@ class Replica:
         self._starts.put(before, workload, runtime, now)
 
     def _place_again(self, now: datetime) -> None:
-        """Have pods count on nodes of the flavors as they are known by now."""
+        """Assign placed pods to nodes again, if flavors have changed."""
         if self._node_model_changes == self.node_model.changes:
             return
         self._node_model_changes = self.node_model.changes
@@ -260,7 +260,7 @@ class Replica:
 
 
 def _check(name: str) -> AdmissionCheckInfo:
-    """Return a check of the worker as one for machines: places are looked for when it is done."""
+    """Return the worker's check as a provisioning check: places are assigned after it."""
     return AdmissionCheckInfo(name=name, controller_name=PROVISIONING_REQUEST_CONTROLLER)
 
 

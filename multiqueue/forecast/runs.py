@@ -1,8 +1,8 @@
-"""When what holds quota of a queue will end: as many guesses for each as there are samples. Pure.
+"""When the running Workloads of a queue will end: one guess for each sample. Pure.
 
-A guess is a time, so it stays good while time goes by; who has outlived one of its guesses gets new
-ones, from how long those take that ran so long already. The guesses of one Workload are spread
-evenly over its distribution, in an order of its own, so few samples say much.
+A guess is an absolute time, so it stays valid while time passes. A Workload that outlives one of
+its guesses gets new ones, given its age. The guesses of a Workload are spread evenly over its
+distribution, in an order of its own, so that few samples are enough.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from multiqueue.forecast.curve import Curve
 from multiqueue.model.workload import Reservation, Workload
 
 SAMPLES = 31
-"""Futures that are played through: enough for tenths to mean something."""
+"""Number of futures that are simulated: enough for meaningful tenths."""
 FEW = 64
-"""Newcomers are put where they belong one by one up to so many; else all is sorted again."""
+"""Up to so many new Workloads are inserted one by one; beyond that, everything is sorted."""
 LATELY = 60.0
-"""Seconds after which who comes brings the guesses up to date."""
+"""Seconds after which a new Workload triggers an update of the guesses."""
 
 STOP_SECONDS = 30.0
-"""How long who has to stop may take: the grace period of pods by default."""
+"""How long a stopped Workload may take to end: the default grace period of pods."""
 
 End = tuple[float, str]
-"""Seconds since the epoch, key."""
+"""Seconds since the epoch, and the Workload's key."""
 
 
 _SHARES = tuple((place + 0.5) / SAMPLES for place in range(SAMPLES))
@@ -38,7 +38,7 @@ _SHARES = tuple((place + 0.5) / SAMPLES for place in range(SAMPLES))
 
 @lru_cache(maxsize=4096)
 def draw_shares(key: str) -> Sequence[float]:
-    """Return the quantile of a Workload's runtime in each sample: all of them, in its own order."""
+    """Return the quantile of a Workload's runtime in each sample, in an order of its own."""
     digest = hashlib.blake2b(key.encode(), digest_size=SAMPLES).digest()
     order = sorted(range(SAMPLES), key=digest.__getitem__)
     return [_SHARES[place] for place in order]
@@ -48,8 +48,8 @@ def draw_shares(key: str) -> Sequence[float]:
 class RunningWorkload:
     """A Workload that holds quota.
 
-    Shape: ``usage`` by flavor and resource. ``since`` in seconds since the epoch. ``ends`` by
-    sample. One that ``is_leaving`` was told to stop.
+    ``usage`` is by flavor and resource. ``since`` is in seconds since the epoch. ``ends`` has one
+    value per sample. A Workload that ``is_leaving`` was told to stop.
     """
 
     key: str
@@ -61,7 +61,7 @@ class RunningWorkload:
     ends: Sequence[float] = ()
 
     def draw(self, now: float) -> None:
-        """Guess when it ends, given that it runs now."""
+        """Guess when it ends, given that it still runs now."""
         shares = draw_shares(self.key)
         if self.is_leaving:
             self.ends = array("d", (now + share * STOP_SECONDS for share in shares))
@@ -72,7 +72,7 @@ class RunningWorkload:
 
 
 def build_run(workload: Workload, reservation: Reservation, curve: Curve) -> RunningWorkload:
-    """Return a Workload as what it holds until it ends."""
+    """Return a running Workload with the usage that it holds until it ends."""
     return RunningWorkload(
         key=workload.key,
         queue=reservation.admission.cluster_queue,
@@ -84,9 +84,9 @@ def build_run(workload: Workload, reservation: Reservation, curve: Curve) -> Run
 
 
 class Runs:
-    """What holds quota of one ClusterQueue.
+    """The running Workloads of one ClusterQueue.
 
-    Cost: of a change, its guesses, and some microseconds a sample.
+    Cost of a change: its guesses, and some microseconds per sample.
     """
 
     def __init__(self) -> None:
@@ -96,15 +96,15 @@ class Runs:
         self._settled_at = 0.0
 
     def put(self, run: RunningWorkload, now: float) -> None:
-        """Add or change one."""
+        """Add or change a running Workload."""
         run.draw(now)
         self.by_key[run.key] = run
         self._new.add(run.key)
         if len(self._new) > FEW or now - self._settled_at > LATELY:
-            self.settle(now)  # so that who asks need not wait for all of it
+            self.settle(now)  # so that a question does not have to wait for all of it
 
     def drop(self, key: str) -> None:
-        """Remove one; its guesses go when their time comes, or there are too many of that kind."""
+        """Remove a Workload; its guesses are removed when they pass, or when there are too many."""
         self.by_key.pop(key, None)
         self._new.discard(key)
 
@@ -132,14 +132,14 @@ class Runs:
                     insort(self._sorted[sample], (end, run.key))
 
     def ends(self, sample: int) -> Iterator[tuple[float, RunningWorkload]]:
-        """Yield who ends, and when, in the order of one sample."""
+        """Yield the running Workloads with their ends, in the order of one sample."""
         for end, key in self._sorted[sample]:
             run = self.by_key.get(key)
             if run is not None and run.ends[sample] == end:
                 yield end, run
 
     def _take_outlived(self, now: float) -> set[str]:
-        """Drop the guesses whose time has passed; return who is still there."""
+        """Drop guesses that have passed; return the keys of Workloads that still run."""
         found: set[str] = set()
         for sample, ends in enumerate(self._sorted):
             passed = bisect_left(ends, (now, ""))

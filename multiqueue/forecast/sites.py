@@ -1,7 +1,7 @@
-"""Where gangs find places in a future that is played through. Pure.
+"""Places for gangs on nodes, in a simulated future. Pure.
 
-A light model of `multiqueue.engine.tas`: of what a node has only the resource counts that whoever
-asks needs most of, and pods go to the domain that they leave the least of. What runs in queues of
+A simple model of `multiqueue.engine.tas`. Of each node, only the resource counts that the asking
+Workload needs most of. Pods go to the domain with the least room that is enough. Pods of queues in
 other cohorts, and pods that no topology placed, stay where they are.
 """
 
@@ -16,13 +16,13 @@ from multiqueue.engine.tas.request import PlacementRequest, TopologyRequestError
 from multiqueue.engine.tas.tree import DomainTree
 
 Taken = tuple[str, int, int]
-"""Flavor, leaf, how much of the resource."""
+"""Flavor, leaf, and amount of the resource."""
 _Question = tuple[int, PodSetTopologyRequest | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """Equal pods that are placed together; ``requests`` are of one of them."""
+    """Equal pods that are placed together; ``requests`` are those of one pod."""
 
     count: int
     requests: Mapping[str, int]
@@ -30,7 +30,7 @@ class Gang:
 
 
 class _Counts:
-    """How many pods of a size fit in each domain, kept as leaves change."""
+    """How many pods of a given size fit in each domain; updated when leaves change."""
 
     def __init__(
         self, tree: DomainTree, left: Sequence[int], size: int, asked: PlacementRequest
@@ -50,7 +50,7 @@ class _Counts:
             self.change(leaf, 0, amount)
 
     def change(self, leaf: int, before: int, after: int) -> None:
-        """Take note that a leaf has another amount left."""
+        """Update the counts after a change of a leaf's free amount."""
         more = max(0, after) // self._size - max(0, before) // self._size
         if not more:
             return
@@ -60,7 +60,7 @@ class _Counts:
         self.room[self._domains[leaf]] += (old + more) // whole * whole - old // whole * whole
 
     def find(self, count: int) -> int | None:
-        """Return the domain with the least room that is enough."""
+        """Return the domain with the least room that is enough; None if there is none."""
         need = -(-count // self._slice_size) * self._slice_size
         if max(self.room) < need:
             return None
@@ -69,11 +69,11 @@ class _Counts:
 
 
 class ForecastNodes:
-    """The nodes of the flavors of a quota tree, to be changed at will and put back.
+    """The nodes of a quota tree's flavors; changes are temporary and can be undone.
 
     Args:
         tree: The quota tree.
-        resource: What counts.
+        resource: The only resource that is counted.
     """
 
     def __init__(self, tree: Tree, resource: str) -> None:
@@ -105,7 +105,7 @@ class ForecastNodes:
         self._changed.clear()
 
     def may_hold(self, gangs: Iterable[Gang], flavors: Iterable[str]) -> bool:
-        """Whether any of the flavors has places for each gang: all that most tries come to."""
+        """Whether each gang has a place in some flavor: a cheap check before most tries."""
         names = [name for name in flavors if name in self._trees]
         return not names or all(
             any(self._has_place(name, gang) for name in names) for gang in gangs
@@ -119,7 +119,7 @@ class ForecastNodes:
         return counts is not None and counts.find(gang.count) is not None
 
     def take(self, gangs: Iterable[Gang], flavors: Iterable[str]) -> list[Taken] | None:
-        """Put gangs on the nodes of flavors that they were given; all of them or none."""
+        """Place gangs on the nodes of their flavors; return None if not all of them fit."""
         names = [name for name in flavors if name in self._trees]
         taken: list[Taken] = []
         for gang in gangs if names else ():
@@ -134,12 +134,12 @@ class ForecastNodes:
         return taken
 
     def give(self, taken: Iterable[Taken]) -> None:
-        """Give back what was taken."""
+        """Give back amounts that were taken."""
         for flavor, leaf, amount in taken:
             self._note(flavor, leaf, amount)
 
     def end(self, key: str) -> None:
-        """Give back what a Workload holds now."""
+        """Give back the amounts that a running Workload holds."""
         held = self._held.get(key)
         if held is None:
             held = self._held[key] = list(self._read_held(key))

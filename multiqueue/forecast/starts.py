@@ -1,4 +1,4 @@
-"""When those start who wait on a worker: keeps what a timeline begins with. Pure."""
+"""Estimate when waiting Workloads of a worker start; keeps the forecast input. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNKNOWN_CURVE = Curve.of(UNKNOWN)
 
 
 class Starts:
-    """Who holds what until when on a worker, and who waits."""
+    """The running Workloads of a worker with their expected ends, and the waiting ones."""
 
     def __init__(self) -> None:
         self._lines = Lines()
@@ -41,7 +41,7 @@ class Starts:
         self._lines.set_local_queue(key, cluster_queue)
 
     def forget_estimates(self) -> None:
-        """Take note that there is more quota, or less."""
+        """Forget all estimates, since the quota has grown or shrunk."""
         self._estimates.clear()
 
     def put(
@@ -51,7 +51,7 @@ class Starts:
         runtime: Runtime | None,
         now: datetime,
     ) -> None:
-        """Add or change a Workload; without a runtime what was known of it stays."""
+        """Add or change a Workload; without a runtime, its known runtime stays."""
         curve = Curve.of(runtime) if runtime is not None else self._curves.get(workload.key)
         if before is not None and before.reservation != workload.reservation:
             self.drop(before)
@@ -68,10 +68,10 @@ class Starts:
         if known is None or known.curve != curve or known.is_leaving != run.is_leaving:
             runs.put(run, now.timestamp())
         if run.is_leaving and known is not None and not known.is_leaving:
-            self._estimates.clear()  # room comes sooner than anybody thought
+            self._estimates.clear()  # quota becomes free sooner than expected
 
     def drop(self, workload: Workload | None) -> None:
-        """Forget a Workload as it was known."""
+        """Forget a Workload, given as it was last known."""
         if workload is None:
             return
         self._curves.pop(workload.key, None)
@@ -84,13 +84,13 @@ class Starts:
     def estimate(
         self, tree: Tree, workload: Workload, now: datetime, budget: Budget | None
     ) -> StartEstimate | None:
-        """Return when a Workload that does not fit would start.
+        """Return when a Workload that does not fit now would start.
 
         Args:
-            tree: Of its queue.
-            workload: It.
-            now: The time.
-            budget: What may be spent; None: whatever it takes.
+            tree: The cohort tree of its queue.
+            workload: The Workload that asks.
+            now: The current time.
+            budget: What the decision may still spend; None: no limit.
         """
         arrivals, own = self._lines.arrivals, self._lines.knows(workload.key)
         question = StartQuestion(
@@ -134,7 +134,7 @@ class Starts:
 
 
 def _size(workload: Workload) -> int:
-    """Return how many devices a Workload needs, or how much of whatever it needs most of."""
+    """Return how many devices a Workload needs; without devices, the largest total request."""
     totals: dict[str, int] = {}
     for pod_set in workload.pod_sets:
         for resource, amount in pod_set.requests.items():

@@ -1,4 +1,4 @@
-"""How many wait before a Workload where nobody may pass, without a look at all of them. Pure."""
+"""Count Workloads before another in StrictFIFO queues, without reading all of them. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.model.workload import Workload
 
 MOST_CHANGES = 1000
-"""What is not asked about for so many changes is read anew."""
+"""A queue with more changes than this since the last question is read again in full."""
 
 
 class _Line:
-    """The ranks of those that wait in one queue, in order, and who changed since."""
+    """The sorted ranks of the Workloads that wait in one queue, and the changes since."""
 
     def __init__(self, pending: PendingQueue) -> None:
         self.changed: set[str] = set()
@@ -22,7 +22,7 @@ class _Line:
         self._ranks: list[Rank] = sorted(self._rank_of.values())
 
     def catch_up(self, pending: PendingQueue) -> None:
-        """Take in what changed; cost: O(log n) each, but for what a list costs to shift."""
+        """Apply the changes; cost: O(log n) each, plus shifting the list."""
         for key in self.changed if self._revision is not pending.revision else ():
             rank = self._rank_of.pop(key, None)
             if rank is not None:
@@ -35,30 +35,30 @@ class _Line:
         self._revision = pending.revision
 
     def count_before(self, workload: Workload) -> int:
-        """Return how many others come before a Workload."""
+        """Return how many other Workloads come before a Workload."""
         rank, own = rank_of(workload), self._rank_of.get(workload.key)
         return bisect_left(self._ranks, rank) - (own is not None and own < rank)
 
 
 class StrictLines:
-    """Those that were asked about, each brought up to date when it is asked about again."""
+    """The queues that were asked about; each is updated when it is asked about again."""
 
     def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
 
     def note(self, key: str) -> None:
-        """One Workload may have come, gone or changed."""
+        """Record that a Workload may have appeared, disappeared or changed."""
         for name, line in list(self._lines.items()):
             line.changed.add(key)
             if len(line.changed) > MOST_CHANGES:
                 del self._lines[name]
 
     def forget(self) -> None:
-        """Anything may have changed."""
+        """Forget everything, since anything may have changed."""
         self._lines.clear()
 
     def count_before(self, pending: PendingQueue, workload: Workload) -> int:
-        """Return how many others wait before a Workload."""
+        """Return how many other Workloads wait before a Workload."""
         line = self._lines.get(pending.name)
         if line is None:
             line = self._lines[pending.name] = _Line(pending)

@@ -1,9 +1,10 @@
-"""When a Workload would start: the queue played forward in a number of possible futures. Pure.
+"""Estimate when a Workload starts by simulating a number of possible futures. Pure.
 
-A light model of the worker: who holds quota ends when its sample says so; at each end those that
-wait are tried by rank, and who fits starts, whoever is before it (in a StrictFIFO queue nobody
-passes). Quotas are those of the replica's own tree, borrowing and all; nodes are those of `sites`.
-Nobody new arrives, and nobody preempts. The tree is used as a slate and left as it was found.
+A simple model of the worker: running Workloads end when their sample says so. At each end, waiting
+Workloads are tried in the order of their rank, and those that fit start, even if earlier ones do
+not (except in StrictFIFO queues). Quotas, with borrowing, are those of the replica's own tree. The
+nodes are those of `sites`. No new Workloads arrive, and none is preempted. The tree is changed
+during the simulation and restored at its end.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from multiqueue.forecast.wants import Wants
 from multiqueue.plugins.forecast import StartEstimate
 
 TRIES = 4000
-"""Ends and starts that one estimate may look at, over all samples: some milliseconds."""
+"""Most ends and starts that one estimate may try, over all samples: some milliseconds."""
 QUICK = 300
-"""The same for one that has to do for now."""
+"""The same limit for a quick estimate."""
 LEAST, FEWEST = 9, 3
-"""Samples at least, and where one has to do for now."""
+"""Fewest samples of an estimate, and of a quick one."""
 SHORTEST = 40
-"""Ends that each sample may look at, at least."""
+"""Fewest ends that each sample may try."""
 CHECKS = 16
-"""As many lines whose first has no room cost as much as a try."""
+"""Checking so many lines without room costs as much as one try."""
 
 Started = tuple[float, str, str, list[tuple[int, int]], list[Taken]]
-"""When it ends, its key, its queue, what it took of quotas and of nodes."""
+"""When it ends, its key, its queue, and what it took of quotas and of nodes."""
 
 
 def estimate(forecast_input: ForecastInput, tries: int = TRIES) -> tuple[StartEstimate | None, int]:
-    """Return when who asks would start, and how many tries that took.
+    """Return when the asking Workload would start, and how many tries that took.
 
-    None: no future has it start. The longer the queue, the fewer samples, and what is beyond the
-    last end that is looked at is extrapolated.
+    None if it starts in no future. Longer queues get fewer samples, and what happens after the last
+    tried end is extrapolated.
     """
     for runs in forecast_input.runs:
         runs.settle(forecast_input.now)
@@ -76,7 +77,7 @@ def estimate(forecast_input: ForecastInput, tries: int = TRIES) -> tuple[StartEs
 
 
 class _Future:
-    """One sample being played."""
+    """The simulation of one sample."""
 
     def __init__(self, stage: ForecastStage, sample: int) -> None:
         self._stage = stage
@@ -95,7 +96,7 @@ class _Future:
         self._scarce = stage.scarce
 
     def play(self, limit: int) -> tuple[float, int, int] | None:
-        """Return when who asks starts, how many start before it, and what it leaves free."""
+        """Return when the asking Workload starts, how many start before it, and what stays free."""
         began = now = self._stage.forecast_input.now
         ends = self._ends()
         following = next(ends, None)
@@ -119,13 +120,13 @@ class _Future:
         return began + (now - began) * share, self._stage.ahead, 0
 
     def _spare(self) -> int:
-        """Return how much of what is scarce is left once who asks has started."""
+        """Return how much of the scarce resource is left once the asking Workload has started."""
         node = self._nodes[self._stage.asked.queue]
         slot = node.slot_by_flavor_resource.get(self._scarce)
         return max(0, node.available(slot)) if slot is not None else 0
 
     def _missing(self) -> int:
-        """How much of what is scarce must become free in all, for those ahead and who asks."""
+        """Return how much of the scarce resource must become free for it and those before it."""
         stage = self._stage
         node = self._nodes[stage.asked.queue]
         free = node.available(node.slot(self._scarce))
@@ -148,7 +149,10 @@ class _Future:
             self._sites.end(run.key)
 
     def _start_all(self, now: float) -> bool:
-        """Start who fits, by rank; whether who asks did. What failed once fails until an end."""
+        """Start what fits, by rank; return whether the asking Workload started.
+
+        What fails once is not tried again until the next end.
+        """
         heads, place, strict = self._heads, 0, self._stage.forecast_input.strict
         closed: set[str] = set()
         room: dict[tuple[str, int], int] = {}
@@ -177,7 +181,7 @@ class _Future:
         return False
 
     def _try(self, queue: str, wants: Wants) -> tuple[list[tuple[int, int]], list[Taken]] | None:
-        """Have a Workload take quota, and places where its pods need some."""
+        """Take quota for a Workload, and places if its pods need some; None if it does not fit."""
         node, needs_places = self._nodes[queue], bool(wants.gangs) and self._sites.are_any
         if needs_places and not self._sites.may_hold(wants.gangs, wants.flavors):
             return None
@@ -193,7 +197,7 @@ class _Future:
         return taken, places
 
     def _may_fit(self, queue: str, index: int, room: dict[tuple[str, int], int]) -> bool:
-        """Whether there may be room for the first of a line: all that most tries come to."""
+        """Whether the first of a line may have room: a cheap check before most tries."""
         gates = self._stage.gates[index]
         for slot, amount in gates:
             left = room.get((queue, slot))
@@ -204,7 +208,7 @@ class _Future:
         return not gates
 
     def _advance(self, place: int) -> None:
-        """Have the next of a line come forward."""
+        """Advance a line to its next Workload."""
         _, index = self._heads.pop(place)
         self._next[index] += 1
         waiters = self._lines[index].waiters
@@ -213,10 +217,10 @@ class _Future:
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
-    """Return what the next value is below with that probability, of sorted values that were drawn.
+    """Return an estimated quantile of the distribution from which the sorted values were drawn.
 
-    That is the rank ``share * (n + 1)``. Few values know nothing of what is rarer than one of them:
-    there, as much again is added as lies between two of them on average.
+    It is at rank ``share * (n + 1)``. A few values say nothing about rarer events than one of them:
+    beyond the ends, the average distance between two values is added.
     """
     last = len(values) - 1
     position = share * (len(values) + 1) - 1.0

@@ -1,4 +1,4 @@
-"""What of a Workload tells how long it runs, and what of a finished one is learned. Pure."""
+"""Read what predicts the runtime of a Workload, and what a finished one teaches. Pure."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from multiqueue.model.workload import PodSet
 from multiqueue.plugins.view import PodSetView
 
 NO_END = frozenset({Reason.OUT_OF_SYNC, Reason.WORKLOAD_SLICE_REPLACED})
-"""Reasons why a Workload is over whose job did not run to its end: it goes on, or was another."""
+"""Reasons of Workloads that finished although their job did not: it goes on, or was another."""
 _HASH = re.compile(r"[0-9a-f]{5}")
 _CHANCE = re.compile(r"\d+|(?=.*\d)[0-9a-z]{5,}")
-"""A segment of a name that is another one in each run: a number, or letters and digits mixed."""
+"""A segment of a name that differs in each run: a number, or letters mixed with digits."""
 _COUNTER = re.compile(r"\d+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """By what runtimes are told apart.
+    """The properties of a Workload that predict its runtime.
 
     Attributes:
-        job_class: Those that are alike have the same.
-        declared: How long the job says that it runs.
-        limit: After how long it is stopped.
-        speeds: As declared, in thousandths, by hardware.
+        job_class: The job class; jobs of a class are expected to be alike.
+        declared: The runtime that the job declares.
+        limit: The time after which it is stopped.
+        speeds: Declared speeds by hardware, in thousandths.
     """
 
     job_class: str
@@ -42,7 +42,7 @@ class Traits:
 
     @property
     def namespace(self) -> str:
-        """The first part of its class."""
+        """The namespace, from the job class."""
         return self.job_class.partition("/")[0]
 
 
@@ -51,11 +51,11 @@ class FinishedRun:
     """A run that ended.
 
     Attributes:
-        uid: Of its Workload; a run is learned from once.
-        traits: Of its Workload.
-        flavor: That its devices, or else all of it, were taken from.
-        took: From its admission to its end.
-        devices: That it had.
+        uid: Uid of its Workload; each run is learned from once.
+        traits: Traits of its Workload.
+        flavor: The flavor of its devices; without devices, of its first resource.
+        took: Time from its admission to its end.
+        devices: Number of devices that it had.
     """
 
     uid: str
@@ -71,9 +71,9 @@ def read_traits(
     """Return the traits of a Workload.
 
     Args:
-        workload: It.
-        annotations: Its own, and those of its job where that is known.
-        pod_sets: As they are read from it.
+        workload: The Workload.
+        annotations: Its annotations, with those of its job if that is known.
+        pod_sets: Its pod sets.
     """
     seconds = workload.spec.maximum_execution_time_seconds
     return Traits(
@@ -85,7 +85,7 @@ def read_traits(
 
 
 def read_finished(workload: api.Workload, traits: Traits) -> FinishedRun | None:
-    """Return what a Workload's last run tells; None where it never ran, or did not end itself."""
+    """Return the last run of a Workload; None if it never ran, or did not end by itself."""
     conditions = workload.status.conditions
     finished = find_condition(conditions, WorkloadCondition.FINISHED)
     admitted = find_condition(conditions, WorkloadCondition.ADMITTED)
@@ -107,9 +107,9 @@ def read_finished(workload: api.Workload, traits: Traits) -> FinishedRun | None:
 
 
 def stem_of(name: str) -> str:
-    """Return what of a job's name is the same in each run: ``train-bert`` of ``train-bert-17``.
+    """Return the part of a job's name that all runs share: ``train-bert`` of ``train-bert-17``.
 
-    Trailing numbers, and trailing parts that mix letters and digits, are dropped.
+    Trailing numbers, and trailing segments that mix letters and digits, are dropped.
     """
     parts = name.split("-")
     while len(parts) > 1 and _CHANCE.fullmatch(parts[-1]):
@@ -120,7 +120,7 @@ def stem_of(name: str) -> str:
 def _class_of(
     workload: api.Workload, annotations: Mapping[str, str], pod_sets: Iterable[PodSet | PodSetView]
 ) -> str:
-    """``namespace/class`` as declared, or else ``namespace/queue/name of the job/devices``."""
+    """Return ``namespace/class`` as declared, or ``namespace/queue/name of the job/devices``."""
     meta = workload.metadata
     declared = (annotations.get(names.JOB_CLASS) or meta.labels.get(names.JOB_CLASS, "")).strip()
     if declared:
@@ -137,7 +137,7 @@ def _class_of(
 
 
 def _without_hash(name: str) -> str:
-    """Drop the kind before a Workload's name and the digest after it."""
+    """Drop the kind before a Workload's name and the hash after it."""
     before, _, last = name.rpartition("-")
     if not before or not _HASH.fullmatch(last):
         return name

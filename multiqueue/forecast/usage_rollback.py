@@ -1,4 +1,4 @@
-"""Usage of a quota tree to be changed at will, and put back as it was. Pure."""
+"""Change the usage of a quota tree to try something, and restore it afterwards. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multiqueue.engine.cache.tree import Tree
 
 @contextmanager
 def rolled_back(tree: Tree) -> Iterator[Callable[[], None]]:
-    """Have usage changed at will inside the block; its end undoes it, and so does what it gives."""
+    """Allow changes of usage in the block; they are undone at its end, or by the yielded call."""
     nodes = [*tree.cohorts.values(), *(queue.node for queue in tree.queues.values())]
     before = [(node, tuple(node.usage)) for node in nodes]
 

@@ -1,8 +1,8 @@
-"""How fast jobs usually are by hardware: what an hour of it is worth. Pure, and bounded.
+"""How fast jobs in general are by hardware. Pure, and bounded.
 
-A job that is twice as fast on an H100 gains nothing from one that others are three times as fast
-on: what counts is its speed beside the usual one. Only jobs count of which it is known; later ones
-count for more, and those that take more device-hours do.
+A job that is twice as fast on an H100 is badly placed there if other jobs are three times as fast:
+what matters is its speed relative to the usual speed. Only jobs with known speeds count. Later
+jobs, and jobs with more device-hours, have more weight.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from collections.abc import Mapping
 from multiqueue.forecast.traits import FinishedRun
 
 REFERENCE = 1000
-"""The speed of a job on all hardware together, and of hardware of which nothing is known."""
+"""The speed of a job over all hardware together, and on hardware without known speed."""
 KINDS, NAMED = 64, 16
-"""Names of hardware that are remembered, those named last; and how many one job may name."""
+"""Most remembered names of hardware (the last named), and most names that one job may add."""
 FADES = 0.5 ** (1 / 500)
-"""What a run still counts for after another one: half after 500."""
+"""The factor by which each new run reduces the weight of older ones: half after 500."""
 
 
 class UsualSpeeds:
-    """A mean over finished runs."""
+    """Weighted mean speeds over finished runs."""
 
     def __init__(self) -> None:
         self._sums: dict[str, float] = {}
         self._weights: dict[str, float] = {}
 
     def learn(self, run: FinishedRun, speeds: Mapping[str, int]) -> None:
-        """Take in a run, and how fast its job is by hardware, in thousandths of any reference."""
+        """Learn a run and its job's speeds by hardware, in thousandths of any reference."""
         if not 0 < len(speeds) <= NAMED:
             return
         for name in (run.flavor, *sorted(speeds)):
@@ -45,7 +45,7 @@ class UsualSpeeds:
             self._weights[name] = self._weights[name] * FADES + weight
 
     def by_hardware(self) -> dict[str, int]:
-        """Return the usual speed by flavor or node label, in thousandths of that on all of it."""
+        """Return the usual speed by flavor or node label, in thousandths of the speed over all."""
         return {
             name: max(1, round(REFERENCE * total / self._weights[name]))
             for name, total in sorted(self._sums.items())

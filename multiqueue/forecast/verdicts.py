@@ -1,4 +1,4 @@
-"""What the engine of a replica says of Workloads now; remembered as long as it is true. Pure."""
+"""The verdicts of a replica's engine on Workloads now, cached while they are valid. Pure."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from multiqueue.model.workload import Admission, Workload
 from multiqueue.plugins.forecast import Prospect
 
 MOST = 1000
-"""Answers that are remembered."""
+"""Most answers that are cached."""
 
 
 class Verdicts:
-    """Asks an engine, and changes nothing.
+    """Asks an engine without changing it.
 
     Args:
-        engine: Whom to ask.
-        node_model: What is known of the nodes.
-        lines: Who waits where nobody may pass.
+        engine: The replica's engine.
+        node_model: The node model of the worker.
+        lines: The waiting Workloads of StrictFIFO queues.
     """
 
     def __init__(self, engine: Engine, node_model: NodeModel, lines: StrictLines) -> None:
@@ -40,15 +40,15 @@ class Verdicts:
         self._closed: set[str] = set()
 
     def forget(self) -> None:
-        """Anything may have changed."""
+        """Clear the cache, since anything may have changed."""
         self._said.clear()
 
     def set_open(self, local_queue: str, *, is_open: bool) -> None:
-        """Take note whether a LocalQueue lets anybody in."""
+        """Record whether a LocalQueue lets Workloads in."""
         (self._closed.discard if is_open else self._closed.add)(local_queue)
 
     def find(self, workload: Workload, now: datetime) -> Said | None:
-        """Return what would become of a Workload; None where something must be mended first."""
+        """Return the forecast of a Workload; None if its queue is missing or closed."""
         question = (workload.queue, workload.shape, self._node_model.revision)
         said = self._said.get(question)
         if said is not None and said.holds(now):
@@ -61,7 +61,7 @@ class Verdicts:
         return said
 
     def find_admission(self, workload: Workload) -> Admission | None:
-        """Return what a Workload would be admitted with now; None where it would not."""
+        """Return the admission that a Workload would get now; None if it would get none."""
         trial = self.attempt(workload)
         if trial is None or self._blockers(trial, workload):
             return None
@@ -71,7 +71,7 @@ class Verdicts:
         return verdict.assignment.admission(trial.queue.name)
 
     def attempt(self, workload: Workload) -> Trial | None:
-        """Return the engine's verdict; None where nothing is admitted from its LocalQueue."""
+        """Return the engine's verdict; None if nothing is admitted from its LocalQueue."""
         cluster_queue = self._engine.local_queue_target(workload.queue)
         if cluster_queue is None or workload.queue in self._closed:
             return None
@@ -88,7 +88,7 @@ class Verdicts:
         found = self._node_model.qualify(found, trial, workload)
         if found.prospect is Prospect.NEVER and answers.is_too_large(trial):
             found = replace(found, largest=self._largest(workload))
-        # Who waits in a queue that lets nobody pass is no part of the version.
+        # The tree's version does not count the waiting Workloads of StrictFIFO queues.
         is_strict = trial.queue.spec.strategy is QueueingStrategy.STRICT_FIFO
         return Said(found, trial.tree, -1 if is_strict else trial.tree.version, now)
 
@@ -96,13 +96,13 @@ class Verdicts:
         return answers.is_hopeless(trial) or self._node_model.is_hopeless(trial)
 
     def _blockers(self, trial: Trial, workload: Workload) -> int:
-        """Return how many wait before it where nobody may pass."""
+        """Return how many Workloads are before it in a StrictFIFO queue; else 0."""
         if trial.queue.spec.strategy is not QueueingStrategy.STRICT_FIFO:
             return 0
         return self._lines.count_before(trial.pending, workload)
 
     def _largest(self, workload: Workload) -> int:
-        """Return the most pods of its largest pod set that may ever fit, the others as they are."""
+        """Return the most pods of its largest pod set that may ever fit; the others stay."""
         largest = max(workload.pod_sets, key=lambda pod_set: pod_set.count)
 
         def may_fit(count: int) -> bool:

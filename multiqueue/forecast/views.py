@@ -1,4 +1,4 @@
-"""Fills in what the manager foresees, in the views that dispatchers are shown."""
+"""Add forecasts to the views that dispatchers get."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ NOT_READ = "the Workloads there are not known"
 
 
 class Forecasts:
-    """What would become of Workloads on each worker.
+    """Forecasts for Workloads on all workers.
 
     Args:
-        context: Of the manager.
+        context: The manager's context.
         fleet: The workers.
         options: How requests are read.
 
     Attributes:
-        history: What is learned from Workloads that finished.
+        history: Runtimes learned from finished Workloads.
     """
 
     def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
@@ -47,12 +47,12 @@ class Forecasts:
     def complete_workload(
         self, view: WorkloadView, workload: api.Workload, *, tells: bool = True
     ) -> WorkloadView:
-        """Return the view with what is known of how long it runs, how fast, and on what data.
+        """Return the view with the Workload's runtime, speeds and data sets.
 
         Args:
-            view: Of the Workload.
-            workload: It.
-            tells: Whether nonsense that it declares is told.
+            view: The view of the Workload.
+            workload: The Workload.
+            tells: Whether malformed declarations are reported.
         """
         traits = self._learning.read_traits(workload, tells=tells)
         return replace(
@@ -63,13 +63,13 @@ class Forecasts:
         )
 
     def ask(self, workload: WorkloadView) -> Asking:
-        """Begin a decision."""
+        """Begin a decision about a Workload."""
         return Asking(workload, self._now())
 
     def complete_cluster(
         self, view: ClusterView, cluster: api.MultiKueueCluster | None, asking: Asking
     ) -> ClusterView:
-        """Return the view with its prices, its data, and what would become of the Workload."""
+        """Return the view with its prices, its data sets, and the Workload's forecast."""
         annotations = cluster.metadata.annotations if cluster is not None else {}
         return replace(
             view,
@@ -79,7 +79,7 @@ class Forecasts:
         )
 
     def send(self, cluster: ClusterView, workload: WorkloadView) -> None:
-        """Count a Workload that is sent to a cluster, until it shows up there."""
+        """Count a Workload that is sent to a cluster, until the cluster reports it."""
         forecast = self._fleet.find_part(cluster.name, WorkerForecast)
         if forecast is not None and cluster.queue is not None:
             forecast.assume(workload, cluster.queue)

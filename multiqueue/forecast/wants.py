@@ -1,4 +1,4 @@
-"""What equals need to start: of quota, and of nodes. Pure."""
+"""What equal Workloads need to start: quota and nodes. Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from multiqueue.model.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """Worked out once for all Workloads of a shape in a queue.
+    """The needs of a Workload, computed once for all of its shape in a queue.
 
     Attributes:
-        needs: Of quota.
-        flavors: That it may get, sorted.
+        needs: Its needs of quota.
+        flavors: The flavors that it may get, sorted.
         gangs: Its pods that need places in a topology.
     """
 
@@ -31,7 +31,7 @@ class Wants:
 def build_wants(
     workload: Workload, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]
 ) -> Wants:
-    """Return what a Workload needs."""
+    """Return what a Workload needs in a queue."""
     needs = build_needs(workload, queue, flavors)
     names = {pair[0] for options in needs for option in options for pair, _ in option}
     is_implied = all(flavors[name].topology_name for name in names)

@@ -1,7 +1,7 @@
-"""Keeps the replica of one worker in step with it, for as long as a session lasts.
+"""Keep the replica of one worker up to date during a session.
 
-Handlers are synchronous and cost what changed. What the worker does not let us read leaves the
-replica unknown, and then it is not asked.
+Handlers are synchronous, and their cost depends on the change only. If the manager may not read
+everything on the worker, the replica stays unknown and is not asked.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ from multiqueue.workers.connections.fleet import Fleet
 from multiqueue.workers.connections.session import WorkerSession
 
 INTENT = timedelta(seconds=10)
-"""How long what was sent there counts as what it would become, while the worker says nothing."""
+"""How long a Workload that was sent there counts as admitted while it is not reported."""
 
 BACKLOG = 64
-"""Copies that may wait to be read: each is a tenth of a millisecond for whoever asks next."""
+"""Most changed copies that may wait to be read; the next question reads them, at 0.1 ms each."""
 
 log = structlog.get_logger("multiqueue.dispatch")
 
 FindTraits = Callable[[str], Traits | None]
-"""Finds what the manager knows of a Workload of its own, by key."""
+"""Finds the traits of one of this manager's Workloads by its key."""
 
 
 class WorkerForecast:
-    """What would become of Workloads on one worker.
+    """Forecasts for Workloads on one worker.
 
     Args:
-        informers: Of the worker's queues and of our Workloads there.
-        others: Everybody else's Workloads there.
-        nodes: Its nodes, which are looked at where topologies matter.
-        history: What is learned from finished Workloads.
-        find_traits: What is known of our own.
-        now: Tells the time.
+        informers: The informers of the worker's queues and of this manager's Workloads there.
+        others: The informer of all other Workloads there.
+        nodes: The node informers, used if flavors have topologies.
+        history: Runtimes learned from finished Workloads.
+        find_traits: Finds the traits of this manager's Workloads.
+        now: Returns the current time.
         options: How requests are read.
-        on_room: Called when nodes changed, or somebody else gave room back.
+        on_room: Called when nodes changed, or another manager's Workload freed quota.
     """
 
     def __init__(
@@ -113,22 +113,22 @@ class WorkerForecast:
         others.add_handler(self._on_other)
 
     async def run(self) -> None:
-        """Follow everybody else's Workloads and the nodes until cancelled."""
+        """Watch other Workloads and the nodes until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.others.run(), name="worker workloads of others")
             tasks.create_task(self.nodes.run(), name="worker nodes")
 
     @property
     def is_known(self) -> bool:
-        """Whether everybody's Workloads there are known."""
+        """Whether all Workloads on the worker are known."""
         return self.others.synced.is_set() and self._informers.workloads.synced.is_set()
 
     def forecast(self, asking: Asking, queue: QueueView) -> Forecast | None:
-        """Return what would become of a Workload there; None where something must be mended.
+        """Return the forecast of a Workload; None if its queue is missing or closed.
 
         Args:
-            asking: The Workload.
-            queue: The queue behind its LocalQueue.
+            asking: The decision about the Workload.
+            queue: The ClusterQueue behind its LocalQueue.
         """
         self._catch_up()
         self._expire(asking.now)
@@ -145,7 +145,7 @@ class WorkerForecast:
         return self._check_times.apply(found, queue.name, queue.checks, waited)
 
     def assume(self, sent: WorkloadView, queue: QueueView) -> None:
-        """Count a Workload that is sent there until it shows up."""
+        """Count a Workload that is sent there until the worker reports it."""
         self._catch_up()
         now = self._now()
         built = Asking(sent, now).build_for(queue)
@@ -154,13 +154,13 @@ class WorkerForecast:
             self._assumed.setdefault(sent.key, now)
 
     def forget(self, key: str) -> None:
-        """Stop counting it: it was sent elsewhere."""
+        """Stop counting a Workload that was sent elsewhere."""
         self._catch_up()
         if self._assumed.pop(key, None) is not None:
             self._replica.forget(key, self._now())
 
     def take_over(self, old: Self) -> None:
-        """Count what another session to the same worker counts, for as long as it would have."""
+        """Take over the assumed Workloads of an earlier session, with their original times."""
         self._catch_up()
         old._catch_up()
         for key, since in old._assumed.items():
@@ -180,7 +180,7 @@ class WorkerForecast:
     # ------------------------------------------------------------ events
 
     def _on_copy(self, old: api.Workload | None, new: api.Workload | None) -> None:
-        """Take note only: a copy changes several times on its way, and is read when it counts."""
+        """Remember a changed copy; it is read later, as copies change several times in a row."""
         if new is not None:
             self._changed[new.metadata.key] = new
             if len(self._changed) >= BACKLOG:
@@ -190,13 +190,13 @@ class WorkerForecast:
             self._replica.delete_workload(old.metadata.key, self._now())
 
     def _catch_up(self) -> None:
-        """Read the copies that changed since somebody last asked."""
+        """Read the copies that changed since the last question."""
         changed, self._changed = self._changed, {}
         for key, copy in changed.items():
             try:
                 seen = read_other_workload(copy, self._options)
                 self._put(seen, self._find_traits(key) or seen.traits)
-            except Exception:  # as in a handler: one copy must not hide the others
+            except Exception:  # one malformed copy must not hide the others
                 log.exception("copy cannot be foreseen", workload=key)
 
     def _on_other(self, old: OtherWorkload | None, new: OtherWorkload | None) -> None:
@@ -241,7 +241,7 @@ def _holds(seen: OtherWorkload | None) -> bool:
 def _follow(
     informer: Informer[Any], upsert: Callable[[Any], None], delete: Callable[[str], None]
 ) -> None:
-    """Mirror a collection of queues; one whose quotas cannot be read is as good as none."""
+    """Mirror a collection of queues; an object with unreadable quotas counts as deleted."""
 
     def handle(old: Any, new: Any) -> None:
         try:
@@ -268,9 +268,9 @@ def follow_workers(
 
     Args:
         fleet: The workers.
-        history: What is learned from finished Workloads.
-        find_traits: What is known of our own.
-        context: Of the manager.
+        history: Runtimes learned from finished Workloads.
+        find_traits: Finds the traits of this manager's Workloads.
+        context: The manager's context.
         options: How requests are read.
     """
 

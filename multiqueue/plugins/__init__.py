@@ -1,4 +1,4 @@
-"""What a dispatcher author imports. Everything named here is public and keeps its shape.
+"""The public API for dispatcher authors. Everything exported here stays compatible.
 
 See ``dispatchers/README.md`` for how to write, test, install and choose a dispatcher.
 """

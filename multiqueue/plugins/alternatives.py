@@ -1,7 +1,7 @@
-"""Gangs that need fewer pods on some hardware ("8 x A100 or 4 x H100"), beside a queue.
+"""Find how a queue can hold a gang that needs fewer pods on some hardware.
 
-The flavors of the resource group that tells the hardware, sorted by how many pods are needed, are
-the ways to hold such a gang.
+Example: a gang that declares "8 x A100 or 4 x H100". One resource group of the queue distinguishes
+the hardware. Its flavors, grouped by the number of pods needed, are the ways to hold the gang.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ Counts = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangAlternative:
-    """A gang as it would be on some hardware.
+    """A gang as it would run on some hardware.
 
     Attributes:
-        workload: It, with the pods that it needs there.
-        flavors: Those that pods with alternatives may take of their group; empty for any.
-        labels: What all of these have in common, to ask for them by.
-        pods: How many there are, where fewer than the gang asks for, by pod set.
+        workload: The Workload, with the pod counts that it needs on this hardware.
+        flavors: Flavors that pods with alternatives may take from their resource group; empty means
+            any.
+        labels: Node labels that all these flavors share; a selector on them requests the flavors.
+        pods: Pod counts by pod set, for pod sets that need fewer pods than the gang asks for.
     """
 
     workload: WorkloadView
@@ -38,7 +39,7 @@ class GangAlternative:
 
 
 def list_ways(workload: WorkloadView, queue: QueueView) -> Sequence[GangAlternative]:
-    """Return the ways to hold a gang, in the order of the queue; never none."""
+    """Return the ways to hold a gang, in the order of the queue; at least one."""
     group = _find_group(workload, queue)
     if group is None:
         return (GangAlternative(workload=workload),)
@@ -57,17 +58,17 @@ def list_ways(workload: WorkloadView, queue: QueueView) -> Sequence[GangAlternat
 
 
 def suit(way: GangAlternative, queue: QueueView) -> Suitability:
-    """Return which flavors would do for a gang in that way."""
+    """Return which flavors of a queue suit a gang that is held in this way."""
     return Suitability(way.workload, queue, only=way.flavors)
 
 
 def pods_on(pod_set: PodSetView, queue: QueueView, flavors: Iterable[str]) -> int:
-    """Return how many pods there are with these flavors, one of each resource group."""
+    """Return how many pods are needed on these flavors (one of each resource group)."""
     return min((_needed(pod_set, queue, name) for name in flavors), default=pod_set.count)
 
 
 def _find_group(workload: WorkloadView, queue: QueueView) -> ResourceGroupView | None:
-    """Return the resource group whose flavors decide how many pods there are; None: none does."""
+    """Return the resource group whose flavors decide the number of pods; None if none does."""
     return next(
         (
             group
@@ -96,10 +97,10 @@ def _labels(queue: QueueView, name: str) -> Mapping[str, str]:
 def _way(
     workload: WorkloadView, queue: QueueView, group: ResourceGroupView, names: tuple[str, ...]
 ) -> GangAlternative:
-    """Return the way of flavors on which as many pods are needed.
+    """Return the way to hold a gang on flavors that need the same number of pods.
 
-    Who asks for them by their labels may get another flavor that has these, too: so there are as
-    many pods as the one of all these takes that needs most.
+    A request by node labels may also get other flavors that have these labels. So the pod count is
+    the largest that any such flavor needs.
     """
     first, *others = (_labels(queue, name).items() for name in names)
     labels = dict(item for item in first if all(item in other for other in others))

@@ -1,7 +1,8 @@
-"""Reads what the configuration tells a dispatcher: ``view.arguments``, typed and checked.
+"""Read and check the arguments that the configuration passes to a dispatcher (``view.arguments``).
 
-What is absent has the default. What is malformed raises `ValueError`, whose text names the argument
-and says what to write; the manager shows it on the check of every Workload that waits.
+A missing argument gets its default. A malformed one raises `ValueError`. The text of the error
+names the argument and says what to write; the manager shows it on the check of every waiting
+Workload.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from multiqueue.api.config.durations import parse_duration
 
 
 def read_count(arguments: Mapping[str, Any], name: str, default: int, *, least: int = 1) -> int:
-    """Return a whole number.
+    """Return an argument that is a whole number.
 
     Raises:
-        ValueError: it is none, or too small.
+        ValueError: The argument is not a whole number, or is too small.
     """
     value = arguments.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -26,10 +27,10 @@ def read_count(arguments: Mapping[str, Any], name: str, default: int, *, least: 
 
 
 def read_duration(arguments: Mapping[str, Any], name: str, default: timedelta) -> timedelta:
-    """Return a duration, written as in the rest of the configuration: ``90s``, ``5m``.
+    """Return an argument that is a duration, in the configuration's format: ``90s``, ``5m``.
 
     Raises:
-        ValueError: it is none, or not positive.
+        ValueError: The argument is not a duration, or is not positive.
     """
     value = arguments.get(name)
     if value is None:
@@ -46,10 +47,10 @@ def read_duration(arguments: Mapping[str, Any], name: str, default: timedelta) -
 def read_choice(
     arguments: Mapping[str, Any], name: str, choices: Sequence[str], default: str
 ) -> str:
-    """Return one of some words.
+    """Return an argument that must be one of the given words.
 
     Raises:
-        ValueError: it is another one.
+        ValueError: The argument is another word.
     """
     value = arguments.get(name, default)
     if value not in choices:
@@ -58,10 +59,10 @@ def read_choice(
 
 
 def read_flag(arguments: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Return yes or no.
+    """Return an argument that is true or false.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: The argument is neither.
     """
     value = arguments.get(name, default)
     if not isinstance(value, bool):
@@ -72,10 +73,10 @@ def read_flag(arguments: Mapping[str, Any], name: str, *, default: bool) -> bool
 def read_names(
     arguments: Mapping[str, Any], name: str, choices: Collection[str], default: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return a list of some words.
+    """Return an argument that is a list of some of the given words.
 
     Raises:
-        ValueError: it is none, or has another word.
+        ValueError: The argument is not a list, or contains another word.
     """
     value = arguments.get(name, default)
     if isinstance(value, str) or not isinstance(value, Sequence):
@@ -89,10 +90,10 @@ def read_names(
 def read_weights(
     arguments: Mapping[str, Any], name: str, defaults: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return weights by name: the given ones, and the defaults of those that are not given.
+    """Return an argument that maps names to weights; missing names get their default weight.
 
     Raises:
-        ValueError: a name is unknown, or a weight is no whole number, or negative.
+        ValueError: A name is unknown, or a weight is not a whole number or is negative.
     """
     value = arguments.get(name, {})
     if not isinstance(value, Mapping):
@@ -108,11 +109,11 @@ def read_weights(
 def find_problems(
     arguments: Mapping[str, Any], readers: Mapping[str, Callable[[Mapping[str, Any]], object]]
 ) -> tuple[str, ...]:
-    """Return what is wrong with arguments, all of it: for ``check_arguments``.
+    """Return all problems of the given arguments, for use in ``check_arguments``.
 
     Args:
-        arguments: As they were given.
-        readers: What reads each argument that there is, by its name.
+        arguments: The arguments from the configuration.
+        readers: For each known argument, the function that reads it.
     """
     known = ", ".join(readers) or "none"
     problems = [

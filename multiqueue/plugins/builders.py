@@ -1,4 +1,4 @@
-"""Builders for views of all sorts, for tests of dispatchers."""
+"""Builders for views, for tests of dispatchers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make_workload(
 ) -> WorkloadView:
     """Return a Workload in queue ``gpus``, with ``gpus`` per pod.
 
-    ``alternatives`` are the fewer pods that do, by hardware.
+    ``alternatives`` maps hardware to the fewer pods that are enough on it.
     """
     return WorkloadView(
         key=f"{namespace}/{name}",
@@ -108,16 +108,17 @@ def make_cluster(
     """Return a connected cluster with GPUs.
 
     Args:
-        name: Of the cluster.
-        gpus: Of its queue.
-        used: How many of them are in use.
-        flavor: Of its queue; the only one.
-        labels: Of that flavor's nodes.
-        cluster_labels: Of the cluster itself.
-        starts_in: It has no room now, and would start the Workload so long after `T0`.
-        copy: The Workload's copy there.
-        offered_at: Since when the Workload is offered there.
-        avoid: Why others come first.
+        name: Name of the cluster.
+        gpus: GPUs in its queue.
+        used: How many of these GPUs are in use.
+        flavor: Name of the only flavor of its queue.
+        labels: Node labels of that flavor.
+        cluster_labels: Labels of the cluster itself.
+        starts_in: If set, the cluster has no room now and would start the Workload this long
+            after `T0`.
+        copy: State of the Workload's copy on the cluster.
+        offered_at: Since when the Workload is offered to the cluster.
+        avoid: Why other clusters come first.
     """
     return ClusterView(
         name=name,
@@ -159,7 +160,7 @@ def make_view(
     arguments: Mapping[str, object] | None = None,
     now: datetime = T0,
 ) -> DispatchView:
-    """Return a view of one Workload, of ``gpus`` GPUs unless it is given."""
+    """Return a view of the given Workload, or of one with ``gpus`` GPUs."""
     return DispatchView(
         workload=workload or make_workload(gpus=gpus),
         clusters=tuple(clusters),

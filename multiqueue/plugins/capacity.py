@@ -1,9 +1,9 @@
-"""Whether a queue holds a gang now, later or never: arithmetic that most dispatchers want.
+"""Judge whether a queue can hold a gang now, later or never.
 
-The core uses `judge` too: a gang that no worker can ever hold is refused whichever dispatcher is
-chosen. The figures are those of the worker's last status, so `Outlook.FITS` is an expectation; the
+The core uses `judge` too: a gang that no worker can ever hold is refused, whichever dispatcher is
+chosen. The numbers come from the worker's last status, so `Outlook.FITS` is an expectation; the
 worker decides. `Outlook.NEVER` is a proof from upper bounds: everything that the queue could borrow
-counts, pod sets are looked at one by one and in sum.
+counts, and pod sets are checked one by one and in sum.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ class Outlook(StrEnum):
     """When a cluster could run a Workload."""
 
     FITS = "Fits"
-    """There is room now."""
+    """The gang fits now."""
     UNKNOWN = "Unknown"
-    """Its queues cannot be read."""
+    """The cluster's queues cannot be read."""
     WAITS = "Waits"
-    """It can hold the gang, but not now."""
+    """The queue can hold the gang, but not now."""
     UNAVAILABLE = "Unavailable"
-    """Something must be mended first: connection, queue, namespace."""
+    """Something must be repaired first: the connection, the queue or the namespace."""
     NEVER = "Never"
-    """The gang is larger than everything it has, or asks for other hardware."""
+    """The gang is larger than the queue can ever hold, or asks for other hardware."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangPlacement:
-    """Where the pod sets of a gang would go.
+    """The flavors that the pod sets of a gang would take.
 
     Attributes:
-        taken: By flavor and resource.
-        grade: The worst grade among the pod sets' flavors, mismatches excluded.
-        preference: Weights of the preferred affinity terms met.
+        taken: Amounts by flavor and resource.
+        grade: The worst grade among the pod sets' flavors; never a mismatch.
+        preference: Sum of the weights of the preferred affinity terms that are met.
     """
 
     taken: Mapping[FlavorResource, int] = field(default_factory=dict)
@@ -57,17 +57,17 @@ class Fit:
     """What a cluster offers a Workload.
 
     Attributes:
-        outlook: When.
-        reason: In words, with numbers.
-        grade: How well its hardware suits.
-        preference: How much of the preferred affinity it meets.
-        taken: With `Outlook.FITS`: what it would get, by flavor and resource.
-        spare: With `Outlook.FITS`: what stays free of the scarce resource in the flavors used. The
-            smaller, the less is cut to pieces.
+        outlook: When the cluster could run the Workload.
+        reason: The reason, in words and with numbers.
+        grade: How well the cluster's hardware suits the Workload.
+        preference: How much of the preferred affinity the cluster meets.
+        taken: With `Outlook.FITS`: what the Workload would get, by flavor and resource.
+        spare: With `Outlook.FITS`: how much of the scarce resource stays free in the flavors used.
+            Smaller values mean less fragmentation.
         load_permille: With `Outlook.WAITS`: demand for the scarce resource, this gang included, in
             thousandths of what the queue could hold.
-        limit: With `Outlook.NEVER`: which resource is too small, where it is that.
-        pods: How many would run, where fewer than asked for do on that hardware, by pod set.
+        limit: With `Outlook.NEVER`: the resource that is too small, if that is the reason.
+        pods: Pod counts by pod set, if fewer pods than requested are enough on that hardware.
     """
 
     outlook: Outlook
@@ -85,7 +85,7 @@ _BEST_FIRST = list(Outlook)
 
 
 def judge(workload: WorkloadView, cluster: ClusterView) -> Fit:
-    """Say when a cluster could run a Workload, and why not now."""
+    """Return when a cluster could run a Workload, with the reason."""
     if cluster.unusable:
         return Fit(outlook=Outlook.UNAVAILABLE, reason=cluster.unusable)
     if not cluster.queue_known:
@@ -101,7 +101,7 @@ def judge(workload: WorkloadView, cluster: ClusterView) -> Fit:
 
 
 def _rank(fit: Fit) -> tuple[int, bool, int]:
-    """The best way first; of those that are too large, the smallest."""
+    """Return a sort key: the best way first; among ways that are too large, the smallest."""
     limit = fit.limit
     return _BEST_FIRST.index(fit.outlook), limit is None, limit.asked if limit is not None else 0
 
@@ -125,7 +125,7 @@ def _judge(way: GangAlternative, queue: QueueView) -> Fit:
 
 
 def place(workload: WorkloadView, queue: QueueView) -> GangPlacement | None:
-    """Find flavors with room now for all pod sets, the best suited first; None where there is none.
+    """Find free flavors for all pod sets, the best suited first; None if there are none.
 
     Cost: pod sets times flavors.
     """
@@ -134,22 +134,22 @@ def place(workload: WorkloadView, queue: QueueView) -> GangPlacement | None:
 
 
 def find_room(workload: WorkloadView, queue: QueueView) -> GangAlternative | None:
-    """Return the first way to hold a gang that has room now; None where none has."""
+    """Return the first way to hold a gang that fits now; None if no way does."""
     ways = list_ways(workload, queue)
     return next((way for way in ways if _place(suit(way, queue)) is not None), None)
 
 
 def choose_way(workload: WorkloadView, queue: QueueView) -> GangAlternative:
-    """Return how a queue is to hold a gang: the first way with room now, or ever."""
+    """Return the first way to hold a gang that fits now; else the first that could ever fit."""
     ways = list_ways(workload, queue)
     possible = (way for way in ways if not why_never(suit(way, queue)))
     return find_room(workload, queue) or next(possible, ways[0])
 
 
 def find_refusal(workload: WorkloadView, fits: Mapping[str, Fit]) -> str:
-    """Say why no cluster can ever run a Workload, with the numbers; empty where one might.
+    """Return why no cluster can ever run a Workload, with numbers; empty if one might.
 
-    One cluster that is unknown or unavailable is reason enough to wait.
+    If at least one cluster is unknown or unavailable, the Workload waits.
     """
     if not fits or any(fit.outlook is not Outlook.NEVER for fit in fits.values()):
         return ""
@@ -235,7 +235,7 @@ def _describe_fit(scarce: str, asked: int, free: int) -> str:
 
 
 def _describe_wait(suited: Suitability) -> str:
-    """Name the first resource that is short; where each alone would do, the scarce one."""
+    """Describe the first resource that is short; if each one alone would fit, the scarce one."""
     asked, free = suited.totals.get(suited.scarce, 0), _free(suited, suited.scarce)
     resource = suited.scarce
     for name, total in suited.totals.items():

@@ -1,4 +1,4 @@
-"""What every dispatcher promises, and whether one keeps it: asked about views, and watched."""
+"""The promises of every dispatcher, and a check that one keeps them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Breach:
     Attributes:
         promise: One of `PROMISES`.
         words: What happened, and on which view.
-        is_hung: Whether a call has not come back: nothing more is asked.
+        is_hung: Whether a call did not return; then no further calls are made.
     """
 
     promise: str
@@ -47,7 +47,7 @@ PROMISES = {
     "order": "gives the same answer whatever the order of the clusters",
     "arguments": "says what is wrong with its arguments beforehand, where it can",
 }
-"""What every dispatcher keeps, by the name of the promise."""
+"""The promises of every dispatcher, by name."""
 
 
 def find_breaches(
@@ -59,7 +59,7 @@ def find_breaches(
 ) -> tuple[Breach, ...]:
     """Return the promises that a dispatcher breaks, each with the first view that shows it.
 
-    It is asked in threads of its own: one that hangs is left there.
+    Calls run in separate threads; a call that hangs is left running.
 
     Args:
         dispatcher: The dispatcher.
@@ -85,7 +85,7 @@ def find_breaches(
 
 
 def _describe(view: DispatchView) -> str:
-    """Say what can be found again in `make_sample_views`, or in a recording."""
+    """Name the view, so that it can be found in `make_sample_views` or in a recording."""
     names = [cluster.name for cluster in view.clusters]
     others = f" and {len(names) - 4} others" if len(names) > 4 else ""
     return f' ("{view.workload.key}" with {", ".join(names[:4]) or "no clusters"}{others})'
@@ -117,7 +117,7 @@ def _examine(
 
 
 def _find_deeds(asked: WatchedCall, again: WatchedCall, budget: timedelta) -> Iterator[Breach]:
-    """Yield what it did beside answering; only the first time was it left to its own speed."""
+    """Yield the side effects of both calls; only the first call ran at full speed."""
     if asked.seconds > budget.total_seconds():
         yield Breach(promise="in time", words=f"took {asked.seconds:.2f} s")
     for deed in (*asked.deeds, *again.deeds):
@@ -127,7 +127,7 @@ def _find_deeds(asked: WatchedCall, again: WatchedCall, budget: timedelta) -> It
 
 
 def _find_loss(asked: WatchedCall) -> Breach | None:
-    """Return what kept a dispatcher from answering."""
+    """Return why there is no answer: the dispatcher hung or raised; None if it answered."""
     if asked.is_hung:
         words = f"did not answer in {HUNG_AFTER} times its budget"
         return Breach(promise="in time", words=words, is_hung=True)
@@ -138,7 +138,7 @@ def _find_loss(asked: WatchedCall) -> Breach | None:
 
 
 def _find_malformed(got: object) -> str:
-    """Say where an answer is not what the types say; empty where it is."""
+    """Return how an answer breaks its declared types; empty if it does not."""
     if not isinstance(got, Nomination):
         return f"answered {type(got).__name__}, not a Nomination"
     try:

@@ -1,4 +1,4 @@
-"""The one thing that a dispatcher is: a name and a pure function."""
+"""The interface of a dispatcher: a name and a pure function."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from multiqueue.plugins.view import DispatchView
 
 @runtime_checkable
 class Dispatcher(Protocol):
-    """Chooses the clusters that a Workload is offered to.
+    """Chooses the clusters to which a Workload is offered.
 
-    One is made, without arguments, for each profile that names it; ``nominate`` is called in a
-    process of its own (what is built in: in a thread), one call at a time. It gets everything in
-    the view: there is no client, and the time is ``view.now``. The same view must give the same
-    answer. A call that takes longer than the budget (a second) or raises leaves the Workload
-    pending with that reason and disturbs nothing else.
+    The manager makes one instance, without arguments, for each profile that names the dispatcher.
+    It calls ``nominate`` in a separate process (for built-in dispatchers: in a thread), one call at
+    a time. The view contains all input: there is no client, and the time is ``view.now``. The same
+    view must give the same answer. If a call raises, or takes longer than the budget (a second),
+    the Workload stays pending with that reason; nothing else is affected.
     """
 
     name: str
-    """How the configuration calls it; the entry point has the same name."""
+    """The name used in the configuration; the entry point has the same name."""
 
     def nominate(self, view: DispatchView) -> Nomination:
-        """Return the clusters to offer the Workload to, in order, and why not the others."""
+        """Return the clusters to offer the Workload to, in order, with the reasons for all."""
         ...
 
 
 @runtime_checkable
 class ChecksArguments(Protocol):
-    """A dispatcher that can tell beforehand what is wrong with its arguments.
+    """A dispatcher that can check its arguments before the first Workload.
 
-    Optional. Without it, arguments are only read when a Workload is dispatched.
+    Optional. Without this method, arguments are only read when a Workload is dispatched.
     """
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
-        """Return what is wrong, one text each, naming the argument; unknown ones too."""
+        """Return one text per problem, naming the argument; unknown arguments are problems too."""
         ...

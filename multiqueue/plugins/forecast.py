@@ -1,10 +1,10 @@
-"""What would become of a Workload on a cluster: what-if answers, known before anything is sent.
+"""Forecasts: what would become of a Workload on a cluster, known before anything is sent there.
 
-The manager tries each decision on its own copy of the worker's queues. Nothing here is a promise:
-the worker decides, and others submit there too.
+The manager tries each decision on its own copy of the worker's queues. A forecast is no promise:
+the worker decides, and others submit jobs there too.
 
 Units: amounts as in `multiqueue.plugins.view`; speeds in thousandths of the speed of the reference
-hardware; money in thousandths of whatever currency the operator writes; times aware, in UTC.
+hardware; money in thousandths of the operator's currency; times aware, in UTC.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ class Prospect(StrEnum):
     """What a worker's engine would do with the Workload now, the best first."""
 
     FITS = "Fits"
-    """Room within what is guaranteed to the queue."""
+    """It fits within the queue's own quota."""
     BORROWS = "Borrows"
-    """Room, some of it lent by others, who may take it back."""
+    """It fits, partly on quota lent by other queues, which may take it back."""
     PREEMPTS = "Preempts"
-    """Room once others are stopped."""
+    """It fits once other Workloads are stopped."""
     WAITS = "Waits"
-    """It can hold the gang, but not now."""
+    """The queue can hold the gang, but not now."""
     UNKNOWN = "Unknown"
-    """The manager may not read enough there to say."""
+    """The manager may not read enough of the worker to say."""
     NEVER = "Never"
-    """The gang is larger than everything it has, or asks for other hardware."""
+    """The gang is larger than the queue can ever hold, or asks for other hardware."""
 
 
 class Basis(StrEnum):
-    """Where a runtime is known from, the most reliable first."""
+    """The source of a runtime, the most reliable first."""
 
     DECLARED = "Declared"
-    """The job says it (``multiqueue.dev/runtime``)."""
+    """The job declares it (``multiqueue.dev/runtime``)."""
     HISTORICAL = "Historical"
     """Finished jobs of the same class took that long."""
     LIMITED = "Limited"
-    """Its maximum execution time bounds it."""
+    """The job's maximum execution time limits it."""
     ASSUMED = "Assumed"
-    """Nothing is known; what jobs take in general."""
+    """Nothing is known about this job; the value is typical of jobs in general."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +51,11 @@ class Runtime:
 
     Attributes:
         expected: The median.
-        low: One in ten is shorter.
-        high: One in ten is longer.
-        basis: Where that is known from.
-        astray: The part, from 0 to 1, of jobs known as well as this that turned out to be nothing
-            like it; the tenths are those of the others.
+        low: One in ten jobs is shorter.
+        high: One in ten jobs is longer.
+        basis: The source of these values.
+        astray: The share, from 0 to 1, of outliers among jobs with this basis: jobs whose runtime
+            was nothing like the expected one. ``low`` and ``high`` describe the other jobs.
     """
 
     expected: timedelta
@@ -73,8 +73,8 @@ class StartEstimate:
         at: The median.
         earliest: One in ten starts before.
         latest: One in ten starts after.
-        ahead: Workloads that are expected to start there before it.
-        spare: How much of the resource that matters most stays free there when it starts.
+        ahead: Number of Workloads that are expected to start there before it.
+        spare: How much of its scarce resource stays free there when it starts.
     """
 
     at: datetime
@@ -86,14 +86,14 @@ class StartEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedWorkload:
-    """A Workload that would be stopped.
+    """A Workload that would be stopped (preempted).
 
     Attributes:
-        key: ``namespace/name`` there.
-        queue: Its ClusterQueue there.
-        priority: Its priority there.
-        lost: GPU time (of all its GPUs together) since it began, or since its last checkpoint
-            where it says so: what has to be done again.
+        key: ``namespace/name`` on the worker.
+        queue: Its ClusterQueue on the worker.
+        priority: Its priority on the worker.
+        lost: GPU time that has to be repeated, summed over all its GPUs: since it began, or since
+            its last checkpoint if it reports one.
     """
 
     key: str
@@ -107,15 +107,15 @@ class Forecast:
     """What a cluster would do with the Workload.
 
     Attributes:
-        prospect: In a word.
-        reason: In words, with numbers.
-        taken: What it would get, by flavor and resource; empty where it would get nothing now.
-        borrowed: How much of ``taken`` is lent by others.
-        victims: Who would be stopped for it, in the order of the engine.
+        prospect: The outcome, in one word.
+        reason: The reason, in words and with numbers.
+        taken: What the Workload would get, by flavor and resource; empty if it gets nothing now.
+        borrowed: How much of ``taken`` is lent by other queues.
+        victims: Workloads that would be stopped for it, in the engine's order.
         left: What would stay free in the flavors of ``taken``, by flavor and resource.
-        start: When it would start; None where that is not known (`Prospect.UNKNOWN`) or never.
-        largest: With `Prospect.NEVER`: the most pods of this gang that it could ever hold, where
-            size is the reason.
+        start: When it would start; None if that is unknown (`Prospect.UNKNOWN`) or never.
+        largest: With `Prospect.NEVER`: the most pods of this gang that the queue could ever hold,
+            if its size is the reason.
     """
 
     prospect: Prospect

@@ -1,8 +1,8 @@
-"""What would become of a Workload on a cluster: as the manager foresees it, or from figures alone.
+"""The forecast of a Workload on a cluster: the manager's own, or one from quota numbers alone.
 
-The manager's forecast knows everybody's Workloads there. Where it may not read them, the figures of
-the queues still say whether the gang fits now; whom it would preempt and when it would start they
-do not.
+The manager's forecast knows all Workloads on the cluster. If the manager may not read them, the
+quota numbers still say whether the gang fits now. They do not say which Workloads it would preempt
+or when it would start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PROSPECTS = {
 
 
 def foresee(workload: WorkloadView, cluster: ClusterView) -> Forecast | None:
-    """Return what would become of a Workload there; None where it cannot be sent there at all."""
+    """Return the forecast of a Workload on a cluster; None if it cannot be sent there."""
     if cluster.unusable:
         return None
     if cluster.forecast is not None:
@@ -32,7 +32,7 @@ def foresee(workload: WorkloadView, cluster: ClusterView) -> Forecast | None:
 
 
 def forecast_of_fit(workload: WorkloadView, cluster: ClusterView, fit: Fit) -> Forecast | None:
-    """Return what the figures of the queue say; None where something must be mended first."""
+    """Return a forecast from the queue's quota; None if the cluster is unavailable."""
     if fit.outlook is Outlook.UNAVAILABLE:
         return None
     queue = cluster.queue
@@ -54,16 +54,17 @@ def forecast_of_fit(workload: WorkloadView, cluster: ClusterView, fit: Fit) -> F
 
 
 def find_largest(workload: WorkloadView, cluster: ClusterView) -> int | None:
-    """Return the most pods of a gang that a cluster could ever hold; None where it could hold all.
+    """Return the most pods of a gang that a cluster could ever hold; None if all of them.
 
-    Also where the core keeps the gang away because of that; None where the reason is another one.
+    The answer also covers clusters to which the core does not send the gang because of its size.
+    None is also returned if the gang cannot run there for another reason.
     """
     forecast = foresee(workload, replace(cluster, unusable=""))
     return forecast.largest if forecast is not None else None
 
 
 def _borrowed(queue: QueueView, taken: Mapping[FlavorResource, int]) -> dict[FlavorResource, int]:
-    """Return how much of what is taken goes beyond the queue's own, what was sent included."""
+    """Return how much of ``taken`` exceeds the queue's own free quota; copies in flight count."""
     borrowed = {}
     for pair, amount in taken.items():
         quota = queue.quotas.get(pair, NO_QUOTA)
@@ -74,7 +75,7 @@ def _borrowed(queue: QueueView, taken: Mapping[FlavorResource, int]) -> dict[Fla
 
 
 def _largest(workload: WorkloadView, queue: QueueView | None) -> int | None:
-    """Return how many pods of a gang of equal pods a queue could ever hold."""
+    """Return how many pods a queue could ever hold, for gangs of one pod set; else None."""
     if queue is None or len(workload.pod_sets) != 1:
         return None
     (pod_set,) = workload.pod_sets

@@ -1,8 +1,9 @@
-"""Waiting for room in one line for all clusters, rather than in the queue of one of them.
+"""Waiting in the global queue of all clusters, rather than in the queue of one cluster.
 
-Who stands in line has no copy anywhere: the first one that it is enough for gets what becomes free,
-wherever that is. So that large gangs get their turn, room is kept for those in front; what is over
-by then, or needs no more than is left beside it, goes first all the same (EASY backfilling).
+A Workload in the global queue has no copy on any cluster. When room becomes free on a cluster, the
+first waiting Workload that fits there gets it. So that large gangs get their turn, room is kept for
+the first Workloads. Another Workload may still go first if it ends before that room is needed, or
+takes only what is left beside it (EASY backfilling).
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from multiqueue.plugins.suitability import scarce_resource
 from multiqueue.plugins.view import ClusterClaim, ClusterView, CopyState, DispatchView, WorkloadView
 
 LONGEST = timedelta(days=30)
-"""As long as others may pass at most."""
+"""The longest time for which other Workloads may pass one."""
 MOVE = 2
-"""A claim moves to another cluster where the wait is so many times shorter: estimates vary, and
-what was kept on the first one until then is lost."""
+"""A claim moves to another cluster only if the wait there is shorter by this factor. Estimates
+vary, and a move gives up the room that was kept on the first cluster."""
 
 
 def find_turn(workload: WorkloadView, *, percent: int) -> datetime:
-    """Return when it is a Workload's turn: shorter and smaller ones may pass it until then.
+    """Return when a Workload's turn is; shorter and smaller Workloads may pass it until then.
 
     Args:
-        workload: It.
-        percent: For how much of the time that it is expected to take, of all its devices together,
-            others may pass: with 10 a job of 8 GPUs and an hour lets those of the next 48 minutes
-            go first that take less. 0: they come up as they were submitted.
+        workload: The Workload that waits.
+        percent: The time for which others may pass, as a percentage of the Workload's expected
+            device time (all devices together). With 10, a job of 8 GPUs and one hour lets jobs of
+            the next 48 minutes go first if they take less. With 0, the order is that of submission.
     """
     runtime = workload.runtime
     expected = runtime.expected if runtime is not None else SOME_TIME
@@ -40,10 +41,10 @@ def find_turn(workload: WorkloadView, *, percent: int) -> datetime:
 
 
 def make_way(option: Option, view: DispatchView, turn: datetime | None) -> Option:
-    """Return the option as one where the Workload waits, if room is kept there for who comes first.
+    """Return the option, moved to `Tier.WAIT` if room there is kept for an earlier Workload.
 
-    Whoever has ended before the other is expected to start, nine times out of ten, or takes no more
-    than what will be left beside it, takes nothing from it.
+    A Workload takes nothing from a claim if, nine times out of ten, it has ended before the claim
+    is expected to start, or if it takes no more than what the claim leaves free.
     """
     if option.tier >= Tier.PERHAPS or option.cluster.copy is not CopyState.ABSENT:
         return option
@@ -58,7 +59,7 @@ def make_way(option: Option, view: DispatchView, turn: datetime | None) -> Optio
 
 
 def _describe(claim: ClusterClaim, workload: WorkloadView) -> str:
-    """Name who comes first to those of its namespace only: users read this."""
+    """Name the Workload that comes first, but only to users of its own namespace."""
     if claim.key.partition("/")[0] == workload.namespace:
         return f'Workload "{claim.key}"'
     return "a Workload of another namespace"
@@ -71,9 +72,10 @@ def _ends_by(view: DispatchView, option: Option) -> datetime:
 
 
 def waits_in_global_queue(best: Option) -> bool:
-    """Whether the best option is to wait, and nothing is gained by waiting there.
+    """Whether waiting is the best option, and a copy on the cluster would gain nothing.
 
-    Where others wait, too, who do not stand in this line, only a copy has a place among them.
+    If Workloads that are not in the global queue wait on the cluster too, only a copy has a
+    position among them.
     """
     if best.tier is not Tier.WAIT or best.disappointed or best.holds:
         return False
@@ -84,7 +86,7 @@ def waits_in_global_queue(best: Option) -> bool:
 
 
 def find_claim(view: DispatchView, turn: datetime | None, options: Sequence[Option]) -> str:
-    """Return where room shall be kept: where it starts first, of what nobody before it claimed."""
+    """Return where to keep room: the earliest start without an earlier claim; empty if nowhere."""
     starts = [
         (
             (option.forecast.start.at - view.now) / (MOVE if option.name == view.claim else 1),

@@ -1,8 +1,8 @@
-"""Whether a kind of hardware is what a pod set asked for.
+"""Whether a flavor is the hardware that a pod set asked for.
 
-Two things ask: the job itself (node selector, affinity) and the flavor that the manager reserved.
-Only labels that a resource group's flavors declare are compared, as the admission engine does: a
-selector on a label that no flavor mentions says nothing about flavors.
+Two sources ask for hardware: the job (node selector, affinity) and the flavor that the manager
+reserved. As in the admission engine, only labels that the flavors of a resource group declare are
+compared. A selector on a label that no flavor declares says nothing about flavors.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Grade(IntEnum):
     """How well a flavor suits; larger is better."""
 
     MISMATCH = 0
-    """It is something else than what was asked for."""
+    """The flavor is other hardware than was asked for."""
     SILENT = 1
-    """Nothing was asked for, the flavor does not say what it is, or it is declared to do too."""
+    """Nothing was asked for, the flavor declares nothing, or it is declared as equivalent."""
     MATCH = 2
-    """It says that it is what was asked for."""
+    """The flavor declares that it is the hardware that was asked for."""
 
 
 def grade_flavor(
@@ -36,7 +36,7 @@ def grade_flavor(
 def grade_against(
     pod_set: PodSetView, group: ResourceGroupView, declared: frozenset[str], flavor: FlavorView
 ) -> Grade:
-    """Do the same where it is known which labels the flavors of the group declare."""
+    """Do the same, given the labels that the flavors of the group declare."""
     if _is_untolerated(pod_set, flavor):
         return Grade.MISMATCH
     own = _grade_own_constraint(pod_set, declared, flavor.node_labels)
@@ -47,7 +47,7 @@ def grade_against(
 
 
 def preference_of(pod_set: PodSetView, flavor: FlavorView) -> int:
-    """Sum of the weights of the preferred affinity terms that a flavor meets."""
+    """Return the sum of the weights of the preferred affinity terms that a flavor meets."""
     if not pod_set.preferred:
         return 0
     return sum(
@@ -59,7 +59,7 @@ def preference_of(pod_set: PodSetView, flavor: FlavorView) -> int:
 
 
 def describe_constraint(pod_set: PodSetView) -> str:
-    """What the pod set asks of the hardware, as ``accelerator=a100``; empty where nothing."""
+    """Return the pod set's hardware constraints, as ``accelerator=a100``; empty if none."""
     constraints = [f"{key}={value}" for key, value in pod_set.placement.node_selector]
     for term in pod_set.placement.affinity_terms or ():
         constraints += [_describe(requirement) for requirement in term]
@@ -69,7 +69,7 @@ def describe_constraint(pod_set: PodSetView) -> str:
 
 
 def list_declared_labels(queue: QueueView, group: ResourceGroupView) -> frozenset[str]:
-    """Return the labels by which flavors of a resource group can be told from each other."""
+    """Return the label keys that the flavors of a resource group declare."""
     found = [queue.flavors[name].node_labels for name in group.flavors if name in queue.flavors]
     return frozenset().union(*found)
 
@@ -123,14 +123,14 @@ def _grade_reserved(
             if any(_has_labels(flavor, labels, declared) for labels in reserved.equivalents):
                 continue
             return Grade.MISMATCH
-        # Names on both sides are unrelated; where labels say nothing, an equal name is a hint.
+        # Flavor names of manager and worker are unrelated. Without labels, an equal name is a hint.
         if common or flavor.name == reserved.name:
             grade = Grade.MATCH
     return grade
 
 
 def _has_labels(flavor: FlavorView, labels: Mapping[str, str], declared: frozenset[str]) -> bool:
-    """Whether a flavor says of itself what labels say, as far as its group speaks of that."""
+    """Whether a flavor has the given labels, as far as flavors of its group declare them."""
     common = labels.keys() & declared
     return bool(common) and all(flavor.node_labels.get(key) == labels[key] for key in common)
 

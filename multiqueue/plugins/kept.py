@@ -1,4 +1,4 @@
-"""What a dispatcher keeps from one call to the next: it is to keep nothing."""
+"""Count the objects that a dispatcher keeps between calls; it should keep nothing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from multiqueue.plugins.dispatcher import Dispatcher
 
 MOST_KEPT = 20_000
-"""Objects that a dispatcher may keep from one call to the next: tables of its own are no leak.
-Counting stops there, some milliseconds."""
+"""Objects that a dispatcher may keep between calls; small tables of its own are not a leak.
+Counting stops at this number, which takes some milliseconds."""
 _CODE = (type, ModuleType, FunctionType, BuiltinFunctionType)
 _PLAIN = (str, int, float, bool, bytes, type(None))
 

@@ -1,4 +1,4 @@
-"""Why a queue can never hold a gang: a proof from upper bounds, whatever is in use now."""
+"""Why a queue can never hold a gang: a proof from upper bounds that ignores current usage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multiqueue.plugins.view import PodSetView, QueueView, WorkloadView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What a queue has of a resource at most, and what was asked."""
+    """The most that a queue can have of a resource, and the amount that was asked for."""
 
     resource: str
     asked: int
@@ -25,7 +25,7 @@ class Limit:
 
 
 def find_impossibility(workload: WorkloadView, queue: QueueView) -> Limit | str:
-    """Say why a queue can never hold a gang, however few pods do; empty where it could."""
+    """Return why a queue can never hold a gang in any way; empty if it could."""
     found = [why_never(suit(way, queue)) for way in list_ways(workload, queue)]
     if not all(found):
         return ""
@@ -34,7 +34,7 @@ def find_impossibility(workload: WorkloadView, queue: QueueView) -> Limit | str:
 
 
 def why_never(suited: Suitability) -> Limit | str:
-    """Say the same of one way to hold it."""
+    """Return why a queue can never hold a gang in this one way; empty if it could."""
     queue, totals = suited.queue, suited.totals
     for resource, asked in totals.items():
         if _is_absent(resource, queue):
@@ -61,7 +61,7 @@ def why_never(suited: Suitability) -> Limit | str:
 
 
 def most_of(queue: QueueView, flavor: str, resource: str) -> int:
-    """Return the most of a flavor that a queue could ever hold."""
+    """Return the largest amount of a flavor's resource that a queue could ever hold."""
     quota = queue.quotas.get((flavor, resource))
     return quota.most if quota is not None else 0
 
@@ -72,5 +72,5 @@ def _least_total(pod_set: PodSetView, resource: str) -> int:
 
 
 def _is_absent(resource: str, queue: QueueView) -> bool:
-    """Whether a queue has none of a device. A worker may be told not to count cpu or memory."""
+    """Whether a queue lacks a device. A worker may be configured not to count cpu or memory."""
     return "/" in resource and queue.group_of(resource) is None

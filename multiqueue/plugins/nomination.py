@@ -1,4 +1,4 @@
-"""What a dispatcher answers."""
+"""The answer of a dispatcher."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreTerm:
-    """What one scorer thinks of a cluster: from 0, worst, to 1000; and how much that counts."""
+    """The score that one scorer gives a cluster, from 0 (worst) to 1000, and its weight."""
 
     name: str
     value: int
@@ -17,15 +17,15 @@ class ScoreTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterVerdict:
-    """Why a cluster was nominated, or was not; shown to the user beside the cluster's name.
+    """Why a cluster was nominated or not; shown to the user beside the cluster's name.
 
     Attributes:
         cluster: Name of the cluster.
-        nominated: Whether it is among the nominated ones.
+        nominated: Whether the cluster is nominated.
         reason: A few words with numbers, such as ``8 of 8 nvidia.com/gpu in use``.
-        tier: Which class of clusters it is in, where the dispatcher has some.
-        score: How it does among those of its tier, from 0 to 1000, where they are scored.
-        terms: What the score is made of.
+        tier: The tier of the cluster, if the dispatcher has tiers.
+        score: The cluster's score within its tier, from 0 to 1000, if the dispatcher scores.
+        terms: The parts of the score.
     """
 
     cluster: str
@@ -38,13 +38,13 @@ class ClusterVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePlacement:
-    """Where a Workload stands in the line of those that wait for room without a copy anywhere.
+    """A Workload's position in the global queue, in which Workloads wait without a copy.
 
     Attributes:
-        turn: Of those of equal priority the one with the earliest is asked about first when room
-            changes. When it was submitted, say, or later, so that others may pass until then.
-        claim: Name of the cluster where room shall be kept for it: others that come after it in
-            line see it there as a `Claim`. Empty: nowhere.
+        turn: Among Workloads of equal priority, the one with the earliest turn is asked about first
+            when room changes. Usually the submission time, or a later time so that others may pass.
+        claim: Name of the cluster where room shall be kept for it. Later Workloads see it there as
+            a `ClusterClaim`. Empty: nowhere.
     """
 
     turn: datetime
@@ -53,23 +53,23 @@ class QueuePlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nomination:
-    """Where the Workload shall be offered now.
+    """The clusters to which the Workload shall be offered now.
 
     Attributes:
-        clusters: Names from ``view.clusters``, the preferred first. The Workload is mirrored to all
-            of them, and withdrawn from every other one; the first to admit it runs it. Empty:
-            nowhere for now.
-        verdicts: One per cluster that there is something to say about.
-        ask_again_at: Ask again no later than this. The core also asks again when clusters come and
-            go, and when room changes on one of them.
-        refusal: Not empty: this Workload shall never run, and this is why, with numbers. It is
-            rejected and leaves the queue. What no cluster can hold need not be refused: the core
-            keeps it waiting without quota.
-        note: What else the user should know, in a few words: it ends the message on the check.
-        global_queue: Its place in the global queue, if it is nominated nowhere because it waits for
-            room. None: its turn comes in the order of submission.
-        external: Somebody else writes ``status.nominatedClusterNames``. The core follows what is
-            there, and writes that field no more.
+        clusters: Names from ``view.clusters``, the preferred one first. The Workload is copied to
+            all of them and removed from all others; the first to admit it runs it. Empty: the
+            Workload is offered nowhere for now.
+        verdicts: The reasons, one per cluster; clusters may be omitted.
+        ask_again_at: The latest time at which to ask again. The core also asks again when clusters
+            appear or disappear, and when room changes on one of them.
+        refusal: If not empty, the Workload shall never run, and this is why, with numbers. It is
+            rejected and leaves the queue. A dispatcher need not refuse a Workload that no cluster
+            can hold: the core keeps it waiting without quota.
+        note: Further information for the user, in a few words, at the end of the check's message.
+        global_queue: The Workload's position in the global queue, if it is nominated nowhere
+            because it waits for room. None: its turn is in the order of submission.
+        external: Another program writes ``status.nominatedClusterNames``. The core follows that
+            field and no longer writes it.
     """
 
     clusters: tuple[str, ...] = ()

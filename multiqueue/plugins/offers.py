@@ -1,4 +1,4 @@
-"""What an option is worth to a job: how fast it runs there, how long, and what that costs."""
+"""Speed, runtime and cost of a job on an option."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from multiqueue.plugins.view import ClusterView, DispatchView, WorkloadView
 REFERENCE = 1000
 """The speed of the reference hardware."""
 SOME_TIME = timedelta(hours=1)
-"""What a job takes of which nothing is known; the same for all, so it only scales."""
+"""The assumed runtime if nothing is known. It is the same for all jobs, so it only scales."""
 
 
 def find_speed(workload: WorkloadView, option: Option) -> int:
-    """Return how fast the job is there, in thousandths; its slowest pods count."""
+    """Return how fast the job runs on an option, in thousandths; its slowest pods count."""
     if not workload.speeds:
         return REFERENCE
     speeds = [speed_on(workload, option.cluster, flavor) for flavor in option.flavors]
@@ -23,16 +23,16 @@ def find_speed(workload: WorkloadView, option: Option) -> int:
 
 
 def speed_on(workload: WorkloadView, cluster: ClusterView, flavor: str) -> int:
-    """Return how fast a job is on a flavor, in thousandths: by its name or its node labels."""
+    """Return how fast a job runs on a flavor, in thousandths, by flavor name or node labels."""
     return _look_up(workload.speeds, cluster, flavor)
 
 
 def find_gain(view: DispatchView, option: Option) -> int:
-    """Return how fast the job is there beside what jobs usually are there, in thousandths.
+    """Return the job's speed on an option relative to jobs in general, in thousandths.
 
-    For as many devices as it asks for: one that needs half of them there gains twice as much.
-    Compared between options it says on which hardware the job does most for the hours that it
-    takes from others.
+    The result is per device: a job that needs half of the devices on this hardware gains twice as
+    much. Compare it between options to find the hardware on which the job gains most for the
+    device hours that it takes from others.
     """
     cluster = option.cluster
     gains = [
@@ -56,15 +56,15 @@ def _look_up(speeds: Mapping[str, int], cluster: ClusterView, flavor: str) -> in
 
 
 def runtime_on(workload: WorkloadView, option: Option) -> timedelta:
-    """Return how long the job is expected to run there."""
+    """Return how long the job is expected to run on an option."""
     expected = workload.runtime.expected if workload.runtime is not None else SOME_TIME
     return expected * REFERENCE / max(1, find_speed(workload, option))
 
 
 def cost_of(workload: WorkloadView, option: Option) -> int | None:
-    """Return what the job costs there, in thousandths; None where a price is missing.
+    """Return what the job costs on an option, in thousandths; None if a price is missing.
 
-    The dearest of the flavors that it might get counts.
+    If the job might get several flavors, the most expensive one counts.
     """
     prices = [option.cluster.prices.get(flavor) for flavor in option.flavors]
     known = [price for price in prices if price is not None]
@@ -75,7 +75,7 @@ def cost_of(workload: WorkloadView, option: Option) -> int | None:
 
 
 def devices_on(workload: WorkloadView, option: Option) -> int:
-    """Return how much of the scarce resource the job takes there."""
+    """Return how much of the scarce resource the job takes on an option."""
     scarce = option.scarce
     taken = sum([n for (_, name), n in option.forecast.taken.items() if name == scarce])
     return taken or sum(

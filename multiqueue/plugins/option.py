@@ -1,4 +1,4 @@
-"""A cluster that could take a Workload, as dispatchers compare them."""
+"""A cluster that could take a Workload, in the form in which dispatchers compare clusters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Tier(IntEnum):
     """How soon, and at whose cost, a cluster could start the Workload; smaller is better."""
 
     SOON = 0
-    """Room, also lent, or a start within the time that the dispatcher may wait."""
+    """The Workload fits (borrowing included), or starts within the time the dispatcher may wait."""
     FIT = 1
     BORROW = 2
     PREEMPT = 3
@@ -27,14 +27,16 @@ class Option:
     """A cluster that could take the Workload.
 
     Attributes:
-        cluster: It.
-        fit: How its queue and hardware suit.
-        forecast: What would become of the Workload there.
-        scarce: The resource that matters to the Workload (`scarce_resource`).
-        flavors: Those that it would get that from; all that have it, where that is not known.
-        tier: As that says; `Tier.WAIT` for one that disappointed lately.
+        cluster: The cluster.
+        fit: How well its queue and hardware suit the Workload.
+        forecast: The forecast of the Workload on this cluster.
+        scarce: The Workload's scarce resource (`scarce_resource`).
+        flavors: Flavors from which the Workload would get the scarce resource. If the forecast does
+            not say, all flavors that have it.
+        tier: The tier of the cluster; `Tier.WAIT` if it failed to start the Workload lately.
         disappointed: Whether it had the Workload lately and did not start it in time.
-        kept_for: Who comes first in line, and would start later if this one took room there; words.
+        kept_for: The Workload that is ahead in the global queue and would start later if this one
+            took room on the cluster; a text for users.
     """
 
     cluster: ClusterView

@@ -1,14 +1,15 @@
-"""Choosing one cluster: who comes into question, in which order, and when to change one's mind.
+"""Choose one cluster: which clusters are candidates, in which order, and when to move.
 
-A dispatcher that binds a Workload to one cluster at a time says how it likes each option; the rest
-is the same for all of them:
+A dispatcher that offers a Workload to one cluster at a time states its preference among the
+options. The rest is the same for all such dispatchers:
 
-1. Tiers: where it fits, then where it fits on lent quota, then where others would be stopped for
-   it, then where nothing is known, then where it has to wait. Each is tried on all clusters before
-   the next. A dispatcher that would rather wait than go anywhere else says for how long.
-2. A cluster that was expected to start the Workload in time and did not is put last for a while;
-   within a tier, so is what something speaks against (a taint).
-3. A Workload stays where it is unless another cluster is in a better tier, so it does not wander.
+1. Tiers: first clusters where the Workload fits, then those where it borrows, then those where
+   other Workloads would be stopped for it, then unknown ones, then those where it must wait. All
+   clusters of a tier come before those of the next. A dispatcher may accept a limited wait for a
+   cluster that it prefers, and says how long.
+2. A cluster that did not start the Workload in the expected time comes last for a while. Within a
+   tier, clusters to avoid (such as tainted ones) come last.
+3. A Workload moves only to a cluster of a better tier, so it does not wander.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from multiqueue.plugins.suitability import scarce_resource
 from multiqueue.plugins.view import ClusterView, DispatchView
 
 PATIENCE = timedelta(seconds=30)
-"""A worker with room admits within a second or two; ten times that means that its queue is held up
-by something that the figures do not show."""
+"""A worker with room admits within a second or two. If it takes more than ten times as long,
+something that the numbers do not show holds up its queue."""
 STOP_TIME = timedelta(minutes=5)
-"""What is to be stopped first may take its time to save what it has."""
+"""Time that stopped Workloads may need to save their state."""
 LOOK_AGAIN = timedelta(minutes=1)
-"""The core asks again when room changes; this is for what it cannot see."""
+"""The core asks again when room changes; this interval is for changes that it cannot see."""
 LINE_AGAIN = timedelta(minutes=5)
-"""The same for those in line, of which there may be many."""
+"""The same interval for Workloads in the global queue, of which there may be many."""
 GRUDGE = timedelta(minutes=5)
-"""How long a cluster that did not start the Workload is put last."""
+"""How long a cluster that did not start the Workload comes last."""
 
 
 TIERS = {
@@ -54,23 +55,23 @@ PATIENCES = {
     Tier.PREEMPT: PATIENCE + STOP_TIME,
     Tier.PERHAPS: PATIENCE,
 }
-"""Within what time a cluster is expected to start it, by tier; the others are not."""
+"""The time within which a cluster should start the Workload, by tier; other tiers have none."""
 
 
 Preference = Callable[[Option], Any]
-"""What the best option has the least of: a number, or a tuple of some."""
+"""A sort key for options: a number, or a tuple of numbers. The smallest value is best."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """All clusters, looked at once.
+    """The assessment of all clusters of one view.
 
     Attributes:
-        view: What was looked at.
-        options: Those that could take the Workload, in the order of the view.
-        refusals: Why the others cannot, by name.
-        turn: When it is the Workload's turn in the line of those that wait for room; None: it waits
-            on the cluster that is likely to start it first.
+        view: The view that was assessed.
+        options: Clusters that could take the Workload, in the order of the view.
+        refusals: Why the other clusters cannot take it, by name.
+        turn: The Workload's turn in the global queue; None: it does not use the global queue, and
+            waits on the cluster that is likely to start it first.
     """
 
     view: DispatchView
@@ -86,16 +87,16 @@ def survey(
     may_wait: Callable[[Option], timedelta] | None = None,
     turn: datetime | None = None,
 ) -> Survey:
-    """Look at all clusters.
+    """Assess all clusters of a view.
 
     Args:
-        view: What there is.
-        why_not: Says why an option shall not be taken all the same; empty where it may be. Where
-            the Workload holds quota already it is not asked: it is about to run there.
-        may_wait: How far off a start may be and still be as good as one now: where others need not
-            be stopped and the estimate is within that, the option is in `Tier.SOON`. None: a start
-            now comes first, whatever the preference.
-        turn: When it is its turn in the global queue (`QueuePlacement`); None: it waits on the
+        view: The view to assess.
+        why_not: Returns why an option shall be refused; empty if it may be used. It is not asked
+            about a cluster where the Workload already holds quota: it is about to run there.
+        may_wait: How late a start may be and still count as a start now. If no other Workload
+            would be stopped and the estimated start is within that time, the option is in
+            `Tier.SOON`. None: a start now always comes first, whatever the preference.
+        turn: The Workload's turn in the global queue (`QueuePlacement`); None: it waits on the
             cluster that is likely to start it first.
     """
     had = _how_long_lately(view)
@@ -131,10 +132,10 @@ def survey(
 def _put_in_tier(
     option: Option, now: datetime, had: timedelta, may_wait: timedelta | None
 ) -> Option:
-    """Return the option in the tier that it deserves, after it had the Workload for some time."""
+    """Return the option in its tier, given how long the cluster had the Workload lately."""
     tier, patience = option.tier, PATIENCES.get(option.tier)
     if may_wait is not None and _starts_within(option, now, may_wait):
-        # Estimates slide: one that is always ten minutes off is not believed for longer than that.
+        # A start may stay ten minutes off forever: such an estimate is not believed for longer.
         patience = patience or max(PATIENCE, may_wait)
         tier = Tier.SOON
     disappointed = patience is not None and had >= patience
@@ -161,7 +162,7 @@ def _list_flavors(cluster: ClusterView, forecast: Forecast, scarce: str) -> tupl
 
 
 def rank(options: Sequence[Option], preference: Preference) -> list[Option]:
-    """Return the options, the best first; ties end by name."""
+    """Return the options, the best first; ties are broken by name."""
     return sorted(
         options,
         key=lambda o: (o.tier, bool(o.cluster.avoid), o.disappointed, preference(o), o.name),
@@ -175,14 +176,14 @@ def bind(
     because: Callable[[Option], str] = lambda _: "",
     race: int = 1,
 ) -> Nomination:
-    """Nominate the best option, or the present one where none is in a better tier.
+    """Nominate the best option, or the present one unless another is in a better tier.
 
     Args:
-        found: The options.
-        preference: Tells the better of a tier.
-        because: What that is about, for people: it ends the reason of each option.
-        race: How many are nominated at once where checks of the worker's own come after its quota,
-            so that room there is not yet a start (machines to be provisioned, say).
+        found: The assessed clusters.
+        preference: Orders the options of a tier.
+        because: Explains the preference to users: the text ends the reason of each option.
+        race: How many clusters are nominated at once if workers have admission checks of their
+            own, so that quota there is not yet a start (machines must be provisioned, say).
     """
     view = found.view
     ranked = rank(found.options, preference)
@@ -210,7 +211,7 @@ def bind(
 def _rivals(
     view: DispatchView, best: Option, ranked: Sequence[Option], race: int
 ) -> tuple[str, ...]:
-    """Return who tries beside the best one; whoever got quota meanwhile goes on."""
+    """Return clusters to nominate beside the best; those that hold quota already are kept."""
     if race < 2 or not _is_provisioned(best):
         return ()
     others = [o for o in ranked if o is not best and o.tier is best.tier and _is_provisioned(o)]
@@ -224,7 +225,7 @@ def _is_provisioned(option: Option) -> bool:
 
 
 def _find_present(view: DispatchView, ranked: Sequence[Option]) -> Option | None:
-    """Return the cluster that has it, the first of several; None where it should move."""
+    """Return the option that has the Workload (the first of several); None if it should move."""
     offered = sorted(
         (option for option in ranked if option.name in view.nominated),
         key=lambda option: (not option.holds, option.name != view.nominated[0]),
@@ -237,7 +238,7 @@ def _find_present(view: DispatchView, ranked: Sequence[Option]) -> Option | None
 
 
 def _how_long_lately(view: DispatchView) -> dict[str, timedelta]:
-    """Return how long clusters had the Workload without starting it, the longest time of each."""
+    """Return, by cluster, the longest time that it lately had the Workload without starting it."""
     longest: dict[str, timedelta] = {}
     ends = [*(later.at for later in view.history[1:]), view.now]
     for round_, end in zip(view.history, ends, strict=False):

@@ -1,4 +1,4 @@
-"""Tells in a line what somebody else's code raised, and where in it."""
+"""Describe in one line what foreign code raised, and where."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ OURS = Path(__file__).parent.parent
 STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 PACKAGES = ("site-packages", "dist-packages")
 MOST_TEXT = 800
-"""Characters of its own text, so that the place after it is not cut off."""
+"""Most characters of the error's own text, so that the place after it is not cut off."""
 
 
 def describe_error(error: BaseException) -> str:
-    """Say what was raised: ``KeyError: 'speeds' (dispatcher.py, line 31)``.
+    """Return what was raised: ``KeyError: 'speeds' (dispatcher.py, line 31)``.
 
-    The place is the last one in the code that was called first: neither in this program nor in what
-    that code called. Its text may be anything, and fail itself.
+    The place is the last line in the package of the foreign code that was called first. It is
+    neither in this program nor in a library that the foreign code called. Converting the error to
+    text may raise as well.
     """
     kind = type(error).__name__
     try:

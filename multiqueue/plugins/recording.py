@@ -1,9 +1,9 @@
-"""Decisions as JSON: what a dispatcher saw and what it answered, to look at and to try again.
+"""Decisions as JSON, for reading and for replay: the view of a dispatcher and its answer.
 
-A recording is a file of JSON documents, one a line. Values are those of `multiqueue.plugins.view`,
-their fields written as they are called there, those of the Kubernetes API as there; times as in
-RFC 3339, durations in seconds. A field that is absent has its default, so old recordings can be
-read by newer programs.
+A recording is a file with one JSON document per line. Values have the types of
+`multiqueue.plugins.view` and their field names; values of the Kubernetes API are written as the API
+writes them. Times are in RFC 3339, durations in seconds. A missing field has its default, so newer
+programs can read old recordings.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Decision:
     """One question to a dispatcher, and its answer.
 
     Attributes:
-        dispatcher: Who was asked.
-        profile: The DispatchProfile that named it; empty: none.
-        view: What it saw.
-        nomination: What it answered; None where there is a problem.
+        dispatcher: Name of the dispatcher that was asked.
+        profile: The DispatchProfile that named it; empty if none did.
+        view: The view that the dispatcher received.
+        nomination: The dispatcher's answer; None if there is a problem.
         problem: Why there is no answer.
     """
 
@@ -47,7 +47,7 @@ class Decision:
 
 
 def dump(value: object) -> Any:
-    """Return a value of the plugin surface as what JSON has; what is at its default is left out."""
+    """Return a value of the plugin API as JSON types; fields at their default are omitted."""
     if is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: dump(each)
@@ -74,10 +74,10 @@ def dump(value: object) -> Any:
 
 
 def load(kind: type[T], data: Any) -> T:
-    """Return a value of the plugin surface.
+    """Return a value of the plugin API from JSON types.
 
     Raises:
-        ValueError: the data is none; the text says at which field.
+        ValueError: The data is malformed; the text names the field.
     """
     return cast("T", _load(kind, data, kind.__name__))
 
@@ -92,7 +92,7 @@ def read_recording(lines: Iterable[bytes | str]) -> Iterator[Decision]:
     """Yield the decisions of a recording; empty lines are skipped.
 
     Raises:
-        ValueError: a line is none; the text has its number and the field.
+        ValueError: A line is malformed; the text has its number and the field.
     """
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -125,7 +125,7 @@ def _load(kind: Any, data: Any, where: str) -> Any:
 
 
 def _maker_of(kind: type) -> Callable[[Any], Any] | None:
-    """Return what makes a value that JSON has no type for; None where it has."""
+    """Return the function that makes a value of a type that JSON lacks; None if JSON has it."""
     if issubclass(kind, msgspec.Struct):
         return lambda given: msgspec.convert(given, kind)
     if issubclass(kind, Enum):

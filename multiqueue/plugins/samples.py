@@ -1,4 +1,4 @@
-"""Views of every sort that a dispatcher meets: the contract asks about them all."""
+"""Sample views of every kind that a dispatcher meets; the contract tests use all of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOUR = timedelta(hours=1)
 
 
 def make_sample_views() -> Iterator[DispatchView]:
-    """Yield views of every sort that a dispatcher meets."""
+    """Yield views of every kind that a dispatcher meets."""
     a100 = make_cluster("a100", gpus=8, labels={"accelerator": "a100"})
     h100 = make_cluster("h100", gpus=4, labels={"accelerator": "h100"})
     full = make_cluster("full", gpus=8, used=8)
@@ -81,7 +81,7 @@ def make_sample_views() -> Iterator[DispatchView]:
 
 
 def _make_unlike_views(a100: ClusterView, h100: ClusterView) -> Iterator[DispatchView]:
-    """Yield views that differ in what some dispatchers look at, and others never do."""
+    """Yield views that differ in fields that only some dispatchers read."""
     priced = replace(a100, prices={"gpu": 1800}, data=frozenset({"dataset/x"}), running=3)
     dear = replace(h100, prices={"gpu": 4100}, neighbours=2, health=0.3)
     lent = QuotaView(nominal=2, used=2, available=6, most=8)
@@ -112,7 +112,7 @@ def _make_unlike_views(a100: ClusterView, h100: ClusterView) -> Iterator[Dispatc
 
 
 def _make_foreseen_views() -> Iterator[DispatchView]:
-    """Yield views with what the manager foresees on each cluster: every prospect, and starts."""
+    """Yield views with forecasts: every prospect, with and without start estimates."""
     pair = ("gpu", GPU)
     now = StartEstimate(at=T0, earliest=T0, latest=T0)
     later = StartEstimate(at=T0 + HOUR, earliest=T0 + HOUR / 2, latest=T0 + 9 * HOUR, ahead=3)

@@ -1,4 +1,4 @@
-"""Which flavors of a queue would do for which pods of a gang; worked out once for a judgement."""
+"""Which flavors of a queue suit which pods of a gang; computed once per judgement."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from multiqueue.plugins.hardware import (
 from multiqueue.plugins.view import PodSetView, QueueView, ResourceGroupView, WorkloadView
 
 FlavorResource = tuple[str, str]
-"""Flavor and resource."""
+"""Names of a flavor and a resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuitableFlavor:
-    """A flavor that would do.
+    """A flavor that suits a pod set.
 
     Attributes:
         grade: How well it suits; never a mismatch.
-        preference: Weights of the preferred affinity terms that it meets.
-        flavor: Its name.
+        preference: Sum of the weights of the preferred affinity terms that it meets.
+        flavor: Name of the flavor.
     """
 
     grade: Grade
@@ -34,12 +34,12 @@ class SuitableFlavor:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one pod set needs of one resource group.
+    """What one pod set needs from one resource group.
 
     Attributes:
-        pod_set: It.
+        pod_set: The pod set.
         group: The resource group.
-        candidates: Flavors that would do, the best first, then as the queue lists them.
+        candidates: Suitable flavors, the best first, then in the order of the queue.
     """
 
     pod_set: PodSetView
@@ -47,7 +47,7 @@ class Need:
     candidates: Sequence[SuitableFlavor]
 
     def amounts(self, flavor: str) -> dict[FlavorResource, int]:
-        """Return what all pods together would take of a flavor."""
+        """Return the amounts that all pods together would take from a flavor."""
         return {
             (flavor, resource): self.pod_set.total(resource)
             for resource in self.group.resources
@@ -56,15 +56,16 @@ class Need:
 
 
 class Suitability:
-    """A gang beside a queue.
+    """Matches a gang with the flavors of a queue.
 
     Args:
         workload: The gang.
         queue: The queue.
-        only: Flavors that pods with alternatives may take of their group; empty for any.
+        only: Flavors that pods with alternatives may take from their resource group; empty means
+            any.
 
-    Shape: ``totals`` are the requests of all pod sets, by resource; ``scarce`` is the resource that
-    matters; ``needs`` has an entry for each pod set and resource group that it asks of.
+    ``totals`` are the requests of all pod sets, by resource. ``scarce`` is the scarce resource.
+    ``needs`` has one entry for each pod set and each resource group from which it requests.
     """
 
     __slots__ = ("needs", "queue", "scarce", "totals", "workload")
@@ -84,7 +85,7 @@ class Suitability:
         ]
 
     def flavors_for(self, resource: str) -> list[str]:
-        """Return the flavors that some pods could take this from, in the queue's order."""
+        """Return the flavors from which some pods could take a resource, in the queue's order."""
         group = self.queue.group_of(resource)
         if group is None:
             return []
@@ -97,14 +98,14 @@ class Suitability:
         return [name for name in group.flavors if name in suited]
 
     def best(self) -> tuple[Grade, int]:
-        """Return the worst grade among the best flavors, and the preferences that these meet."""
+        """Return the worst grade among the best flavors, and the sum of their preferences."""
         best = [need.candidates[0] for need in self.needs if need.candidates]
         grade = min((candidate.grade for candidate in best), default=Grade.SILENT)
         return grade, sum(candidate.preference for candidate in best)
 
 
 def scarce_resource(workload: WorkloadView) -> str:
-    """Return the resource that matters: the device asked for most, or else the first by name."""
+    """Return the scarce resource: the most requested device, or else the first name."""
     return _find_scarce(workload.totals())
 
 

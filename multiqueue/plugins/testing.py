@@ -1,4 +1,4 @@
-"""Test kit for dispatcher authors: builders for views, and the contract every dispatcher keeps.
+"""Test kit for dispatcher authors: builders for views, and a check of the dispatcher contract.
 
 ```python
 from multiqueue.plugins.testing import assert_dispatcher_contract, make_cluster, make_view
@@ -63,8 +63,9 @@ def assert_dispatcher_contract(
 ) -> None:
     """Check that a dispatcher is pure, deterministic, quick, and knows only the given clusters.
 
-    Pure: it leaves the view alone, and opens no files, connections or programs, reads no clock or
-    environment and draws no random numbers; what it reads beyond the view no manager lets it read.
+    A pure dispatcher does not change the view. It opens no files or connections, starts no
+    programs, reads no clock or environment, and draws no random numbers. A manager's process
+    limits do not let it read anything beyond the view.
 
     Args:
         dispatcher: The dispatcher.
@@ -73,7 +74,7 @@ def assert_dispatcher_contract(
         budget: How long an answer may take.
 
     Raises:
-        AssertionError: says which promises were broken, and on which view.
+        AssertionError: The text says which promises were broken, and on which view.
     """
     breaches = find_breaches(dispatcher, views=views, order_matters=order_matters, budget=budget)
     assert not breaches, "\n".join(f"{each.promise}: {each.words}" for each in breaches)

@@ -1,7 +1,7 @@
-"""What a dispatcher sees: one Workload, every cluster of its check, and what was tried before.
+"""The input of a dispatcher: one Workload, all clusters of its check, and earlier rounds.
 
-All of it is frozen and safe to read in a thread. Collections are in a defined order: clusters as
-the MultiKueueConfig lists them, everything else as its object has it.
+Everything is frozen and safe to read in a thread. Collections have a defined order: clusters as in
+the MultiKueueConfig, everything else as in its object.
 
 Units: cpu in milli, memory and storage in bytes, everything else in whole units.
 """
@@ -22,12 +22,12 @@ from multiqueue.plugins.forecast import Forecast, Runtime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservedFlavor:
-    """The flavor that the manager's quota was taken from, for one resource of a pod set.
+    """The flavor from which the manager's quota was taken, for one resource of a pod set.
 
     Attributes:
-        name: Of the manager's ResourceFlavor.
-        node_labels: Of its nodes.
-        equivalents: Labels of other hardware that is declared to do as well, the preferred first.
+        name: Name of the manager's ResourceFlavor.
+        node_labels: Node labels of that flavor.
+        equivalents: Node labels of hardware that is declared equivalent, the preferred one first.
     """
 
     name: str
@@ -45,18 +45,19 @@ class WeightedTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSetView:
-    """A number of equal pods.
+    """A set of equal pods.
 
     Attributes:
         name: Name of the pod set.
-        count: Pods asked for.
-        min_count: Pods that would do, where the job allows partial admission.
-        alternatives: Fewer pods that do on some hardware: a flavor, or the value of a node label.
-        requests: Per pod, by resource.
+        count: Number of pods requested.
+        min_count: Smallest number of pods that is enough, if the job allows partial admission.
+        alternatives: Smaller numbers of pods that are enough on some hardware, by the name of a
+            flavor or the value of a node label.
+        requests: Requests of one pod, by resource.
         placement: Node selector, required affinity and tolerations.
         preferred: Preferred affinity terms.
-        reserved: What the manager reserved, by resource.
-        topology: Where the pods want to be, relative to each other; None: they do not say.
+        reserved: The flavors that the manager reserved, by resource.
+        topology: Where the pods shall be relative to each other; None: no request.
     """
 
     name: str = "main"
@@ -70,7 +71,7 @@ class PodSetView:
     alternatives: Mapping[str, int] = field(default_factory=dict)
 
     def total(self, resource: str) -> int:
-        """Request of all pods together."""
+        """Return the request of all pods together."""
         return self.requests.get(resource, 0) * self.count
 
 
@@ -80,19 +81,19 @@ class WorkloadView:
 
     Attributes:
         key: ``namespace/name``.
-        uid: Its identity; a job that was submitted again has another one.
+        uid: Its uid; a job that is submitted again has another one.
         queue: Name of its LocalQueue, which is the same on every worker.
         kind: Kind of its job as ``Kind.version.group``, such as ``Job.v1.batch``.
         priority: Effective priority.
         created_at: When it was submitted.
         labels: Labels of the Workload.
-        annotations: Annotations of the Workload, and those of its job that it lacks.
-        pod_sets: All of them run, or none.
-        runtime: How long it runs, where anything is known.
-        speeds: How fast it is by hardware, in thousandths; a name is a flavor's or the value of a
-            node label. Declared (``multiqueue.dev/speeds``) or learned from finished jobs of its
-            class; what is absent is as fast as the reference.
-        data: Names of the data that it reads (``multiqueue.dev/data``).
+        annotations: Annotations of the Workload, completed by those of its job.
+        pod_sets: Its pod sets; either all of them run or none.
+        runtime: How long it runs; None if nothing is known.
+        speeds: How fast it is by hardware, in thousandths. A key is the name of a flavor or the
+            value of a node label. Speeds are declared (``multiqueue.dev/speeds``) or learned from
+            finished jobs of its class. Missing hardware is as fast as the reference.
+        data: Names of the data sets that it reads (``multiqueue.dev/data``).
     """
 
     key: str
@@ -110,15 +111,15 @@ class WorkloadView:
 
     @property
     def namespace(self) -> str:
-        """The first half of the key."""
+        """The namespace, from the key."""
         return self.key.partition("/")[0]
 
     def total(self, resource: str) -> int:
-        """Request of all pod sets together."""
+        """Return the request of all pod sets together."""
         return sum(pod_set.total(resource) for pod_set in self.pod_sets)
 
     def totals(self) -> dict[str, int]:
-        """Requests of all pod sets together, by resource, sorted by name."""
+        """Return the requests of all pod sets together, by resource, sorted by name."""
         totals: dict[str, int] = {}
         for pod_set in self.pod_sets:
             for name, request in pod_set.requests.items():
@@ -128,7 +129,7 @@ class WorkloadView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorView:
-    """One kind of hardware on a cluster; pods that get it are given its tolerations too."""
+    """One kind of hardware on a cluster; pods in this flavor also get its tolerations."""
 
     name: str
     node_labels: Mapping[str, str] = field(default_factory=dict)
@@ -141,12 +142,13 @@ class QuotaView:
     """Quota of one resource in one flavor of a queue.
 
     Attributes:
-        nominal: What is the queue's own.
-        used: Reserved by Workloads of the queue; the asking Workload's own copy is not counted.
-        in_flight: Sent there by this manager and not yet in ``used``.
-        available: Could be reserved now, lent quota of the cohort included, before ``in_flight``
-            is taken off. Never negative.
-        most: The most that the queue could ever hold, everything borrowed that may be.
+        nominal: The queue's own quota.
+        used: Quota held by Workloads of the queue, without the asking Workload's own copy.
+        in_flight: Quota of Workloads that this manager sent there and that ``used`` does not count
+            yet.
+        available: What could be reserved now, quota lent by the cohort included, before
+            ``in_flight`` is subtracted. Never negative.
+        most: The most that the queue could ever hold, with everything that it may borrow.
     """
 
     nominal: int = 0
@@ -157,13 +159,13 @@ class QuotaView:
 
     @property
     def free(self) -> int:
-        """What is left for another Workload now."""
+        """Return what is left for another Workload now."""
         return max(0, self.available - self.in_flight)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceGroupView:
-    """Resources that are taken from one flavor together, and the flavors in order."""
+    """Resources that are taken from one flavor together, and the flavors in order of preference."""
 
     resources: tuple[str, ...] = ()
     flavors: tuple[str, ...] = ()
@@ -175,15 +177,16 @@ class QueueView:
 
     Attributes:
         name: Name of the ClusterQueue; names on manager and workers are unrelated.
-        active: Whether it admits.
-        inactive_reason: Why not.
+        active: Whether the queue admits Workloads.
+        inactive_reason: Why it admits none.
         groups: Its resource groups.
-        flavors: By name.
-        quotas: By flavor and resource.
-        pending: Workloads waiting there, whoever submitted them.
-        backlog: Requests, by resource, of our Workloads that wait there without fitting now.
-        checks: Its admission checks: what else decides there once quota is reserved, such as
-            whether machines can be had.
+        flavors: Its flavors by name.
+        quotas: Its quotas by flavor and resource.
+        pending: Number of all Workloads that wait there, whoever submitted them.
+        backlog: Requests, by resource, of this manager's Workloads that wait there and do not fit
+            now.
+        checks: Its admission checks: further conditions once quota is reserved, such as whether
+            machines are available.
     """
 
     name: str
@@ -198,31 +201,31 @@ class QueueView:
 
     def group_of(self, resource: str) -> ResourceGroupView | None:
         """Return the resource group that covers a resource."""
-        for group in self.groups:  # many times in a decision: a generator takes twice as long
+        for group in self.groups:  # a hot path: a generator takes twice as long
             if resource in group.resources:
                 return group
         return None
 
 
 class CopyState(StrEnum):
-    """How far the copy of the asking Workload is on a cluster."""
+    """The state of the asking Workload's copy on a cluster."""
 
     ABSENT = "Absent"
     PENDING = "Pending"
     RESERVED = "Reserved"
-    """It holds quota there and waits for checks of that cluster."""
+    """The copy holds quota there and waits for admission checks of that cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterClaim:
-    """Another Workload that waits in line for room on a cluster.
+    """The claim of another Workload that waits in the global queue for room on a cluster.
 
     Attributes:
-        key: ``namespace/name``.
-        priority: Its own.
-        turn: Of equal priority the earliest comes first.
-        start: When it is expected to start there; None where that is not known.
-        spare: How much others may take there all the same, of the resource that matters most to it.
+        key: ``namespace/name`` of that Workload.
+        priority: Priority of that Workload.
+        turn: Its turn: among Workloads of equal priority, the earliest comes first.
+        start: When it is expected to start there; None if unknown.
+        spare: How much of its scarce resource others may take there without delaying it.
     """
 
     key: str
@@ -240,26 +243,27 @@ class ClusterView:
         name: Name of the MultiKueueCluster.
         labels: Its labels.
         connected: Whether it answers.
-        cordoned: Whether people took it out of use; ``unusable`` says so, too.
-        unusable: Not empty: the core will not send this Workload there, and why (not connected,
-            the kind is not served, a Job of that name belongs to somebody else, ...). Nominating
-            it anyway gets it dropped.
+        cordoned: Whether an operator took it out of use; then ``unusable`` is set too.
+        unusable: Why the core will not send this Workload there (not connected, the kind is not
+            served, another owner's Job has the same name, ...); empty if it will. A nomination of
+            an unusable cluster is dropped.
         kinds: Job kinds that it serves, as ``Kind.version.group``.
-        queue: The queue behind the Workload's LocalQueue; None: there is none, or unknown.
-        queue_known: Whether ``queue`` can be believed; False without read rights, or before the
-            first answer.
-        copy: The Workload's copy there.
-        offered_at: Since when the Workload is offered there; known after a restart of the manager
-            too. None: it is not.
-        avoid: Not empty: others come first where there is a choice, and why.
-        health: How well it does: from 0, best left alone, to 1, all well.
-        running: Workloads of this manager that hold quota there.
-        waiting: Workloads of this manager that wait there.
-        neighbours: Of both, those of the asking Workload's LocalQueue.
-        forecast: What would become of the Workload there; None where it was not asked for.
-        claims: Others that wait in line for room there, whoever comes first in front.
-        prices: Of an hour of one device, in thousandths, by flavor (``multiqueue.dev/prices``).
-        data: Names of the data that is there (``multiqueue.dev/data``).
+        queue: The ClusterQueue behind the Workload's LocalQueue; None if there is none, or unknown.
+        queue_known: Whether ``queue`` is known. False without read permission, and before the first
+            answer.
+        copy: State of the Workload's copy there.
+        offered_at: Since when the Workload is offered there; survives a restart of the manager.
+            None: it is not offered there.
+        avoid: Why other clusters come first if there is a choice; empty if they do not.
+        health: How well the cluster works, from 0 (avoid it) to 1 (no problems).
+        running: Number of this manager's Workloads that hold quota there.
+        waiting: Number of this manager's Workloads that wait there.
+        neighbours: How many of both are from the asking Workload's LocalQueue.
+        forecast: The forecast of the Workload there; None if none was made.
+        claims: Other Workloads of the global queue that claim room there, in their order.
+        prices: Prices of one device for an hour, in thousandths, by flavor
+            (``multiqueue.dev/prices``).
+        data: Names of the data sets that are there (``multiqueue.dev/data``).
     """
 
     name: str
@@ -285,7 +289,7 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """An earlier answer for this Workload. Forgotten when the manager restarts."""
+    """An earlier answer for this Workload. Earlier answers are lost when the manager restarts."""
 
     at: datetime
     clusters: tuple[str, ...]
@@ -293,19 +297,20 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchView:
-    """Everything that there is to decide by.
+    """Everything that a dispatcher may base its decision on.
 
     Attributes:
-        workload: What to dispatch.
+        workload: The Workload to dispatch.
         clusters: The workers of its check, in the order of the MultiKueueConfig.
-        nominated: Where it is offered now.
-        claim: Where room is kept for it, while it stands in line; empty: nowhere.
+        nominated: Clusters to which it is offered now.
+        claim: The cluster where room is kept for it while it is in the global queue; empty: none.
         history: Earlier rounds since quota was reserved, the oldest first; at most 20.
-        usual_speeds: How fast jobs usually are by hardware, in thousandths of their speed on all of
-            it; names as in ``WorkloadView.speeds``. Learned from finished jobs; empty at first.
+        usual_speeds: How fast jobs in general are by hardware, in thousandths of their speed over
+            all hardware; keys as in ``WorkloadView.speeds``. Learned from finished jobs; empty at
+            first.
         arguments: ``multiKueue.dispatcherArguments`` of the configuration.
         dispatcher: The name by which this dispatcher was chosen.
-        now: The time, aware, in UTC.
+        now: The current time, aware, in UTC.
     """
 
     workload: WorkloadView
@@ -319,5 +324,5 @@ class DispatchView:
     now: datetime
 
     def find_cluster(self, name: str) -> ClusterView | None:
-        """Return the cluster of that name."""
+        """Return the cluster with the given name; None if there is none."""
         return next((cluster for cluster in self.clusters if cluster.name == name), None)

@@ -1,7 +1,8 @@
-"""Asks a dispatcher in a test, and watches what it does beside answering.
+"""Ask a dispatcher in a test, and watch what it does besides answering.
 
-Whatever it does must not end the tests: it is asked in a thread that is left where it hangs. What
-it may read is what its process may read in a manager: Python, and the packages that are installed.
+No dispatcher may break the test run: each call runs in a separate thread, which is abandoned if it
+hangs. A dispatcher may read what its process in a manager may read: Python and the installed
+packages.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from multiqueue.plugins.dispatcher import Dispatcher
 from multiqueue.plugins.view import DispatchView
 
 HUNG_AFTER = 10
-"""Times the budget: one that is slow is to be told from one that hangs."""
+"""A call hangs if it exceeds this many times its budget; below that it is only slow."""
 NETWORK, PROGRAM, CHANCE = "uses the network", "starts a program", "draws random numbers"
 CLOCK = "reads the clock; the time is view.now"
 ENVIRONMENT = "reads the environment; what it is to be told goes in its arguments"
@@ -44,7 +45,7 @@ _EVENTS = {
 _CLOCKS = (time.time, time.time_ns)
 _NOW = frozenset({"now", "utcnow", "today"})
 _LOGS = frozenset({"logging", "structlog"})
-"""Packages that stamp what is logged: that changes no answer."""
+"""Packages that read the clock to stamp log entries; this does not change an answer."""
 _ENVIRONMENT: CodeType = type(os.environ).__getitem__.__code__
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _SYSTEM = ("/usr", "/lib", "/lib64")
@@ -52,15 +53,15 @@ _SYSTEM = ("/usr", "/lib", "/lib64")
 
 @dataclass(slots=True)
 class WatchedCall:
-    """What came of asking.
+    """What happened in one call of a dispatcher.
 
     Attributes:
-        answer: What it answered.
-        error: What it raised; None: nothing.
-        is_hung: Whether there is no answer, and nothing else.
-        seconds: How long that took.
-        deeds: What it did beside answering, in words, each once.
-        threads: How many threads it left running.
+        answer: What the dispatcher answered.
+        error: What the dispatcher raised; None if nothing.
+        is_hung: Whether the call did not return; then the other fields are empty.
+        seconds: How long the call took.
+        deeds: Side effects of the call, as texts without duplicates.
+        threads: How many threads the call left running.
     """
 
     answer: object = None
@@ -74,13 +75,13 @@ class WatchedCall:
 def ask(
     dispatcher: Dispatcher, view: DispatchView, budget: timedelta, *, closely: bool = False
 ) -> WatchedCall:
-    """Ask about one view.
+    """Ask a dispatcher about one view.
 
     Args:
-        dispatcher: Who is asked.
-        view: About what.
-        budget: How long an answer may take; it is given up after ten times that.
-        closely: Watch for clocks, chance and the environment, too: that takes it longer.
+        dispatcher: The dispatcher to ask.
+        view: The view to ask about.
+        budget: How long an answer may take; the call is abandoned after ten times that.
+        closely: Also watch for clocks, random numbers and the environment; this slows the call.
     """
     asked, deeds = WatchedCall(is_hung=True), _Deeds()
     before = set(threading.enumerate())
@@ -106,7 +107,7 @@ def ask(
 
 
 class _Deeds:
-    """What one thread did while it was watched."""
+    """The side effects of one thread while it was watched."""
 
     def __init__(self) -> None:
         self.words: dict[str, None] = {}
@@ -116,7 +117,7 @@ class _Deeds:
         return _Watch(self, closely=closely)
 
     def note_audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Take in one of Python's audit events."""
+        """Record one of Python's audit events."""
         if event == "open":
             words = _describe_opening(*args)
         elif event.startswith("socket."):
@@ -127,7 +128,7 @@ class _Deeds:
             self.words.setdefault(words)
 
     def note_call(self, frame: FrameType, event: str, arg: Any) -> None:
-        """Take in a call, as `sys.setprofile` tells it."""
+        """Record a call, as reported by `sys.setprofile`."""
         if event == "call" and frame.f_code is _ENVIRONMENT:
             self.words.setdefault(ENVIRONMENT)
         elif event == "c_call":
@@ -137,7 +138,7 @@ class _Deeds:
 
 
 class _Watch:
-    """Has what the present thread does noted, as long as it is entered."""
+    """Records what the current thread does while the context is entered."""
 
     def __init__(self, deeds: _Deeds, *, closely: bool) -> None:
         self._deeds = deeds
@@ -162,7 +163,7 @@ _watched = _Watched()
 
 @cache
 def _hear_audits() -> None:
-    """Listen to audit events from now on; Python knows no way to stop that."""
+    """Listen to audit events from now on; Python cannot remove an audit hook."""
 
     def hear(event: str, args: tuple[Any, ...]) -> None:
         deeds = _watched.deeds
@@ -174,7 +175,7 @@ def _hear_audits() -> None:
 
 def _describe_opening(path: Any, mode: str | None, flags: int) -> str:
     if isinstance(path, int):
-        return ""  # opened before: that was told
+        return ""  # an open file descriptor: opening it was reported
     name = os.fsdecode(path)
     if "__pycache__" in name:
         return ""
@@ -186,7 +187,7 @@ def _describe_opening(path: Any, mode: str | None, flags: int) -> str:
 
 
 def _list_readable() -> set[str]:
-    """Return the folders of what is installed; not where this was started, though on the path."""
+    """Return the folders of installed packages, without the current folder even if on the path."""
     here = str(Path.cwd())
     path = {entry for entry in sys.path if entry and entry != here}
     return {*_SYSTEM, sys.prefix, sys.base_prefix, *path}
@@ -207,4 +208,4 @@ def _describe_call(function: Callable[..., Any]) -> Iterator[str]:
 
 
 _CHANCE = getattr(random.random, "__self__", None)
-"""What the functions of `random` share; an own ``Random(seed)`` is none of it."""
+"""What the functions of `random` share; a separate ``Random(seed)`` does not belong to it."""

@@ -1,6 +1,6 @@
-"""The process of one plugin: loads its dispatcher, and answers the manager until that hangs up.
+"""The process of one plugin: it loads a dispatcher and answers until the manager hangs up.
 
-Started by `process.Child` with the number of its socket and the memory that it may use.
+Started by `process.Child` with the number of its socket and its memory limit.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from multiqueue.plugins.raised import describe_error
 
 SHUT_IN = "; it runs without network, other processes, and files but Python's"
 _GC_THRESHOLDS = (50_000, 20, 100)
-"""A decision about a hundred workers makes some thousand objects, and no circles."""
+"""A decision about a hundred workers makes some thousand objects, and no reference cycles."""
 
 
 @dataclass(slots=True)
 class _Plugin:
-    """It, and what it was asked last."""
+    """The dispatcher, and the last question to it."""
 
     dispatcher: Dispatcher | None = None
     reader: Reader = field(default_factory=Reader)
@@ -55,14 +55,14 @@ class _Plugin:
     reading: AnswerReading | None = None
 
     def read(self, body: bytes) -> Request:
-        """Read what the manager says. What it raises leaves nothing to go on with."""
+        """Read a request of the manager. After an error, the process cannot continue."""
         request = read_request(body)
         if isinstance(request, Ask):
             self.view, self.clusters = request.view, self.reader.read(request.rows)
         return request
 
     def answer(self, request: Request) -> Reply:
-        """Do what the manager asks for."""
+        """Carry out a request of the manager."""
         if isinstance(request, Load):
             return self._load(request)
         assert self.dispatcher is not None
@@ -74,7 +74,7 @@ class _Plugin:
         return Examined(examine(self.dispatcher, self._show(), self.reading))
 
     def _show(self) -> DispatchView:
-        """Return the last view, frozen; lists in its arguments are new ones each time."""
+        """Return the last view, frozen; lists in its arguments are new each time."""
         assert self.view is not None
         return replace(freeze(self.view), clusters=self.clusters)
 
@@ -85,7 +85,7 @@ class _Plugin:
             self.dispatcher = make_dispatcher(request.value)
         except EntryError as error:
             return Loaded(problem=f"{error}{_hint(error.__cause__)}", open_ways=open_ways)
-        # What was imported lives as long as this: no collection has to go through it in a decision.
+        # Imported objects live as long as the process: exclude them from garbage collection.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
@@ -96,7 +96,7 @@ class _Plugin:
 
 
 def main() -> None:
-    """Run until the manager hangs up."""
+    """Answer requests until the manager hangs up."""
     number, memory = map(int, sys.argv[1:])
     channel = socket.socket(fileno=number)
     channel.set_inheritable(False)
@@ -106,9 +106,9 @@ def main() -> None:
         try:
             reply = write_frame(_try(plugin, plugin.read(body)))
         except MemoryError:
-            # What filled it may be held for ever: another process begins with nothing.
+            # The memory may never be released: a new process starts without it.
             os._exit(MEMORY_STATUS)
-        if os.getpid() != own:  # the plugin forked, and this is the other one
+        if os.getpid() != own:  # the plugin forked, and this is the child
             os._exit(0)
         channel.sendall(reply)
 
@@ -123,7 +123,7 @@ def _try(plugin: _Plugin, request: Request) -> Reply:
 
 
 def _hint(error: BaseException | None) -> str:
-    """Say why the system refused something, which its own words do not."""
+    """Explain why the system refused an operation, if the error does not say so."""
     return SHUT_IN if isinstance(error, OSError) else ""
 
 
@@ -133,7 +133,7 @@ def _receive(channel: socket.socket) -> bytes | None:
 
 
 def _receive_exactly(channel: socket.socket, count: int) -> bytes | None:
-    """Return so many bytes; None: the manager hung up."""
+    """Return exactly the given number of bytes; None if the manager hung up."""
     parts = bytearray()
     while len(parts) < count:
         part = channel.recv(count - len(parts))

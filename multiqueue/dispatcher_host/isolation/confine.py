@@ -1,7 +1,7 @@
-"""Takes from a plugin's process what it does not need, before any code of the plugin runs.
+"""Restrict a plugin's process before any of the plugin's code runs.
 
-Called by `child`. Where a kernel cannot keep something away, the process says so and runs all
-the same: time budget, memory and its own address space hold everywhere.
+Called by `child`. If the kernel lacks a restriction, the process reports it and runs anyway. Time
+budget, memory limit and separate address space work everywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _FILES, _CALLS = "files", "network, copies of itself, signals, shared memory"
 _MOST_FILES = 256
 _NICENESS = 5
-"""The manager comes first where processors are short."""
+"""If processors are scarce, the manager has precedence."""
 _SYSTEM_PATHS = (
     "/usr",
     "/lib",
@@ -36,14 +36,14 @@ _SYSTEM_PATHS = (
     "/dev/null",
     "/dev/urandom",
 )
-"""What libraries read beside Python's own folders; nothing of it is anybody's secret."""
+"""Paths that libraries read outside of Python's folders; none of them is secret."""
 
 
 def limit(memory: int) -> None:
-    """Bound what the process may use, and have it end with the one that started it.
+    """Limit the resources of the process, and let it end when its parent ends.
 
     Args:
-        memory: Bytes of address space; 0: as much as there is.
+        memory: Bytes of address space; 0: no limit.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -55,17 +55,17 @@ def limit(memory: int) -> None:
         return
     if memory:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    # Where the manager ended before this, reading from it ends the process.
+    # If the manager has already ended, this process ends when it reads from its socket.
     _open_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    with contextlib.suppress(OSError):  # the first to go where the container's memory is short
+    with contextlib.suppress(OSError):  # if the container is out of memory, this is killed first
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def shut_in() -> tuple[str, ...]:
-    """Keep the process to its own code: files, network, and other processes are out of reach.
+    """Keep files, network and other processes out of reach of this process.
 
     Returns:
-        What could not be kept away, in words.
+        Restrictions that could not be applied, in words.
     """
     if sys.platform != "linux":
         return list_open_ways()
@@ -87,7 +87,7 @@ def shut_in() -> tuple[str, ...]:
 
 
 def list_open_ways() -> tuple[str, ...]:
-    """Return what the kernel of this machine cannot keep away from a process, in words."""
+    """Return the restrictions that this machine's kernel does not support, in words."""
     if sys.platform != "linux":
         return (f"{_FILES}, {_CALLS}: that needs Linux",)
     libc = _open_libc()
@@ -99,7 +99,7 @@ def _list_readable() -> Iterator[str]:
     yield from _SYSTEM_PATHS
     yield from {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}
     yield from (path for path in sys.path if path)
-    # Editable installs of setuptools keep their folders in modules of this name, not in sys.path.
+    # setuptools lists the folders of editable installs in such modules, not in sys.path.
     for name, module in list(sys.modules.items()):
         if name.startswith("__editable__"):
             yield from getattr(module, "MAPPING", {}).values()

@@ -1,11 +1,11 @@
-"""What the manager and a plugin's process say to each other.
+"""The messages between the manager and a plugin's process.
 
-A frame is its length (four bytes, big-endian) and one MessagePack value. The manager asks, and gets
-one answer to each question; nothing else is said. Nothing that comes from a plugin's process is
-believed: it is decoded into exactly these types, and read as any other answer then.
+A frame is its length (four bytes, big-endian) and one MessagePack value. The manager sends
+requests, and the process sends one reply to each. Nothing from a plugin's process is trusted:
+replies are decoded into exactly these types, and the answer in them is read like any other.
 
-Not the JSON of recordings, which people read and which lasts: that takes 18 ms there and back for a
-view of a hundred workers, this 1 ms.
+The JSON of recordings is not used here. It is made for people and for storage, and takes 18 ms for
+a round trip with a view of a hundred workers; this format takes 1 ms.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from multiqueue.plugins import DispatchView
 
 HEADER = struct.Struct("!I")
 MOST_BYTES = 4 * 1024 * 1024
-"""Of an answer: for a hundred workers the longest has some ten thousand."""
+"""Maximum size of a reply; the longest answer for a hundred workers has some ten thousand bytes."""
 MEMORY_STATUS = 97
-"""With which a process exits that may have no more memory."""
+"""The exit status of a process that reached its memory limit."""
 
 
 class Load(msgspec.Struct, tag=True, frozen=True):
-    """Load a dispatcher; comes first.
+    """Load a dispatcher; the first request.
 
     Attributes:
         value: Its entry point, ``module:attribute``.
-        paths: Where the manager looks for modules.
-        arguments: What it is to look at; None: nothing.
+        paths: The manager's module search path.
+        arguments: Arguments that it shall check; None: no check.
     """
 
     value: str
@@ -42,11 +42,11 @@ class Load(msgspec.Struct, tag=True, frozen=True):
 
 
 class Ask(msgspec.Struct, tag=True, frozen=True):
-    """Ask it where a Workload shall go.
+    """Ask the dispatcher where to send a Workload.
 
     Attributes:
-        view: What it is shown, without the clusters.
-        rows: These.
+        view: The view without its clusters.
+        rows: The clusters of the view.
     """
 
     view: DispatchView
@@ -54,16 +54,16 @@ class Ask(msgspec.Struct, tag=True, frozen=True):
 
 
 class Examine(msgspec.Struct, tag=True, frozen=True):
-    """Ask it the same once more, and look at what it does."""
+    """Ask the last question again, and check the dispatcher's conduct."""
 
 
 class Loaded(msgspec.Struct, tag=True, frozen=True):
-    """What came of loading; both empty: it is loaded.
+    """The result of loading; without problems and wrong arguments, the dispatcher is loaded.
 
     Attributes:
-        problem: Why it is not, to go after its name.
-        wrong_arguments: What it says is wrong with its arguments; None: it cannot tell.
-        open_ways: What cannot be kept from it here.
+        problem: Why it is not loaded; follows the dispatcher's name.
+        wrong_arguments: Problems that it found in its arguments; None: it does not check them.
+        open_ways: Restrictions that this machine does not support.
     """
 
     problem: str = ""
@@ -72,19 +72,19 @@ class Loaded(msgspec.Struct, tag=True, frozen=True):
 
 
 class Answered(msgspec.Struct, tag=True, frozen=True):
-    """What it answered."""
+    """The dispatcher's answer."""
 
     reading: AnswerReading
 
 
 class Examined(msgspec.Struct, tag=True, frozen=True):
-    """What was found."""
+    """The findings about the dispatcher's conduct."""
 
     findings: tuple[ConductFinding, ...]
 
 
 class Raised(msgspec.Struct, tag=True, frozen=True):
-    """It raised something."""
+    """The dispatcher raised an error."""
 
     error: str
 
@@ -98,22 +98,22 @@ _REPLIES = msgspec.msgpack.Decoder(Reply)
 
 
 def write_frame(message: Request | Reply) -> bytes:
-    """Return a message with its length before it."""
+    """Return a message preceded by its length."""
     body = _ENCODER.encode(message)
     return HEADER.pack(len(body)) + body
 
 
 def read_request(body: bytes) -> Request:
-    """Return what the manager says."""
+    """Decode a request of the manager."""
     request: Request = _REQUESTS.decode(body)
     return request
 
 
 def read_reply(body: bytes) -> Reply:
-    """Return what a plugin's process says.
+    """Decode a reply of a plugin's process.
 
     Raises:
-        ValueError: it is none of what it may say.
+        ValueError: The body is not a valid reply.
     """
     try:
         reply: Reply = _REPLIES.decode(body)

@@ -1,4 +1,4 @@
-"""A dispatcher in a process of its own."""
+"""The host of a dispatcher that runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from multiqueue.kube.call_thread import PluginError
 from multiqueue.plugins import DispatchView
 
 MEMORY = 1024**3
-"""Of address space, by default: numpy and its threads take a few hundred mebibytes."""
+"""Default limit of address space; numpy and its threads take a few hundred mebibytes."""
 MOST_TOLD = 16
-"""Findings, and the like: an honest process has a few."""
+"""Most findings and similar items that are used; an honest process sends a few."""
 
 OnOpenWays = Callable[[str, tuple[str, ...]], None]
 R = TypeVar("R", bound=Reply)
 
 
 class ProcessHost:
-    """Runs one dispatcher, as `dispatching.host.Host` says.
+    """Runs one dispatcher in a process, as a `multiqueue.dispatcher_host.host.Host`.
 
     Args:
-        way: How it is asked.
+        way: The setting of the dispatcher.
         value: Its entry point.
-        memory: Bytes of address space that it may use; 0: as much as there is.
-        on_open_ways: Gets the dispatcher's name, and what this machine cannot keep it away from.
+        memory: Bytes of address space that it may use; 0: no limit.
+        on_open_ways: Gets its name and the restrictions that this machine does not support.
     """
 
     def __init__(
@@ -81,18 +81,18 @@ class ProcessHost:
         return Selection(name=name, problem=problem, apart=self._value, wrong_arguments=wrong)
 
     async def nominate(self, view: DispatchView) -> AnswerReading:
-        """Ask it, as `Host` says."""
+        """Ask the dispatcher, as `Host` says."""
         question = Ask(replace(view, clusters=()), self._writer.write(view.clusters))
         reading = _expect(Answered, await self._ask(question)).reading
         if reading.nomination is None:
             return AnswerReading(malformed=reading.malformed[:MAX_TEXT])
-        try:  # its process says that this was read; nobody has to believe that
+        try:  # the process has already checked the answer, but is not trusted
             return take(reading.nomination)
         except (ValueError, OverflowError) as error:
             raise PluginError(f"its answer cannot be read: {error}") from error
 
     async def examine(self) -> tuple[ConductFinding, ...]:
-        """Look at it, as `Host` says."""
+        """Examine the dispatcher, as `Host` says."""
         findings = _expect(Examined, await self._ask(Examine())).findings
         return tuple(replace(found, words=found.words[:MAX_TEXT]) for found in findings[:MOST_TOLD])
 
@@ -102,7 +102,7 @@ class ProcessHost:
             self._child.kill()
 
     def close(self) -> None:
-        """End the process; an answer that is on its way still comes."""
+        """End the process, after the reply to a request in progress."""
         self._is_closed = True
         if not self._is_busy:
             self.abandon()
@@ -120,9 +120,9 @@ class ProcessHost:
 
 
 def _list_paths() -> tuple[str, ...]:
-    """Where this process looks for modules.
+    """Return the module search path of this process.
 
-    Not where it was started, as ``python -m`` has it: who knows what else lies there.
+    The current folder, which ``python -m`` adds, is left out: it may contain anything.
     """
     here = {""}
     with contextlib.suppress(OSError):

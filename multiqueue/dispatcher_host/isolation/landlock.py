@@ -1,7 +1,8 @@
-"""Leaves a process nothing but its own code: no other files, no TCP, no signals to others.
+"""Restrict a process to reading its own code: no other files, no TCP, no signals to others.
 
-Landlock of the Linux kernel (5.13; TCP since 6.7, signals and abstract sockets since 6.12), which
-needs no rights. What was opened before stays open. A kernel without it leaves the process as it is.
+Uses Landlock of the Linux kernel (5.13; TCP since 6.7, signals and abstract sockets since 6.12),
+which needs no privileges. Files that are already open stay open. Without Landlock in the kernel,
+the process is not restricted.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from collections.abc import Iterable
 from typing import Any
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-"""The same on every architecture."""
+"""System call numbers; the same on every architecture."""
 _VERSION_FLAG = 1
 _PATH_BENEATH = 1
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _FILE_ACCESS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
-"""Version -> all that it can keep away."""
+"""Landlock version -> all file accesses that it can forbid."""
 _TCP_VERSION, _TCP = 4, 0b11
 _SCOPE_VERSION, _SCOPES = 6, 0b11
 
@@ -37,26 +38,26 @@ class _PathRule(ctypes.Structure):
 
 
 def find_version(libc: ctypes.CDLL) -> int:
-    """Return the version that the kernel has; 0: none."""
+    """Return the kernel's Landlock version; 0 if it has none."""
     return max(0, int(libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)))
 
 
 def why_not(libc: ctypes.CDLL) -> str:
-    """Say why it cannot be used here; empty where it can."""
+    """Return why Landlock cannot be used here; empty if it can."""
     return "" if find_version(libc) else "the kernel has no Landlock (Linux 5.13)"
 
 
 def keep_to(libc: ctypes.CDLL, readable: Iterable[str]) -> None:
-    """Let this process and all that it starts read these files and folders, and no more.
+    """Restrict this process and its children to reading the given files and folders.
 
-    The calling thread may gain no rights any more (``PR_SET_NO_NEW_PRIVS``).
+    The calling thread must have given up gaining privileges (``PR_SET_NO_NEW_PRIVS``).
 
     Args:
         libc: The C library, opened with ``use_errno``.
-        readable: Paths; those that do not exist are left out.
+        readable: Readable paths; those that do not exist are left out.
 
     Raises:
-        OSError: the kernel refuses, or has no Landlock.
+        OSError: The kernel refuses, or has no Landlock.
     """
     version = find_version(libc)
     ruleset = _Ruleset(

@@ -1,11 +1,11 @@
-"""Clusters of a view as they go to a process: what it knows already is not said again.
+"""Send the clusters of views to a process, leaving out what the process already knows.
 
-Between two questions little changes of most clusters. Each side keeps the same numbered rows: one
-for each cluster, and one for each queue of a cluster. The manager writes what a row holds, and
-sends it where it is other bytes than the last ones, so nothing depends on who changed what.
-Forecasts belong to the Workload that is asked about and are always sent.
+Most clusters change little between two questions. Both sides keep the same numbered rows: one for
+each cluster, and one for each queue of a cluster. The manager encodes each row and sends it only if
+its bytes differ from the last ones sent, so no change can be missed. Forecasts belong to the
+Workload that is asked about and are always sent.
 
-The process may do with its rows what it likes: they are its own, and go with it.
+The process may change its rows at will: it has its own copies, which end with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from multiqueue.dispatcher_host.frozen import freeze
 from multiqueue.plugins import ClusterView, Forecast, QueueView
 
 MOST_ROWS = 4096
-"""Of a process; then all is sent again, to the same rows. One takes about 3 KiB there."""
+"""Most rows of a process (about 3 KiB each there); then all rows are sent again."""
 NO_QUEUE = -1
 _APART = ("queue", "forecast")
 _NAMES = tuple(field.name for field in fields(ClusterView) if field.name not in _APART)
@@ -37,11 +37,11 @@ class ClusterRow(msgspec.Struct, array_like=True, frozen=True):
     """One cluster of a view.
 
     Attributes:
-        number: Of the cluster's row.
-        cluster: What is in it now, its queue and forecast left out; empty: what was there.
-        queue_number: Of its queue's row, or `NO_QUEUE`.
-        queue: What is in that now; empty: what was there.
-        forecast: As in the view.
+        number: Number of the cluster's row.
+        cluster: New content of that row, without queue and forecast; empty: unchanged.
+        queue_number: Number of its queue's row, or `NO_QUEUE`.
+        queue: New content of that row; empty: unchanged.
+        forecast: The forecast of the view.
     """
 
     number: int
@@ -52,14 +52,14 @@ class ClusterRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 class RowWriter:
-    """Writes clusters for one process, which reads all that is written, in order."""
+    """Writes clusters for one process, which must read everything in the same order."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str], int] = {}
         self._known: list[bytes] = []
 
     def write(self, clusters: Iterable[ClusterView]) -> tuple[ClusterRow, ...]:
-        """Return what there is to say about them."""
+        """Return the rows to send for these clusters."""
         if len(self._known) >= MOST_ROWS:
             self._numbers, self._known = {}, []
         return tuple(map(self._write, clusters))
@@ -69,13 +69,13 @@ class RowWriter:
         number, said = self._put((cluster.name, ""), _ENCODER.encode(_values_of(cluster)))
         queue_number, queue_said = NO_QUEUE, b""
         if queue is not None:
-            # A name of its own each: a queue without a name is none of Kubernetes'.
+            # The slash keeps queue keys distinct from cluster keys.
             key = (cluster.name, f"/{queue.name}")
             queue_number, queue_said = self._put(key, _ENCODER.encode(queue))
         return ClusterRow(number, said, queue_number, queue_said, cluster.forecast)
 
     def _put(self, key: tuple[str, str], body: bytes) -> tuple[int, bytes]:
-        """Return the number of a row, and what is to be said of it."""
+        """Return the number of a row, and the content to send (empty if unchanged)."""
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._known)
@@ -88,13 +88,13 @@ class RowWriter:
 
 
 class Reader:
-    """Reads what one `RowWriter` writes, into values that cannot be changed."""
+    """Reads the rows of one `RowWriter` into values that cannot be changed."""
 
     def __init__(self) -> None:
         self._rows: dict[int, Any] = {}
 
     def read(self, rows: Iterable[ClusterRow]) -> tuple[ClusterView, ...]:
-        """Return the clusters of the view. Where it raises, nothing more can be read."""
+        """Return the clusters of the view. After an error, nothing more can be read."""
         return tuple(map(self._read, rows))
 
     def _read(self, row: ClusterRow) -> ClusterView:

@@ -1,4 +1,4 @@
-"""Tells what this machine cannot keep dispatchers' processes away from."""
+"""Report which restrictions of dispatchers' processes this machine does not support."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ log = structlog.get_logger("multiqueue.dispatcher_host.isolation")
 
 
 class OpenWays:
-    """Logs it once for each dispatcher, whose process is begun anew now and then.
+    """Logs missing restrictions once per dispatcher, although its process restarts now and then.
 
     Args:
-        on_count: Gets the dispatcher's name, and how many ways out there are.
+        on_count: Gets the dispatcher's name and the number of missing restrictions.
     """
 
     def __init__(self, on_count: Callable[[str, int], None]) -> None:
@@ -21,7 +21,7 @@ class OpenWays:
         self._known: dict[str, tuple[str, ...]] = {}
 
     def note(self, dispatcher: str, ways: tuple[str, ...]) -> None:
-        """Take in what a new process of a dispatcher says."""
+        """Record what a new process of a dispatcher reports."""
         if self._known.get(dispatcher, ()) != ways:
             log.warning(
                 "a dispatcher's process is not shut in", dispatcher=dispatcher, open_ways=ways

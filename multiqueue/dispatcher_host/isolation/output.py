@@ -1,4 +1,4 @@
-"""What a plugin prints: it goes to the log, a bounded part of it."""
+"""Log what a plugin prints, up to a limit."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import structlog
 
 _CHUNK = 65_536
 _PAUSE_SECONDS = 0.002
-"""Between two full chunks: one that prints without end costs some percent of a processor."""
+"""Pause after a full chunk, so that endless output costs only a few percent of a processor."""
 _WINDOW_SECONDS = 60.0
 _MOST_LINES, _LONGEST_LINE = 50, 500
-"""That are logged within a window; the rest is counted."""
+"""Limits of what is logged within a window; the rest is counted."""
 
 log = structlog.get_logger("multiqueue.dispatcher_host.isolation")
 
 
 def read_output(handle: int, dispatcher: str) -> None:
-    """Read until all that could write has ended; runs in a thread of its own."""
+    """Read until all writers have ended; runs in a separate thread."""
     begun, left, dropped = time.monotonic(), _MOST_LINES, 0
     try:
         while chunk := os.read(handle, _CHUNK):
@@ -44,5 +44,5 @@ def _tell_dropped(dispatcher: str, dropped: int) -> None:
 
 
 def _tame(line: str) -> str:
-    """A log is read in terminals, too."""
+    """Remove control characters, since logs are also read in terminals."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)

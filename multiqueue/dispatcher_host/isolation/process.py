@@ -1,7 +1,7 @@
-"""Starts, reads from and ends the process of one plugin, as the manager sees it.
+"""Start, use and end the process of one plugin, on the manager's side.
 
-It is started anew (not forked: this process has threads), in a process group of its own, and gets
-one socket, nowhere to read from, and an environment without anything of ours.
+The process is started anew (not forked, since this process has threads) in its own process group.
+It gets one socket, no standard input, and an environment without any of the manager's secrets.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ _KEPT = (
     "LC_ALL",
     "TZ",
 )
-"""Of the manager's environment: where things are, and how they are written."""
+"""Variables that are kept from the manager's environment: paths, language and time zone."""
 _OWN = {
     "PYTHONUNBUFFERED": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
-    # The order of a set is the same in the process that takes the place of another.
+    # The order of a set is the same in the process that replaces another.
     "PYTHONHASHSEED": "0",
-    # Numeric libraries start a thread per processor, each with much address space.
+    # Numeric libraries start one thread per processor, each with much address space.
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "2",
 }
 _MODULE = "multiqueue.dispatcher_host.isolation.child"
 _LOOKS, _LOOK_SECONDS = 30, 0.01
-"""How often to look how one ended that hung up: the kernel closes its socket a moment before."""
+"""How often to check how a process ended: the kernel closes its socket a moment before."""
 
 
 class Child:
-    """A process that was started.
+    """The started process of a plugin.
 
     Args:
-        name: Of its dispatcher.
-        memory: Bytes of address space that it may use; 0: as much as there is.
+        name: Name of its dispatcher.
+        memory: Bytes of address space that it may use; 0: no limit.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: The process cannot be started.
     """
 
     def __init__(self, name: str, memory: int) -> None:
@@ -84,16 +84,16 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its number, and that of its process group."""
+        """The number of the process, and of its process group."""
         return self._process.pid
 
     async def ask(self, request: Request) -> Reply:
-        """Ask it something; one call at a time. Whoever does not wait for the answer ends it.
+        """Send a request and wait for the reply; one call at a time.
 
-        Between two questions nothing of it runs.
+        A cancelled call ends the process. Between two requests the process is stopped.
 
         Raises:
-            EndedError: it ended, or says what nobody understands.
+            EndedError: The process ended, or sent an invalid reply.
         """
         self._signal(signal.SIGCONT)
         try:
@@ -111,10 +111,10 @@ class Child:
         return reply
 
     def kill(self) -> None:
-        """End it, and all that it started."""
+        """End the process, and all processes that it started."""
         if self._is_over:
             return
-        # Before it is waited for: until then the number is that of nobody else.
+        # Before the process is reaped: until then no other process can get its number.
         self._signal(signal.SIGKILL)
         self._is_over = True
         if self._streams is not None:
@@ -146,7 +146,7 @@ class Child:
             raise EndedError(f"was ended: its answer cannot be read: {error}") from error
 
     async def _find_end(self) -> str:
-        """Say how it ended, where it did; it is not reaped yet, as `kill` needs its number."""
+        """Return how the process ended, without reaping it, as `kill` needs its number."""
         for _ in range(_LOOKS):
             ended = _look(self.pid)
             if ended is not None:
@@ -185,10 +185,10 @@ def _start(channel: int, output: int, memory: int) -> subprocess.Popen[bytes]:
 
 
 def _list_paths() -> list[str]:
-    """Return what ``PYTHONPATH`` names, as seen from here: elsewhere "" and "." are other folders.
+    """Return the folders of ``PYTHONPATH`` as absolute paths, since the process starts elsewhere.
 
-    Not "", which ``$PYTHONPATH:/more`` begins with where it was empty: in the root folder, where
-    the process starts, that is all there is.
+    An empty entry, as in ``$PYTHONPATH:/more`` with an unset variable, is left out: the process
+    starts in the root folder, where it would mean everything.
     """
     parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return [os.path.abspath(part) for part in parts if part]  # noqa: PTH100 - not resolved

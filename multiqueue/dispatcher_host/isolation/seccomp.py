@@ -1,10 +1,10 @@
-"""Takes system calls from a process for good: those by which it would reach beyond itself.
+"""Forbid a process, permanently, all system calls that reach beyond the process.
 
-Without other processes it has one address space, whose limit is that of all that it can fill; what
-holds memory outside of that (shared memory, files in memory, queues of messages, keys) is taken,
-too. Threads may be started. Without ``socket`` it has no network, whatever the kernel's Landlock
-can do. Seccomp of the Linux kernel, which needs no rights. Architectures that are not listed leave
-the process as it is.
+Without other processes there is one address space, and its limit bounds all memory of the plugin.
+Calls that hold memory elsewhere (shared memory, files in memory, message queues, keys) are
+forbidden too. Threads are allowed. Without ``socket`` there is no network, even if the kernel's
+Landlock cannot forbid it. Uses seccomp of the Linux kernel, which needs no privileges. On
+architectures that are not listed, the process is not restricted.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _NUMBER_AT, _ARCHITECTURE_AT, _FIRST_AT, _SECOND_AT = 0, 4, 16, 24
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _REFUSED, _ABSENT = _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
 _X32 = 0x40000000
-"""Numbers from there on are other names of the same calls, on x86."""
+"""On x86, numbers from here on are other numbers of the same calls."""
 _THREAD = 0x00010000
 """``CLONE_THREAD``."""
 _OWNERS = (8, 15, 0x8901, 0x8902)
-"""``F_SETOWN``, ``F_SETOWN_EX``, ``FIOSETOWN``, ``SIOCSPGRP``: who gets a signal when there is
-something to read."""
+"""``F_SETOWN``, ``F_SETOWN_EX``, ``FIOSETOWN``, ``SIOCSPGRP``: they set who gets a signal when
+there is something to read."""
 _ARCHITECTURES = MappingProxyType({"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)})
-"""Column of the tables, and its code."""
+"""For each architecture: its column in the tables, and its code."""
 
 _TAKEN = MappingProxyType(
     {
-        # other machines
+        # network
         "socket": (41, 198),
         "io_uring_setup": (425, 425),
-        # new processes and programs, and groups that would not end with this one
+        # new processes and programs, and process groups that would not end with this one
         "fork": (57, None),
         "vfork": (58, None),
         "execve": (59, 221),
@@ -44,7 +44,7 @@ _TAKEN = MappingProxyType(
         "setpgid": (109, 154),
         "unshare": (272, 97),
         "setns": (308, 268),
-        # other processes, that of the manager first
+        # other processes, above all the manager
         "ptrace": (101, 117),
         "process_vm_readv": (310, 270),
         "process_vm_writev": (311, 271),
@@ -60,7 +60,7 @@ _TAKEN = MappingProxyType(
         "move_pages": (279, 239),
         "perf_event_open": (298, 241),
         "bpf": (321, 280),
-        # memory that is in nobody's address space
+        # memory outside of any address space
         "shmget": (29, 194),
         "semget": (64, 190),
         "msgget": (68, 186),
@@ -72,7 +72,7 @@ _TAKEN = MappingProxyType(
         "userfaultfd": (323, 282),
     }
 )
-"""Calls that fail; numbers on x86-64 and arm64."""
+"""Forbidden calls; numbers on x86-64 and arm64."""
 _OF_ITSELF = MappingProxyType(
     {
         "prlimit64": (302, 261),
@@ -82,10 +82,10 @@ _OF_ITSELF = MappingProxyType(
         "sched_setattr": (314, 274),
     }
 )
-"""Calls whose first argument says whose: 0 is the caller. A limit of processor time would end the
-manager."""
+"""Calls that a process may only apply to itself (first argument 0). A limit of processor time
+would otherwise end the manager."""
 _TO_ITSELF = MappingProxyType({"kill": (62, 129), "tgkill": (234, 131)})
-"""Calls whose first argument is the number of a process."""
+"""Calls whose first argument must be the number of this process."""
 _OF_HANDLES = MappingProxyType({"fcntl": (72, 25), "ioctl": (16, 29)})
 _CLONE, _CLONE3 = (56, 220), (435, 435)
 
@@ -104,7 +104,7 @@ class _Program(ctypes.Structure):
 
 
 def why_not(libc: ctypes.CDLL) -> str:
-    """Say why it cannot be used here; empty where it can."""
+    """Return why seccomp cannot be used here; empty if it can."""
     machine = os.uname().machine
     if machine not in _ARCHITECTURES:
         return f"not known how for {machine}"
@@ -112,15 +112,15 @@ def why_not(libc: ctypes.CDLL) -> str:
 
 
 def take_calls(libc: ctypes.CDLL) -> None:
-    """Have these calls fail in this process and all its threads to come.
+    """Forbid these calls in this process and all its future threads.
 
-    The calling thread may gain no rights any more (``PR_SET_NO_NEW_PRIVS``).
+    The calling thread must have given up gaining privileges (``PR_SET_NO_NEW_PRIVS``).
 
     Args:
         libc: The C library, opened with ``use_errno``.
 
     Raises:
-        OSError: the kernel refuses.
+        OSError: The kernel refuses.
     """
     steps = list(_build_steps(*_ARCHITECTURES[os.uname().machine], own=os.getpid()))
     program = _Program(len(steps), (_Step * len(steps))(*steps))
@@ -130,10 +130,10 @@ def take_calls(libc: ctypes.CDLL) -> None:
 
 
 def _build_steps(column: int, code: int, *, own: int) -> Iterator[_Step]:
-    """Yield the filter: the first rule that a call meets counts.
+    """Yield the filter; the first matching rule applies.
 
-    What ``clone3`` is asked for cannot be seen here; the C library does without it where it is told
-    that there is none.
+    A filter cannot see the arguments of ``clone3``. If the call appears to be missing, the C
+    library uses ``clone`` instead.
     """
     yield _Step(_LOAD, 0, 0, _ARCHITECTURE_AT)
     yield from _unless(_IF_EQUAL, code, _KILL)
@@ -155,7 +155,7 @@ def _build_steps(column: int, code: int, *, own: int) -> Iterator[_Step]:
 
 
 def _look(call: int, at: int, checks: list[_Step]) -> Iterator[_Step]:
-    """Allow a call whose argument passes."""
+    """Allow a call if its argument passes the checks."""
     rest = [_Step(_LOAD, 0, 0, at), *checks, _Step(_RETURN, 0, 0, _ALLOW)]
     yield _Step(_IF_EQUAL, 0, len(rest), call)
     yield from rest
