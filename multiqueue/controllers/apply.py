@@ -1,12 +1,11 @@
-"""Turns the plan of a cycle into writes.
+"""Writes the plan of a cycle to the API server.
 
-Called synchronously after each cycle. Admissions are written by a bounded number of workers, the
-whole of an admission in one patch: quota, check list, the clusters that it is offered to first
-(`FleetGate.offer`) and, where all checks are ready, Admitted. A write that fails is forgotten by
-the engine, and the Workload queues again in the state that the API server has, later after each
-failure; one whose answer got lost is looked up first. Workloads that could not be admitted go to
-the workload controller, which writes why when it is news; whom they preempt is the business of
-`evictions`.
+Called synchronously after each cycle. A bounded number of writers write the admissions, each in one
+patch: quota, check list, the clusters of the first offer (`FleetGate.offer`) and, if all checks are
+ready, Admitted. If a write fails, the engine forgets the admission, and the Workload queues again
+in the state that the API server has, later after each failure. If the answer to a write got lost,
+its outcome is looked up first. Workloads that could not be admitted go to the workload controller,
+which writes the reason if it is new. `evictions` handles the Workloads that they preempt.
 """
 
 from __future__ import annotations
@@ -44,28 +43,28 @@ from multiqueue.kube.errors import Conflict, KubeError, NotFound
 from multiqueue.model.build import admission_to_wire
 
 WRITERS = 64
-"""Admissions written at a time, of those with an offer and of the others each: at 5 ms a request
-they fill what one API server takes."""
+"""Admissions written at the same time, for those with an offer and for the others each: at 5 ms a
+request they use one API server fully."""
 MAX_WAITING = 512
-"""Admissions that may wait for a writer before cycles pause; the limit is staleness."""
+"""Admissions that may wait for a writer before cycles pause, so that decisions are not outdated."""
 RETRY_SECONDS = 0.05
 MAX_RETRY_SECONDS = 30.0
-"""When a Workload is tried again whose admission was not written, doubling from the first failure
-in a row to the cap; others may take its place meanwhile."""
+"""When a Workload whose admission was not written is tried again; the delay doubles from the first
+failure in a row up to the cap. Others may be admitted meanwhile."""
 READ_SECONDS = 0.2
 MAX_READ_SECONDS = 10.0
-"""How often a server that gives no answer is asked whether a write happened."""
+"""How often a server that gives no answer is asked whether a write succeeded."""
 
 log = structlog.get_logger("multiqueue.scheduler")
 
 
 class OutdatedDecisionError(Exception):
-    """The Workload is no longer what the decision was made for."""
+    """The Workload changed since the decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingAdmission:
-    """An admission that waits to be written, and what it was decided on."""
+    """An admission that waits to be written, with the Workload that it was decided for."""
 
     decision: Admit
     uid: str
@@ -74,14 +73,14 @@ class PendingAdmission:
 
 
 class PlanApplier:
-    """Writes what the engine decided.
+    """Writes the engine's decisions.
 
     Args:
-        context: Where to write.
-        engine: Whose decisions; told how each write ended.
-        gate: Says where a Workload is offered that gets quota.
-        on_pending: Called with the key of each Workload that was looked at and not admitted.
-        on_forgotten: Called when the engine took an admission back and has to decide again.
+        context: The manager's context.
+        engine: Makes the decisions; is told the outcome of each write.
+        gate: Names the clusters to which a Workload with quota is offered first.
+        on_pending: Called with the key of each Workload that was tried and not admitted.
+        on_forgotten: Called when the engine forgot an admission and has to decide again.
     """
 
     name = "admission-writer"
@@ -102,24 +101,24 @@ class PlanApplier:
         self._on_forgotten = on_forgotten
         self._places = PlaceWriter(context, engine, on_failed=on_forgotten)
         self._waiting: asyncio.Queue[PendingAdmission] = asyncio.Queue()
-        # Those that wait for an offer first have writers of their own, and hold up no cycle: there
-        # are no more of them than quota lets in.
+        # Admissions with an offer have their own writers and pause no cycle: quota limits how many
+        # there are.
         self._offered: asyncio.Queue[PendingAdmission] = asyncio.Queue()
-        self._writing: dict[str, PendingAdmission] = {}  # the newest of each workload
+        self._writing: dict[str, PendingAdmission] = {}  # the newest one of each workload
         self._failures: dict[str, int] = {}
         self._room = asyncio.Event()
         self._room.set()
 
     async def has_room(self) -> None:
-        """Wait until the writers keep up."""
+        """Wait until the backlog of the writers is short enough."""
         await self._room.wait()
 
     def is_writing(self, key: str) -> bool:
-        """Whether the admission of this Workload is decided and not yet written."""
+        """Whether the admission of this Workload is decided but not yet written."""
         return key in self._writing
 
     def apply(self, plan: CyclePlan) -> None:
-        """Begin to write a plan; never blocks."""
+        """Start to write a plan; never blocks."""
         self._places.apply(plan)
         for decision in plan.decisions:
             match decision:
@@ -137,9 +136,9 @@ class PlanApplier:
         """Write until cancelled.
 
         Raises:
-            UnrecoverableError: the engine could not take in how a write ended, so it may count
-                quota that nobody holds, or miss some; and writers that are cancelled for that do
-                not know whether their writes happened.
+            UnrecoverableError: the engine failed to record the outcome of a write; its usage may
+                UnrecoverableError: the engine failed to record the outcome of a write; its usage
+                can writes succeeded.
         """
         self._context.informers.workloads.add_handler(self._on_workload)
         try:
@@ -191,11 +190,11 @@ class PlanApplier:
             written = await self._try(admission)
         except OutdatedDecisionError as error:
             log.debug("admission outdated", workload=key, error=str(error))
-            # Decided on this very state: deciding again would end here again.
+            # The decision was made for this very state: deciding again would end here again.
             forbidden = self._version(key) == admission.resource_version
         finally:
-            # Also when cancelled: the engine must not keep usage that nobody wrote. One that was
-            # decided on anew meanwhile is charged for the newer admission, which has its own end.
+            # Also if cancelled: the engine must not keep usage that was not written. A Workload
+            # that was decided again meanwhile is charged for its newer admission.
             if self._writing.get(key) is admission:
                 del self._writing[key]
                 self._end(key, written=written, forbidden=forbidden)
@@ -211,7 +210,7 @@ class PlanApplier:
             self._forget(key)
 
     async def _try(self, admission: PendingAdmission) -> bool:
-        """Write an admission; returns whether it is written."""
+        """Write an admission; return whether it is written."""
         key, now = admission.decision.workload, self._context.clock.now()
         try:
             await self._reserve(key, admission, now)
@@ -223,7 +222,7 @@ class PlanApplier:
             log.warning("admission not written, trying again", workload=key, error=str(error))
             return error.retryable and await self._is_written(key)
         except Exception:
-            # A surprise about one Workload must not end the writing of the others.
+            # An unexpected error for one Workload must not stop the writes of the others.
             log.exception("admission not written, trying again", workload=key)
         else:
             return True
@@ -254,7 +253,7 @@ class PlanApplier:
         return sync_pods_ready(status, ready=False, now=now, generation=newest.metadata.generation)
 
     async def _is_written(self, key: str) -> bool:
-        """Ask whether a write without an answer happened; until that is known its place is kept."""
+        """Ask whether a write without an answer succeeded; keep its quota until then."""
         backoff = Backoff(base=READ_SECONDS, cap=MAX_READ_SECONDS)
         while True:
             try:
@@ -280,7 +279,7 @@ class PlanApplier:
 
 
 def admitted_status(newest: Workload, admission: PendingAdmission, now: datetime) -> WorkloadStatus:
-    """Return the status of a Workload with its admission: everything in one write (E-83).
+    """Return the status of a Workload with its admission, for a single write (E-83).
 
     Raises:
         OutdatedDecisionError: the Workload changed since the decision.

@@ -1,12 +1,12 @@
-"""Feeds the engine from the informers; its only writer beside the scheduler's assume and confirm.
+"""Feeds the engine from the informers; only the scheduler's assume and confirm also write to it.
 
 Handlers are synchronous and do one upsert each. An event that is older than an assumed admission
-does not undo it: the engine waits for the write's end.
+does not undo it: the engine waits for the outcome of the write.
 
-An object whose values make the engine raise is isolated: it is built before the engine is touched,
-and if the engine raises halfway, the object is taken out and put in again, which leaves nothing
-half written. If it still raises, the object is left out, logged and counted by the informer, and
-all others go on. Only if the engine cannot even take it out, its state is lost (`on_broken`).
+An object whose values make the engine raise is isolated. It is built before the engine is touched.
+If the engine raises halfway, the object is removed and added again, so that nothing is half
+written. If it still raises, the object is left out, and the informer logs and counts it; all other
+objects are processed. Only if the engine cannot even remove it, its state is lost (`on_broken`).
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class CacheFeed:
     """Connects informers and engine.
 
     Args:
-        context: Whose informers to follow.
-        engine: What to feed.
+        context: The manager's context, with the informers to follow.
+        engine: The engine to feed.
         options: How objects are read.
         on_change: Called after each change of the engine.
-        on_broken: Called if the engine raises while an object is taken out of it.
+        on_broken: Called if the engine raises while an object is removed from it.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class CacheFeed:
         self._unread: dict[str, tuple[str, ...]] = {}
 
     def attach(self) -> None:
-        """Begin to follow the informers."""
+        """Start to follow the informers."""
         informers, engine = self._informers, self._engine
         self._follow(
             informers.resource_flavors,
@@ -152,7 +152,7 @@ class CacheFeed:
         self._read_again(lambda workload: uses_runtime_class(workload, _name(changed)))
 
     def _read_again(self, concerned: Callable[[api.Workload], bool]) -> None:
-        """Build the Workloads anew that wait: what their pods will request may have changed."""
+        """Build waiting Workloads again, because the requests of their pods may have changed."""
         for obj in self._informers.workloads.store.list():
             if has_quota(obj.status) or not concerned(obj):
                 continue
@@ -163,7 +163,7 @@ class CacheFeed:
         self._on_change()
 
     def _tell_problems(self, workload: Workload) -> None:
-        """Log what cannot be read of a holder of quota; those that wait say it in their status."""
+        """Log unreadable fields of a Workload with quota; waiting ones show them in the status."""
         known = self._unread.pop(workload.key, ())
         if workload.reservation is None or not workload.problems:
             return

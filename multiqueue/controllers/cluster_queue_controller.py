@@ -25,9 +25,9 @@ class ClusterQueueController:
     """Reconciles ClusterQueues.
 
     Args:
-        context: Informers and client.
+        context: The manager's context.
         engine: Knows usage and activity.
-        on_activity: Called with a name whenever that queue began or ceased to admit.
+        on_activity: Called with the name of each queue that became active or inactive.
     """
 
     name = "cluster-queue"
@@ -53,11 +53,11 @@ class ClusterQueueController:
         await self._reconciler.run()
 
     def enqueue(self, name: str) -> None:
-        """Look at a ClusterQueue."""
+        """Schedule the reconcile of a ClusterQueue."""
         self._reconciler.queue.add(name)
 
     async def reconcile(self, name: str) -> Result:
-        """Write what changed of one ClusterQueue."""
+        """Write the changed status and finalizer of one ClusterQueue."""
         queue = self._context.informers.cluster_queues.store.get(name)
         if queue is None:
             self._active.pop(name, None)
@@ -66,7 +66,7 @@ class ClusterQueueController:
             return DONE
         state = self._engine.cluster_queue_state(name)
         if state is None:
-            # The engine could not take it; the cache feed said why.
+            # The engine could not take the object; the cache feed logged why.
             return DONE
         if self._active.get(name) != state.active:
             self._active[name] = state.active
@@ -75,7 +75,7 @@ class ClusterQueueController:
         if await sync_finalizer(
             self._context.client, CLUSTER_QUEUES, queue, in_use=state.reserving > 0
         ):
-            # The answer comes as an event, which leads back here.
+            # The write comes back as an event, which causes the next reconcile.
             return DONE
         await self._write_status(queue, state)
         return DONE
@@ -134,6 +134,6 @@ class ClusterQueueController:
         queue = new or old
         assert queue is not None
         name, version = queue.metadata.name, queue.metadata.resource_version
-        # Our own status is no reason to write another; what changed meanwhile waits for its batch.
+        # Our own status write needs no reconcile; changes made meanwhile wait for their batch.
         if new is None or self._echo.get(name) != version:
             self._reconciler.queue.add(name)

@@ -16,10 +16,10 @@ from multiqueue.kube.resources import COHORTS
 
 
 class CohortController:
-    """Reconciles Cohorts, also those without an object of their own: they have metrics too.
+    """Reconciles Cohorts; also those without an object, because they have metrics too.
 
     Args:
-        context: Informers and client.
+        context: The manager's context.
         engine: Knows shares.
     """
 
@@ -40,11 +40,11 @@ class CohortController:
         await self._reconciler.run()
 
     def enqueue(self, name: str) -> None:
-        """Look at a Cohort."""
+        """Schedule the reconcile of a Cohort."""
         self._reconciler.queue.add(name)
 
     async def reconcile(self, name: str) -> Result:
-        """Write and measure the share of one Cohort, if that changed."""
+        """Write and measure the share of one Cohort, if it changed."""
         state = self._engine.cohort_state(name)
         if state is None or state.weighted_share is None:
             self._context.metrics.cohort_weighted_share.forget(cohort=name)

@@ -1,4 +1,4 @@
-"""The engine of a Configuration. Pure."""
+"""Builds the engine from a Configuration. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def build_engine(config: Configuration) -> Engine:
 
 
 def engine_options(config: Configuration) -> EngineOptions:
-    """Return what the Configuration says about decisions."""
+    """Return the engine options that the Configuration sets."""
     waiting, enabled = config.wait_for_pods_ready, config.gates.enabled
     strategy = config.resources.quota_check_strategy
     return EngineOptions(
@@ -45,7 +45,7 @@ def engine_options(config: Configuration) -> EngineOptions:
 
 
 def fair_sharing(config: Configuration) -> FairSharing | None:
-    """Return how ClusterQueues and Cohorts share; None without the section (E-64)."""
+    """Return how ClusterQueues and Cohorts share quota; None without the section (E-64)."""
     if config.fair_sharing is None:
         return None
     enabled = config.gates.enabled
@@ -57,7 +57,7 @@ def fair_sharing(config: Configuration) -> FairSharing | None:
 
 
 def topology_scheduling(config: Configuration) -> TopologyScheduling | None:
-    """Return how pods are placed (E-129 to E-152); None where the gate is off."""
+    """Return how pods are placed (E-129 to E-152); None if the gate is off."""
     enabled = config.gates.enabled
     if not enabled(Gate.TOPOLOGY_AWARE_SCHEDULING):
         return None
@@ -73,7 +73,7 @@ def topology_scheduling(config: Configuration) -> TopologyScheduling | None:
 
 
 def admission_fair_sharing(config: Configuration) -> AdmissionFairSharing | None:
-    """Return how past usage counts; None where it does not (E-20)."""
+    """Return how past usage counts; None if it does not (E-20)."""
     section = config.admission_fair_sharing
     if section is None or not config.gates.enabled(Gate.ADMISSION_FAIR_SHARING):
         return None

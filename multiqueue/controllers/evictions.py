@@ -1,9 +1,9 @@
-"""Tells workloads to leave that the engine wants to go: victims of preemptions, and evictions.
+"""Writes evictions: victims of preemptions, and Workloads that the engine evicts.
 
-Called synchronously after each cycle; a few workers write. The job framework sees Evicted, stops
-the job and gives the quota back (E-104). A victim that left meanwhile needs no write, and one that
-leaves for another reason keeps it. A write that fails is told to the engine, later after each
-failure in a row, which then decides again.
+Called synchronously after each cycle; a few writers write. The job framework sees Evicted, stops
+the job and releases the quota (E-104). A victim that left meanwhile needs no write. A victim that
+already leaves for another reason keeps that reason. If a write fails, the engine is told, later
+after each failure in a row, and decides again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ WRITERS = 8
 """Evictions written at a time (E-102)."""
 RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 30.0
-"""When the engine hears of a failure, doubling from the first in a row: it decides at once."""
+"""Delay before the engine is told of a failure; doubles with each one in a row."""
 
 log = structlog.get_logger("multiqueue.scheduler")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
-    """One workload that has to leave; ``preemptor`` and its queue are "" where it is nobody's."""
+    """A workload that has to leave; ``preemptor`` and its queue are "" without a preemptor."""
 
     workload: str
     uid: str
@@ -51,9 +51,9 @@ class EvictionWriter:
     """Writes the evictions that the engine decided.
 
     Args:
-        context: Where to write.
-        is_admitting: Whether the admission of a workload is decided and not yet written.
-        on_failed: Called with the key of each workload that could not be told to leave.
+        context: The manager's context.
+        is_admitting: Whether the admission of a workload is decided but not yet written.
+        on_failed: Called with the key of each workload whose eviction could not be written.
     """
 
     name = "eviction-writer"
@@ -69,12 +69,12 @@ class EvictionWriter:
         self._is_admitting = is_admitting
         self._on_failed = on_failed
         self._build_options = build_options(context.config)
-        # No bound of its own: nobody is told twice to leave, so holders of quota are its limit.
+        # Needs no bound: each holder of quota is evicted at most once at a time.
         self._waiting: asyncio.Queue[Eviction] = asyncio.Queue()
         self._failures: dict[str, int] = {}
 
     def apply(self, plan: CyclePlan) -> None:
-        """Begin to write what a plan evicts; never blocks."""
+        """Start to write the evictions of a plan; never blocks."""
         for decision in plan.decisions:
             if isinstance(decision, Preempt):
                 for eviction in _victims(decision):
@@ -109,10 +109,10 @@ class EvictionWriter:
             try:
                 await self._write(eviction)
             except asyncio.CancelledError:
-                self._waiting.put_nowait(eviction)  # a second run begins with it
+                self._waiting.put_nowait(eviction)  # a second run starts with it
                 raise
             except Exception:
-                # A surprise about one Workload must not end the writing of the others.
+                # An unexpected error for one Workload must not stop the writes of the others.
                 log.exception("eviction not written, trying again", workload=eviction.workload)
                 self._fail(eviction.workload)
 
@@ -125,7 +125,7 @@ class EvictionWriter:
             return evicted_status(newest, eviction, now)
 
         if self._is_admitting(key):
-            # What it was just given is nowhere written; afterwards it can be told to leave.
+            # Its admission is not written yet; it can be evicted afterwards.
             self._fail(key)
             return
         try:
@@ -146,7 +146,7 @@ class EvictionWriter:
         asyncio.get_running_loop().call_later(wait, self._on_failed, key)
 
     def _tell(self, eviction: Eviction, victim: Workload) -> None:
-        """Count the preemption, and record it on both sides."""
+        """Count the preemption, and record it on both Workloads."""
         recorder, metrics = self._context.recorder, self._context.metrics
         metrics.preempted_workloads_total.child(eviction.cluster_queue, eviction.reason).inc()
         preemptor = self._context.informers.workloads.store.get(eviction.preemptor)
@@ -170,7 +170,7 @@ class EvictionWriter:
 
 
 def evicted_status(newest: Workload, eviction: Eviction, now: datetime) -> WorkloadStatus:
-    """Return the status of a workload that has to leave; its own where that is no news."""
+    """Return the status with the eviction; the unchanged status if it has that already."""
     status = newest.status
     is_other = newest.metadata.uid != eviction.uid
     if is_other or not has_quota(status) or is_finished(status) or is_evicted(status):

@@ -1,8 +1,8 @@
-"""Ends pods of nodes that cannot be reached, so that their jobs can go on elsewhere (E-191).
+"""Ends pods on unreachable nodes, so that their jobs can continue elsewhere (E-191).
 
-A pod under deletion stays until its kubelet says that it stopped; a kubelet that is gone never
-does, and its job waits for ever. Pods whose owner said that this is safe are failed and removed
-instead. Runs with the gate FailureRecoveryPolicy only, and so has informers of its own.
+A pod under deletion stays until its kubelet reports that it stopped. An unreachable kubelet never
+does, so the job waits for ever. If the owner of a pod declared this safe, the pod is failed and
+removed instead. Runs only with the gate FailureRecoveryPolicy, and so has its own informers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from multiqueue.kube.resources import NODES, PODS
 Object = dict[str, Any]
 
 GRACE = timedelta(seconds=60)
-"""How long past the end of its own grace a pod may take: a node may be back within a minute."""
+"""Time beyond its grace period that a pod gets: a node may be back within a minute."""
 UNREACHABLE = "node.kubernetes.io/unreachable"
 FORCEFULLY_DELETED = "KueueForcefullyDeleted"
 MESSAGE = "Pod forcefully deleted: its node is unreachable and it is marked as safe to delete"
@@ -36,7 +36,7 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryVerdict:
-    """What to do about a pod: end it now, or look again in so many seconds; else leave it."""
+    """What to do with a pod: end it now, check it again after some seconds, or leave it."""
 
     ends: bool = False
     look_after: float | None = None
@@ -48,7 +48,7 @@ LEAVE = RecoveryVerdict()
 def judge_pod(
     pod: Mapping[str, Any], node: Mapping[str, Any] | None, now: datetime
 ) -> RecoveryVerdict:
-    """Decide about a pod; a node that is not known says nothing about its pods."""
+    """Decide about a pod; an unknown node is no reason to end its pods."""
     metadata = pod["metadata"]
     annotations = metadata.get("annotations") or {}
     if annotations.get(names.SAFE_TO_FORCEFULLY_DELETE) != "true" or node is None:
@@ -62,7 +62,7 @@ def judge_pod(
 
 
 def failed_status(pod: Mapping[str, Any], now: datetime) -> Object:
-    """Return the patch that ends a pod, for whoever counts its job's pods."""
+    """Return the patch that marks a pod as failed, so that its job counts it."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     told = {
         "type": FORCEFULLY_DELETED,
@@ -76,7 +76,7 @@ def failed_status(pod: Mapping[str, Any], now: datetime) -> Object:
 
 
 class FailureRecovery:
-    """Watches pods and nodes, and ends what nobody else can."""
+    """Watches pods and nodes, and ends pods that no kubelet can end."""
 
     name = "failure-recovery"
 
@@ -99,7 +99,7 @@ class FailureRecovery:
             tasks.create_task(self._reconciler.run(), name=self.name)
 
     async def reconcile(self, key: str) -> Result:
-        """End one pod where that is due."""
+        """End one pod if it is due."""
         pod = self._pods.store.get(key)
         if pod is None:
             return DONE

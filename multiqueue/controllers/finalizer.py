@@ -1,4 +1,4 @@
-"""Keeps an object of ours from vanishing while something depends on it: ``resource-in-use``.
+"""Keeps our objects from being deleted while they are used: ``resource-in-use``.
 
 Parity: E-119.
 """
@@ -14,7 +14,7 @@ from multiqueue.kube.resources import Resource
 
 
 def finalizers_wanted(obj: Any, *, in_use: bool) -> list[str] | None:
-    """Return the finalizers that an object should have; None when it has them."""
+    """Return the finalizers that an object should have; None if it has them."""
     metadata = obj.metadata
     present = list(metadata.finalizers)
     if not metadata.deletion_timestamp:
@@ -25,10 +25,10 @@ def finalizers_wanted(obj: Any, *, in_use: bool) -> list[str] | None:
 
 
 async def sync_finalizer(client: KubeClient, resource: Resource, obj: Any, *, in_use: bool) -> bool:
-    """Write the finalizers where they are not right; tells whether it wrote.
+    """Write the finalizers if they are wrong; return whether there was a write.
 
     Raises:
-        Conflict: the object changed since it was seen.
+        Conflict: the object changed since it was read.
     """
     wanted = finalizers_wanted(obj, in_use=in_use)
     if wanted is None:

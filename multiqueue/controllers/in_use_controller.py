@@ -18,12 +18,12 @@ class InUseController:
     """Reconciles the finalizers of one kind.
 
     Args:
-        name: Names this controller.
-        context: Client.
-        informer: Of the kind.
-        users: Of the kind that uses it.
+        name: The name of this controller.
+        context: The manager's context.
+        informer: The informer of the kind.
+        users: The informer of the kind that refers to it.
         is_used: Whether an object of that name is used.
-        used_by: Names that a user uses; they are looked at whenever it changes.
+        used_by: The names that a user refers to; they are reconciled whenever it changes.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class InUseController:
 
 
 def build_in_use_controllers(context: ManagerContext) -> list[InUseController]:
-    """Build one controller for each kind that others refer to."""
+    """Build one controller for each kind that other kinds refer to."""
     informers = context.informers
     queues = informers.cluster_queues
     return [

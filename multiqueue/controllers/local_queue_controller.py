@@ -1,8 +1,8 @@
-"""Status of LocalQueues, with the past usage that admission fair sharing goes by.
+"""Status of LocalQueues, with the past usage for admission fair sharing.
 
-At every sampling interval the usage up to now is written first and counted afterwards (E-122), so
-that a new manager begins with what the last one went by. What is not active is not sampled: whoever
-is admitted first after a stop pays for all of it, as recordings of the reference have it.
+At every sampling interval, the usage up to now is written first and counted afterwards (E-122). So
+a new manager begins with the values that the last one used. An inactive queue is not sampled: the
+first one admitted after a stop is charged for the whole time, as recordings of the reference show.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ CONCURRENCY = 4
 class LocalQueueController:
     """Reconciles LocalQueues.
 
-    Args:
-        context: Where to read and write.
-        engine: Whose LocalQueues.
-        on_sampled: Called when past usage was sampled, which may make another workload the head.
+    context: The manager's context.
+    engine: Holds the state of the LocalQueues.
+    on_sampled: Called after past usage was sampled, which may change the head.
     """
 
     name = "local-queue"
@@ -62,17 +61,17 @@ class LocalQueueController:
         await self._reconciler.run()
 
     def enqueue(self, key: str) -> None:
-        """Look at a LocalQueue."""
+        """Schedule the reconcile of a LocalQueue."""
         self._reconciler.queue.add(key)
 
     def enqueue_cluster_queue(self, name: str) -> None:
-        """Look at every LocalQueue that leads to a ClusterQueue."""
+        """Schedule the reconcile of every LocalQueue that leads to a ClusterQueue."""
         store = self._context.informers.local_queues.store
         for queue in store.by_index(BY_CLUSTER_QUEUE, name):
             self._reconciler.queue.add(queue.metadata.key)
 
     async def reconcile(self, key: str) -> Result:
-        """Write what changed of one LocalQueue, and sample its past usage when that is due."""
+        """Write the changed status of one LocalQueue, and sample its past usage if that is due."""
         queue = self._context.informers.local_queues.store.get(key)
         if queue is None:
             self._echo.pop(key, None)
@@ -85,7 +84,7 @@ class LocalQueueController:
         now = self._context.clock.now()
         usage = self._engine.usage if state.active else None
         if usage is not None and _was_stopped(queue):
-            # Who is admitted now has to settle before the first sample.
+            # Admissions of this moment have to settle before the first sample.
             is_there = await self._write(key, local_queue_patch(queue, state, now))
             return AT_ONCE if is_there else DONE
         is_due = usage is not None and usage.next_sample_at(key, now) <= now
@@ -97,12 +96,12 @@ class LocalQueueController:
             return DONE
         if is_due:
             self._sample(queue, usage, now)
-            # Not asked again: a penalty that still waits makes every other event due (E-122).
+            # Not computed again: a waiting penalty would make every other event due (E-122).
             return Result(requeue_after=usage.sampling_interval.total_seconds())
         return Result(requeue_after=(usage.next_sample_at(key, now) - now).total_seconds())
 
     async def _write(self, key: str, patch: dict[str, Any]) -> bool:
-        """Write a status; returns whether the LocalQueue is still there."""
+        """Write a status; return whether the LocalQueue still exists."""
         namespace, name = split_key(key)
         try:
             answer = await self._context.client.patch(
@@ -131,7 +130,7 @@ class LocalQueueController:
         key, version = queue.metadata.key, queue.metadata.resource_version
         if self._meter.covers(old) and not self._meter.covers(queue):
             self._meter.forget(key)
-        # Our own status is no reason to write another; what changed meanwhile waits for its batch.
+        # Our own status write needs no reconcile; changes made meanwhile wait for their batch.
         if new is None or self._echo.get(key) != version:
             self._reconciler.queue.add(key)
 

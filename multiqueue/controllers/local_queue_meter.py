@@ -1,4 +1,4 @@
-"""Which LocalQueues have metrics of their own (localQueueMetrics), and what they say."""
+"""Metrics of single LocalQueues (localQueueMetrics), for the selected ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STATUSES = ("True", "False", "Unknown")
 
 
 class LocalQueueMeter:
-    """Stateless but for the series."""
+    """Stateless apart from the metric series."""
 
     def __init__(self, context: ManagerContext) -> None:
         self._metrics = context.metrics
@@ -30,13 +30,13 @@ class LocalQueueMeter:
         return self._enabled and queue is not None and self._selector.matches(queue.metadata.labels)
 
     def labels_of(self, workload: Workload) -> tuple[str, str] | None:
-        """Return name and namespace of a Workload's LocalQueue; None where it has no metrics."""
+        """Return name and namespace of a Workload's LocalQueue; None if it has no metrics."""
         namespace, name = workload.metadata.namespace, workload.spec.queue_name
         covered = self.covers(self._queues.get(key_of(namespace, name)))
         return (name, namespace) if covered else None
 
     def measure(self, queue: LocalQueue, state: LocalQueueState) -> None:
-        """Say what is going on in a LocalQueue, where that is wanted."""
+        """Set the metrics of a LocalQueue, if it is selected."""
         if not self.covers(queue):
             return
         metrics, own = self._metrics, (queue.metadata.name, queue.metadata.namespace)
@@ -55,12 +55,12 @@ class LocalQueueMeter:
                     family.child(*own, flavor, resource).set(natural(resource, used.total))
 
     def measure_past_usage(self, queue: LocalQueue, used: float) -> None:
-        """Say what a LocalQueue used in the past by its weight, where that is wanted."""
+        """Set the past usage of a LocalQueue, divided by its weight, if it is selected."""
         if self.covers(queue):
             gauge, meta = self._metrics.local_queue_admission_fair_sharing_usage, queue.metadata
             gauge.child(meta.name, meta.namespace, queue.spec.cluster_queue).set(used)
 
     def forget(self, key: str) -> None:
-        """Drop the series of a LocalQueue that is gone, or whose metrics are no longer wanted."""
+        """Drop the series of a LocalQueue that was deleted or is no longer selected."""
         namespace, name = split_key(key)
         self._metrics.forget(name=name, namespace=namespace)

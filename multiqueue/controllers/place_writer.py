@@ -1,7 +1,7 @@
-"""Writes where pods go of workloads that hold quota already (E-150, E-151).
+"""Writes the node assignments of workloads that already hold quota (E-150, E-151).
 
-Called synchronously after each cycle; a few workers write. Only the places change: what else the
-admission says stays as it is. A write that fails is told to the engine, which decides again.
+Called synchronously after each cycle; a few writers write. Only the node assignment changes; the
+rest of the admission stays. If a write fails, the engine is told and decides again.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.model.topology_encoding import encode_topology
 
 WRITERS = 4
-"""Places written at a time; they are rare: nodes fail, or were just provisioned."""
+"""Assignments written at the same time; they are rare: a node failed or was just provisioned."""
 
 log = structlog.get_logger("multiqueue.scheduler")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placing:
-    """Places that wait to be written, and whose they are: an admission has its time."""
+    """A node assignment that waits to be written, and the reservation that it belongs to."""
 
     decision: PlacePods
     uid: str
@@ -47,7 +47,7 @@ class Placing:
 
     @classmethod
     def of(cls, decision: PlacePods, workload: Workload) -> Placing:
-        """Return the places of a Workload as it is now."""
+        """Return the node assignment for a Workload in its present state."""
         return cls(
             decision=decision,
             uid=workload.metadata.uid,
@@ -56,11 +56,11 @@ class Placing:
 
 
 class PlaceWriter:
-    """Writes the places that the engine decided.
+    """Writes the node assignments that the engine decided.
 
     Args:
-        context: Where to write.
-        engine: Whose decisions; told how each write ended.
+        context: The manager's context.
+        engine: Makes the decisions; is told the outcome of each write.
         on_failed: Called when the engine has to decide again.
     """
 
@@ -72,11 +72,11 @@ class PlaceWriter:
         self._context = context
         self._engine = engine
         self._on_failed = on_failed
-        # No bound of its own: a workload waits here once, so holders of quota are its limit.
+        # Needs no bound: each holder of quota waits here at most once.
         self._waiting: asyncio.Queue[Placing] = asyncio.Queue()
 
     def apply(self, plan: CyclePlan) -> None:
-        """Begin to write the places of a plan; never blocks."""
+        """Start to write the node assignments of a plan; never blocks."""
         for decision in plan.decisions:
             if isinstance(decision, PlacePods):
                 workload = self._context.informers.workloads.store.get(decision.workload)
@@ -107,7 +107,7 @@ class PlaceWriter:
             log.warning("places not written, trying again", workload=key, error=str(error))
             self._fail(key)
         except Exception:
-            # A surprise about one Workload must not end the writing of the others.
+            # An unexpected error for one Workload must not stop the writes of the others.
             log.exception("places not written, trying again", workload=key)
             self._fail(key)
         else:
@@ -125,7 +125,7 @@ class PlaceWriter:
 
 
 def placed_status(newest: Workload, placing: Placing, now: datetime) -> WorkloadStatus:
-    """Return the status with the places; its own where the workload is not what it was."""
+    """Return the status with the assignment; the unchanged status if the workload changed."""
     metadata, status = newest.metadata, newest.status
     admission = status.admission
     is_other = metadata.uid != placing.uid or _reserved_at(status) != placing.reserved_at

@@ -1,7 +1,7 @@
-"""What has to be looked at, and when: trees, batched wakes, backoffs that end (E-27, E-29).
+"""Which trees need a cycle, and when: changed trees, batched wakes, ended backoffs (E-27, E-29).
 
-A tree is looked at only after something in it changed, and no longer once its cycles repeat
-themselves; so an idle engine costs nothing, whatever it holds.
+A tree gets cycles only after something in it changed, and no more once its cycles repeat
+themselves. So an idle engine costs nothing, however many workloads it holds.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class TreeAgenda:
-    """What is to be done for one tree.
+    """The pending work for one tree.
 
     Shape: ``heads`` and ``parked`` are names of ClusterQueues that may have a head, or parked
-    workloads; both may name too many. ``seen`` has the cycles since the last change, so that a
-    repetition is noticed. ``served`` is the round in which the tree was last looked at.
+    workloads; both may name too many. ``seen`` has the cycles since the last change, to notice
+    repetitions. ``served`` is the round in which the tree last had a cycle.
     """
 
     __slots__ = ("heads", "parked", "seen", "served")
@@ -36,7 +36,7 @@ class TreeAgenda:
 
 
 class Agenda:
-    """Mutable; owned by the engine."""
+    """When each tree needs a cycle. Mutable; owned by the engine."""
 
     def __init__(self, wake_batch: timedelta, busy_wake_batch: timedelta) -> None:
         self._wake_batch = wake_batch
@@ -69,50 +69,50 @@ class Agenda:
     # ---------------------------------------------------------------- cycles
 
     def poke(self, key: str, queues: Iterable[str] = ()) -> None:
-        """Have a tree looked at: something changed, or these queues may have new heads."""
+        """Schedule a cycle of a tree: something changed, or these queues may have new heads."""
         agenda = self.tree(key)
         agenda.heads.update(queues)
         agenda.seen.clear()
         self._ready.add(key)
 
     def settle(self, key: str) -> None:
-        """Leave a tree alone until it is poked again."""
+        """Schedule no further cycle of a tree until it is poked again."""
         self._ready.discard(key)
 
     def pause(self, key: str, until: datetime) -> None:
-        """Leave a tree alone until it is poked again, at this time at the latest."""
+        """Run no cycle of a tree until it is poked again, or until this time at the latest."""
         self.settle(key)
         self.poke_at(key, until)
 
     def poke_at(self, key: str, at: datetime) -> None:
-        """Have a tree looked at again at this time."""
+        """Schedule a cycle of a tree at this time."""
         self._pauses.push(key, (micros(at), key))
 
     def next_round(self) -> list[str]:
-        """Return the trees to look at; the one that waited longest first, then by name."""
+        """Return the trees that need a cycle; the longest waiting first, then by name."""
         self._round += 1
         return sorted(self._ready, key=lambda key: (self._trees[key].served, key))
 
     def serve(self, key: str) -> TreeAgenda:
-        """Note that a tree has its turn."""
+        """Note that a tree gets its cycle now."""
         agenda = self._trees[key]
         agenda.served = self._round
         return agenda
 
     @property
     def is_busy(self) -> bool:
-        """Whether some tree has to be looked at now."""
+        """Whether some tree needs a cycle now."""
         return bool(self._ready)
 
     # ---------------------------------------------------------------- wakes and backoffs
 
     def notify(self, key: str, now: datetime | None = None) -> None:
-        """Have the parked workloads of a tree woken, one batch after the first notification.
+        """Wake the parked workloads of a tree, one batch after the first notification.
 
-        Without a time the batch begins when the engine is next told one.
+        Without a time, the batch begins at the next time that the engine gets.
 
-        Deviates: from E-27, which always waits for the batch; a tree that was woken within the last
-        one is busy, and freed quota does not lie idle for so long again.
+        Deviates: from E-27, which always waits for the batch. A tree that was woken within the last
+        batch is busy and waits less, so that freed quota is used sooner.
         """
         if key in self._wakes:
             return
@@ -126,12 +126,12 @@ class Agenda:
             self._wakes.push(key, (micros(now + batch), key))
 
     def stamp(self, now: datetime) -> None:
-        """Give the notifications without a time this one."""
+        """Give this time to the notifications that have none."""
         for key in sorted(self._unstamped):
             self.notify(key, now)
 
     def hold(self, entry: Entry) -> None:
-        """Remember when the backoff of a held workload ends, if time alone ends it."""
+        """Remember when the backoff of a held workload ends, if only time ends it."""
         requeued, at = entry.workload.requeued, entry.workload.requeue_at
         if at is not None and (requeued is None or requeued.status != "False"):
             self.hold_until(entry, at)
@@ -162,7 +162,7 @@ class Agenda:
         return due
 
     def end_due_pauses(self, now: datetime) -> None:
-        """Have the trees looked at again whose pause is over."""
+        """Schedule cycles of the trees whose pause is over."""
         while (key := self._pauses.peek()) is not None:
             if self._pauses.rank(key)[0] > micros(now):
                 break
@@ -170,7 +170,7 @@ class Agenda:
             self.poke(key)
 
     def next_timer(self) -> datetime | None:
-        """Return when the next wake, backoff or pause is over."""
+        """Return when the next wake, backoff or pause ends."""
         times = [
             heap.rank(key)[0]
             for heap in (self._wakes, self._pauses)

@@ -1,8 +1,9 @@
 """Gangs that need another number of pods on other hardware: "8 x A100 or 4 x H100".
 
-Each flavor of the resource group that tells the hardware is one way; all pods that depend on it
-take that one. A way is judged as if the gang asked for nothing else, in the order of the queue, and
-its ClusterQueue's fungibility says when to look at the next one, as for flavors (E-51).
+Each flavor of the resource group that defines the hardware is one alternative. All pods that
+depend on the hardware use the same one. An alternative is judged as if the gang asked for nothing
+else, in the queue's order of flavors. The fungibility of the ClusterQueue says when the next
+alternative is tried, as for flavors (E-51).
 
 Deviates: upstream has no such gangs.
 """
@@ -28,16 +29,16 @@ Flavors = Mapping[str, ResourceFlavor]
 
 
 class JudgedAlternative(NamedTuple):
-    """A gang as it would be on some hardware, and by pod set what to look at; None for all."""
+    """A gang as it would be on some hardware; by pod set, the flavors to try (None for all)."""
 
     workload: Workload
     flavors: Mapping[str, frozenset[str]] | None = None
 
 
 def list_ways(workload: Workload, queue: CachedQueue, flavors: Flavors) -> list[JudgedAlternative]:
-    """Return the ways to hold a gang, in the order of the queue.
+    """Return the alternatives of a gang, in the queue's order of flavors.
 
-    None where it has the same number of pods everywhere.
+    None if the gang has the same number of pods on all hardware.
     """
     if not workload.has_alternatives or workload.replaces:
         return []
@@ -53,9 +54,9 @@ def choose_way(
     judge: Callable[[JudgedAlternative], Verdict],
     policy: FlavorFungibility,
 ) -> Verdict:
-    """Return the verdict on the first way that does, or else on the best one.
+    """Return the verdict on the first sufficient alternative, or else on the best one.
 
-    What keeps it waiting is what all of them were refused.
+    If the gang has to wait, the verdict lists the refusals of all alternatives.
     """
     found: list[Verdict] = []
     for way in ways:
@@ -70,14 +71,14 @@ def choose_way(
 
 
 def as_nominated(workload: Workload, assignment: Assignment) -> Workload:
-    """Return a gang with as many pods as it was nominated with."""
+    """Return a gang with the pod counts of its nomination."""
     if not workload.has_alternatives:
         return workload
     return _resized(workload, {ps.pod_set.name: ps.pods for ps in assignment.pod_sets})
 
 
 def _tells(workload: Workload, group: ResourceGroup, flavors: Flavors) -> bool:
-    """Whether the flavors of a resource group decide how many pods there are."""
+    """Whether the flavors of a resource group decide the number of pods."""
     return any(
         pod_set.alternatives
         and any(pod_set.requests.get(resource) for resource in group.covered_resources)
@@ -121,7 +122,7 @@ def _resized(workload: Workload, counts: Mapping[str, int]) -> Workload:
 
 
 def _rank(verdict: Verdict) -> tuple[int, int]:
-    """How good a way is, the better the larger; less borrowed is better."""
+    """Return how good a verdict is; larger is better, and less borrowing is better."""
     if isinstance(verdict, Rejected):
         return -1, 0
     mode, borrowing = verdict.assignment.mode, verdict.assignment.borrowing
@@ -133,7 +134,7 @@ def _rank(verdict: Verdict) -> tuple[int, int]:
 
 
 def _does(verdict: Verdict, policy: FlavorFungibility) -> bool:
-    """Whether no other way has to be looked at."""
+    """Whether the verdict is good enough to try no other alternative."""
     if isinstance(verdict, Rejected):
         return False
     may_borrow = policy.when_can_borrow is FungibilityPolicy.MAY_STOP_SEARCH
@@ -143,7 +144,7 @@ def _does(verdict: Verdict, policy: FlavorFungibility) -> bool:
 
 
 def _complete(assignment: Assignment, others: Sequence[Nominated]) -> Assignment:
-    """Say that nothing is left to look at, and what all ways were refused."""
+    """Mark the search as complete, and list the refusals of all alternatives."""
     pod_sets = tuple(
         result._replace(flavors=_settled(result), explanation=_explain(result, index, others))
         for index, result in enumerate(assignment.pod_sets)

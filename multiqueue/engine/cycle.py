@@ -1,13 +1,13 @@
-"""One scheduling cycle of one tree, as upstream runs it over everything.
+"""One scheduling cycle of one cohort tree; upstream runs one cycle over all trees.
 
 Phases, in order:
-  0. place pods of workloads that hold quota already      second_pass.py  E-151
+  0. place pods of workloads that already hold quota      second_pass.py  E-151
   1. take the head of every active ClusterQueue                           E-28
   2. judge each at the usage the cycle begins with        nominate.py     E-40 to E-62
   3. sort them                                            order.py        E-63 to E-65
   4. decide on one after another                          process.py      E-69 to E-84
   5. give back those that were not admitted               requeue.py      E-22 to E-25, E-85
-Pure but for the tree and the queues it is given; usage of admissions stays, reservations do not.
+Pure but for the given tree and queues; usage of admissions stays, reservations do not.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from multiqueue.engine.world import Course, EngineParts, Head
 
 @dataclass(slots=True, kw_only=True)
 class CycleResult:
-    """What a cycle did, filled in as it goes: after an error it has what was done until then.
+    """What a cycle did. It is filled in as the cycle runs, so it is usable after an error.
 
-    Shape: ``heads`` as they were taken; ``decisions`` in order; ``has_moved`` says whether anything
-    moved, ``fingerprint`` what the cycle looked like if nothing did. ``error`` is what ended it.
+    Shape: ``heads`` in the order in which they were taken; ``decisions`` in order; ``has_moved``
+    says whether anything changed its place; if not, ``fingerprint`` identifies the cycle's state.
+    ``error`` is the exception that ended the cycle.
     """
 
     heads: list[Entry] = field(default_factory=list)
@@ -49,7 +50,7 @@ class CycleResult:
 def run_cycle(
     world: EngineParts, tree: Tree, agenda: TreeAgenda, now: datetime, result: CycleResult
 ) -> None:
-    """Run one cycle of one tree; what it raises leaves no reservation behind."""
+    """Run one cycle of one tree; after an exception no reservation is left behind."""
     result.decisions += world.second_pass.run(tree, now)
     heads = [nominate(world, *taken) for taken in take_heads(world, tree, agenda)]
     result.heads = [head.entry for head in heads]
@@ -75,7 +76,7 @@ def run_cycle(
 def take_heads(
     world: EngineParts, tree: Tree, agenda: TreeAgenda
 ) -> Iterable[tuple[Tree, Entry, CachedQueue, PendingQueue]]:
-    """Find one workload per active ClusterQueue that has any, by the names of these (E-84)."""
+    """Yield the head of each active ClusterQueue that has one, by queue name (E-84)."""
     taken = []
     for name in sorted(agenda.heads):
         queue, pending = tree.queues.get(name), world.pending.get(name)
@@ -91,7 +92,7 @@ def take_heads(
 def nominate(
     world: EngineParts, tree: Tree, entry: Entry, queue: CachedQueue, pending: PendingQueue
 ) -> Head:
-    """Judge a head, or remember the verdict where nothing changed since."""
+    """Judge a head, or reuse its remembered verdict if nothing changed since."""
     resume, workload = entry.resume, entry.workload
     if resume is not None and is_resume_outdated(
         resume, workload, queue, pending.cycle, world.options
@@ -130,7 +131,7 @@ def nominate(
 
 
 def _is_news(entry: Entry, decision: HeadDecision) -> bool:
-    """Whether a decision on a remembered verdict differs from the last one on that head."""
+    """Whether a decision from a remembered verdict differs from the head's last decision."""
     if isinstance(decision, Admit | Evict):
         return True
     if isinstance(decision, Preempt) and any(victim.is_new for victim in decision.victims):
@@ -139,7 +140,7 @@ def _is_news(entry: Entry, decision: HeadDecision) -> bool:
 
 
 def _issue(head: Head, decision: Decision) -> None:
-    """Expect the victims to leave, now that somebody is told to tell them (E-80)."""
+    """Mark the victims as leaving, now that the plan tells the shell to preempt them (E-80)."""
     if isinstance(decision, Preempt) and isinstance(head.verdict, Nominated):
         for target in head.verdict.targets:
             target.entry.preempted = not is_evicted(target.entry.workload)

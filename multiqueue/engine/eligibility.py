@@ -1,6 +1,6 @@
 """Whether pods may run on the nodes of a flavor: taints, labels, topology (E-47, E-62).
 
-Only labels that the flavor itself has are compared; everything else about the nodes is unknown.
+Only labels that the flavor itself has are compared; other node labels are unknown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PlacementError(ValueError):
 
 
 def refuse_placement(flavor: ResourceFlavor, placement: Placement) -> Refusal | None:
-    """Return why pods with that placement cannot use the flavor; None where they can."""
+    """Return why pods with that placement cannot use the flavor; None if they can."""
     taint = find_untolerated(flavor.node_taints, (*placement.tolerations, *flavor.tolerations))
     if taint is not None:
         return UntoleratedTaint(flavor=flavor.name, taint=taint)
@@ -44,9 +44,9 @@ def refuse_placement(flavor: ResourceFlavor, placement: Placement) -> Refusal | 
 def refuse_topology(
     flavor: ResourceFlavor, pod_set: PodSet, covered_resources: Sequence[str]
 ) -> Refusal | None:
-    """Return why the topology wish and the flavor do not go together (E-62).
+    """Return why the topology request does not fit the flavor (E-62); None if it does.
 
-    A group with none of the resources that the pods request is for quota only: no topology.
+    A group that has no resource requested by the pods is for quota only: no topology is checked.
     """
     wanted = wants_topology(pod_set)
     if wanted == (flavor.topology_name is not None):
@@ -59,7 +59,7 @@ def refuse_topology(
 def refuse_levels(
     flavor: ResourceFlavor, request: PodSetTopologyRequest, topologies: Mapping[str, Topology]
 ) -> Refusal | None:
-    """Return whether the flavor's topology lacks a level that is asked for (E-62)."""
+    """Return a refusal if the flavor's topology lacks a requested level (E-62)."""
     topology = topologies.get(flavor.topology_name or "")
     if topology is not None and asked_levels(request) <= set(topology.levels):
         return None
@@ -108,7 +108,7 @@ def _matches_labels(placement: Placement, labels: Mapping[str, str]) -> bool:
     for term in placement.affinity_terms or ():
         known = tuple(requirement for requirement in term if requirement.key in labels)
         if not known:
-            return True  # nothing of this term concerns the flavor, and terms are alternatives
+            return True  # this term does not concern the flavor, and terms are alternatives
         terms.append(known)
     matches = [all(meets(requirement, labels) for requirement in term) for term in terms]
     return any(matches) or not terms

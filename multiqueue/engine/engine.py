@@ -1,8 +1,9 @@
-"""The facade of the engine: mirror the API in, take decisions out.
+"""The facade of the engine: it mirrors the API and returns decisions.
 
-Called by the shell, which is its only writer and must not await between reading and acting. Level
-triggered: every upsert says what is, not what happened, and repeating one changes nothing. Pure: no
-clock, no randomness, no logging; the same calls give the same plans whatever the order of objects.
+The shell calls it and is its only writer. The shell must not await between reading and acting.
+Level triggered: every upsert gives the current state, not an event, and repeating it changes
+nothing. Pure: no clock, no randomness, no logging; the same calls give the same plans, whatever
+the order of objects.
 """
 
 from __future__ import annotations
@@ -48,17 +49,17 @@ from multiqueue.model.workload import Admission, Workload
 
 DEFAULT_OPTIONS = EngineOptions()
 FAILED_PAUSE = timedelta(seconds=5)
-"""How soon a tree is tried again that raised, when nothing in it changes before."""
+"""Pause before the next cycle of a tree whose cycle raised, if nothing in it changes before."""
 
 
 class Engine:
     """Queues, quotas and the cycle that brings them together.
 
     Args:
-        options: what the Configuration changes.
+        options: the parts of the Configuration that change decisions.
 
-    Shape: ``usage`` is the past usage of LocalQueues, for the shell to seed and sample; None where
-    it does not count (E-20).
+    Shape: ``usage`` is the past usage of LocalQueues, which the shell seeds and samples; None if
+    past usage does not count (E-20).
     """
 
     def __init__(self, options: EngineOptions = DEFAULT_OPTIONS) -> None:
@@ -104,7 +105,7 @@ class Engine:
         self._wake(self._cache.set_flavor(flavor.name, flavor))
 
     def delete_resource_flavor(self, name: str) -> None:
-        """Remove a ResourceFlavor; queues that name it become inactive."""
+        """Remove a ResourceFlavor; queues that use it become inactive."""
         self._wake(self._cache.set_flavor(name, None))
 
     def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
@@ -117,7 +118,7 @@ class Engine:
         self._wake(touched)
 
     def delete_cluster_queue(self, name: str) -> None:
-        """Remove a ClusterQueue; its workloads wait for another one of that name."""
+        """Remove a ClusterQueue; its workloads wait for a new one with that name."""
         self._openings.delete_cluster_queue(name)
         self._wake(self._cache.delete_cluster_queue(name))
 
@@ -126,7 +127,7 @@ class Engine:
         self._wake(self._cache.upsert_cohort(cohort))
 
     def delete_cohort(self, name: str) -> None:
-        """Remove a Cohort; what refers to it stays together without its quota."""
+        """Remove a Cohort; its members stay together, without its quota."""
         self._wake(self._cache.delete_cohort(name))
 
     def upsert_admission_check(self, check: AdmissionCheckInfo) -> None:
@@ -134,20 +135,20 @@ class Engine:
         self._wake(self._cache.set_check(check.name, check))
 
     def delete_admission_check(self, name: str) -> None:
-        """Remove an AdmissionCheck; queues that name it become inactive."""
+        """Remove an AdmissionCheck; queues that use it become inactive."""
         self._wake(self._cache.set_check(name, None))
 
     def ask_fleet(self, oracle: FleetOracle) -> None:
-        """Ask this before quota is reserved for what would run on other clusters."""
+        """Set the oracle to ask before quota is reserved for workloads of other clusters."""
         self._world.fleet.oracle = oracle
         self.fleet_changed()
 
     def fleet_changed(self) -> None:
-        """Note that the oracle may answer otherwise: what it kept waiting is looked at again."""
+        """Note that the oracle may answer otherwise: try again the workloads that it refused."""
         self._wake(self._cache.touch_remote())
 
     def upsert_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """Add or change a namespace; its workloads wait until it is known."""
+        """Add or change a namespace; its workloads wait until the namespace is known."""
         self._wake(self._cache.set_namespace(name, dict(labels)))
 
     def delete_namespace(self, name: str) -> None:
@@ -161,11 +162,11 @@ class Engine:
         self._wake(self._cache.set_topology(topology.name, topology))
 
     def delete_topology(self, name: str) -> None:
-        """Remove a Topology; queues whose flavors name it become inactive."""
+        """Remove a Topology; queues whose flavors use it become inactive."""
         self._wake(self._cache.set_topology(name, None))
 
     def upsert_node(self, node: Node) -> None:
-        """Add or change a node; what waits for a topology with it is woken (E-27)."""
+        """Add or change a node; wake the workloads that wait for its topology (E-27)."""
         self._wake_placers(self._cache.set_node(node.name, node))
 
     def delete_node(self, name: str) -> None:
@@ -173,18 +174,18 @@ class Engine:
         self._wake_placers(self._cache.set_node(name, None))
 
     def set_pod_usage(self, key: str, node: str, requests: Mapping[str, Amount] | None) -> None:
-        """Note what a running pod takes of its node that no topology placed there (E-130).
+        """Note what a running pod uses of its node if no topology placed the pod (E-130).
 
         Args:
             key: ``namespace/name`` of the pod.
-            node: where it runs.
-            requests: what it requests, without the ``pods`` that it counts as; None once it ended.
+            node: the name of the pod's node.
+            requests: its requests without the resource ``pods``; None once the pod has ended.
         """
         self._wake_placers(self._cache.set_pod(key, node, requests))
 
     def places_written(self, key: str, admission: Admission) -> None:
-        """Note that the new places of a workload were written."""
-        if self._ledger.placing.get(key) is admission:  # else it is decided on anew
+        """Note that the new node assignment of a workload was written."""
+        if self._ledger.placing.get(key) is admission:  # else it is decided again
             del self._ledger.placing[key]
 
     def _wake_placers(self, touched: Iterable[str]) -> None:
@@ -195,7 +196,7 @@ class Engine:
             self._agenda.notify(key)
 
     def _wake(self, touched: Iterable[str]) -> None:
-        """Look again at trees in which a spec changed, and wake what is parked there (E-27)."""
+        """Schedule cycles of trees whose spec changed, and wake their parked workloads (E-27)."""
         for key in sorted(touched):
             tree = self._cache.trees.get(key)
             if tree is None:
@@ -231,7 +232,7 @@ class Engine:
             self.usage.observe(before, workload, now)
 
     def delete_workload(self, key: str, now: datetime) -> None:
-        """Remove a Workload and give back what it holds."""
+        """Remove a Workload and release its quota."""
         self._acquit(key)
         self._world.second_pass.drop(key)
         self._intake.delete_workload(key, now)
@@ -241,36 +242,36 @@ class Engine:
         self._intake.confirm(key)
 
     def forget(self, key: str, now: datetime, *, retry_at: datetime | None = None) -> None:
-        """Take back an assumed admission that could not be written; the workload is queued again.
+        """Undo an assumed admission that could not be written; queue the workload again.
 
-        It is tried by the next cycle, or not before ``retry_at``; what it held is free at once.
+        The next cycle tries it, or no cycle before ``retry_at``. Its quota is free at once.
         """
         self._acquit(key, only_assumed=True)
         self._intake.forget(key, now, retry_at)
 
     def places_failed(self, key: str, now: datetime) -> None:
-        """Note that new places of a workload could not be written; they are decided on again."""
+        """Note that a new node assignment could not be written; it is decided again."""
         entry = self._intake.entries.get(key)
         if entry is not None:
             self._world.second_pass.retry(entry, now)
             self._waiting.notify_freed(now)
 
     def set_aside(self, key: str, now: datetime) -> None:
-        """Take back an assumed admission that its very object forbids, until that changes."""
+        """Undo an assumed admission that the Workload object forbids, until that object changes."""
         self._acquit(key, only_assumed=True)
         self._intake.set_aside(key, now)
 
     def preemption_failed(self, key: str, now: datetime) -> None:
         """Note that the preemption or eviction of a workload could not be written.
 
-        Whoever needs its room decides again, one second later; until this is called, or the
-        eviction is seen, nobody is told to preempt it twice (E-80).
+        The workload that needs the room decides again one second later. Until this is called, or
+        the eviction is seen, no plan has the same preemption twice (E-80).
         """
         self._intake.preemption_failed(key, now)
         self._world.second_pass.observe(key, self._intake.entries.get(key), now)
 
     def _acquit(self, key: str, *, only_assumed: bool = False) -> None:
-        """Forget the entry penalty of a workload that will not be admitted on it (E-125)."""
+        """Drop the entry penalty of a workload whose admission it was charged for (E-125)."""
         entry = self._intake.entries.get(key) if self.usage is not None else None
         if self.usage is not None and entry is not None and (entry.assumed or not only_assumed):
             self.usage.drop(entry.workload)
@@ -280,9 +281,9 @@ class Engine:
     def run_cycle(self, now: datetime) -> CyclePlan:
         """Decide until nothing more can be decided now, or the budget is spent.
 
-        Delivers due wakes, then lets every tree that changed have one cycle a round, as upstream
-        would have one after another, until each repeats itself. Admissions are assumed at once.
-        A tree that raises stops nobody else: what its last cycle assumed is taken back.
+        Delivers due wakes. Then every changed tree gets one cycle per round, as upstream's cycles
+        would do one after another, until each tree repeats itself. Admissions are assumed at once.
+        An exception in one tree stops no other tree; the admissions of its last cycle are undone.
         """
         self._openings.begun = True
         deliver_due(self._world, now)
@@ -316,7 +317,7 @@ class Engine:
         try:
             run_cycle(self._world, tree, agenda, now, result)
         except Exception as error:  # noqa: BLE001 - told in the plan; the other trees go on
-            # What it decided last may be half done, so all that it admitted is taken back.
+            # The last cycle may be half done, so all of its admissions are undone.
             for head in result.heads:
                 self._acquit(head.key, only_assumed=True)
             self._intake.roll_back(result.heads, now)
@@ -327,7 +328,7 @@ class Engine:
             agenda.seen.clear()
         elif result.fingerprint in agenda.seen or not result.fingerprint:
             self._agenda.settle(key)
-            # Upstream goes round for ever; where it is when the tree wakes is chance. Begin anew.
+            # Upstream repeats this for ever; where a wake finds it is chance. Start over.
             for head in result.heads:
                 head.resume = None
         else:
@@ -335,7 +336,7 @@ class Engine:
         return result
 
     def next_cycle_at(self, now: datetime) -> datetime | None:
-        """Return when to call `run_cycle` next: now, at a timer, or None until an event."""
+        """Return when to call `run_cycle` next: now, at a timer, or None (only after an event)."""
         self._agenda.stamp(now)
         unblock(self._world)
         if self._agenda.is_busy:
@@ -346,15 +347,15 @@ class Engine:
     # ---------------------------------------------------------------- reading
 
     def cluster_queue_state(self, name: str) -> ClusterQueueState | None:
-        """Return what is going on in a ClusterQueue; None where it is unknown."""
+        """Return the state of a ClusterQueue; None if it is unknown."""
         return reading.cluster_queue_state(self._world, name)
 
     def cohort_state(self, name: str) -> CohortState | None:
-        """Return what is going on in a Cohort; None where no queue is below its root."""
+        """Return the state of a Cohort; None if its tree has no queue."""
         return reading.cohort_state(self._world, name)
 
     def local_queue_state(self, key: str) -> LocalQueueState | None:
-        """Return what is going on in a LocalQueue; None where it is unknown."""
+        """Return the state of a LocalQueue; None if it is unknown."""
         return reading.local_queue_state(self._world, key)
 
     def pending_workloads(self, cluster_queue: str) -> list[PendingWorkload]:
@@ -362,15 +363,15 @@ class Engine:
         return reading.pending_workloads(self._world, cluster_queue)
 
     def pending_revision(self, cluster_queue: str) -> object | None:
-        """Return a token that is the same as long as the order of a ClusterQueue is.
+        """Return a token that stays the same while the order of a ClusterQueue does.
 
-        None where the queue is unknown.
+        None if the queue is unknown.
         """
         pending = self._pending.get(cluster_queue)
         return None if pending is None else pending.revision
 
     def pending_in_steps(self, cluster_queue: str) -> Iterator[Sequence[Placed]]:
-        """Yield (workload, LocalQueue) in queue order, in pieces between which others may run.
+        """Yield (workload, LocalQueue) in queue order, in pieces; other tasks may run between them.
 
         Raises:
             KeyError: the ClusterQueue is unknown.
@@ -378,27 +379,27 @@ class Engine:
         return ordered_in_steps(self._pending[cluster_queue])
 
     def local_queue_target(self, key: str) -> str | None:
-        """Return the ClusterQueue that a LocalQueue names; None where the latter is unknown."""
+        """Return the ClusterQueue that a LocalQueue names; None if the LocalQueue is unknown."""
         record = self._ledger.local_queues.get(key)
         return None if record is None or record.spec is None else record.cluster_queue
 
     def find_workload(self, key: str) -> Workload | None:
-        """Find an unfinished workload as the engine sees it."""
+        """Return an unfinished workload as the engine sees it."""
         entry = self._intake.entries.get(key)
         return None if entry is None else entry.workload
 
     def workload_reason(self, key: str) -> Explanation | None:
-        """Return why a workload is pending; None where it is not, or is unknown."""
+        """Return why a workload is pending; None if it is not pending, or unknown."""
         entry = self._intake.entries.get(key)
         return None if entry is None else reading.workload_reason(self._world, entry)
 
     def requests_by_flavor(self, key: str) -> Mapping[str, Mapping[str, Amount]]:
-        """Return what a workload asks of each flavor of its queue; empty where it is unknown."""
+        """Return what a workload requests of each flavor of its queue; empty if it is unknown."""
         entry = self._intake.entries.get(key)
         return {} if entry is None else reading.requests_by_flavor(self._world, entry)
 
     def try_workload(self, workload: Workload, cluster_queue: str) -> Trial | None:
-        """Return what a cycle would make of a workload now; changes nothing."""
+        """Return what a cycle would decide about a workload now; changes nothing."""
         return try_workload(self._world, workload, cluster_queue)
 
     def changed_since_last_call(self) -> Changed:

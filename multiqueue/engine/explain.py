@@ -1,6 +1,6 @@
-"""Why a workload waits: typed refusals with their numbers, and the words that every surface shows.
+"""Why a workload waits: typed refusals with their numbers, and the text that every surface shows.
 
-The cycle records refusals; the words are made only when somebody reads them (E-58, E-59, E-114).
+The cycle records refusals; the text is made only when somebody reads it (E-58, E-59, E-114).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ SEVERITY = {
     Reason.EXCEEDS_MAX_QUOTA: 2,
     Reason.NO_MATCHING_FLAVOR: 3,
 }
-"""How hopeless a refusal is (E-58): from "when others make room" to "not in this queue"."""
+"""Severity of a refusal (E-58): from "when others make room" to "not in this queue"."""
 
 
 class FlavorAttempt(NamedTuple):
-    """One flavor that was looked at, and what it refused. ``flavor`` is "" where none was."""
+    """One flavor that was tried, and its refusals. ``flavor`` is "" if there was none."""
 
     flavor: str
     refusals: tuple[Refusal, ...]
 
     @property
     def reason(self) -> Reason:
-        """The most hopeless refusal."""
+        """The most severe refusal."""
         return _most_severe(refusal.reason for refusal in self.refusals)
 
 
@@ -43,7 +43,7 @@ class PodSetExplanation(NamedTuple):
 
     @property
     def reason(self) -> Reason:
-        """Per resource group the least severe flavor, over the groups the most severe (E-58)."""
+        """Per resource group the least severe flavor; of the groups the most severe one (E-58)."""
         if not self.groups:
             return Reason.NO_MATCHING_FLAVOR
         return _most_severe(
@@ -66,11 +66,12 @@ class PodSetExplanation(NamedTuple):
 class Explanation(Value, frozen=True, kw_only=True, gc=False):
     """Why a workload is pending.
 
-    Shape: ``cluster_queue`` is "" where the LocalQueue leads nowhere; ``pod_sets`` has the pod sets
-    that did not fit; ``note`` stands before their words, or alone. ``cause`` is None where the pod
-    sets say the reason. ``victims`` counts the workloads that leave for this one; ``share_loss``
-    says why with fair sharing nobody does. ``is_gated`` means that others would have to leave, and
-    that a gate keeps this one from preempting them (E-74).
+    Shape: ``cluster_queue`` is "" if the LocalQueue names no known one; ``pod_sets`` has the pod
+    sets that did not fit; ``note`` is the text before theirs, or the whole text. If ``cause`` is
+    None, the reason follows from the pod sets. ``victims`` counts the workloads that leave for
+    this one; with fair sharing, ``share_loss`` says why no workload does. ``is_gated`` means that
+    other workloads would have to leave, and that a gate keeps this one from preempting them
+    (E-74).
     """
 
     workload: str
@@ -89,7 +90,7 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
 
     @property
     def message(self) -> str:
-        """The words of the QuotaReserved=False condition."""
+        """The message of the QuotaReserved=False condition."""
         words = ": ".join(part for part in (self.note, words_of(self.pod_sets)) if part)
         if self.share_loss is not None:
             return f"{words}. {self.share_loss}"
@@ -99,7 +100,7 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
 
 
 def words_of(pod_sets: Sequence[PodSetExplanation]) -> str:
-    """Join what the pod sets were refused."""
+    """Join the messages of the pod sets' refusals."""
     return "; ".join(str(pod_set) for pod_set in pod_sets)
 
 

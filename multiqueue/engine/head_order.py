@@ -1,4 +1,4 @@
-"""In which order the heads of a cycle are decided on (E-28, E-63 to E-65)."""
+"""The order in which a cycle decides on its heads (E-28, E-63 to E-65)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multiqueue.engine.world import Course, EngineParts, Head
 
 
 def take_turns(world: EngineParts, course: Course, heads: list[Head]) -> Iterator[Head]:
-    """Iterate over the heads; with fair sharing, each is chosen when the one before is decided."""
+    """Yield the heads in order; with fair sharing, choose each after the one before it."""
     sharing, rules = world.options.fair_sharing, world.options.turns
     turns = (
         _take_fair_turns(course, FairOrder(heads, sharing, rules))
@@ -26,7 +26,7 @@ def take_turns(world: EngineParts, course: Course, heads: list[Head]) -> Iterato
 def _take_fair_turns(course: Course, turns: FairOrder) -> Iterator[Head]:
     for head in turns:
         yield head
-        # What is kept for a head that waits counts in the shares.
+        # Reservations for waiting heads count in the shares.
         course.reservations.make()
 
 
@@ -45,16 +45,16 @@ def sort_heads(heads: Iterable[Head], rules: TurnRules) -> list[Head]:
 def after_their_preemptors(
     turns: Iterator[Head], displaced: dict[Entry, frozenset[Entry]]
 ) -> Iterator[Head]:
-    """Put off heads that had to leave for another head until that one had its turn.
+    """Put off a head that had to leave for another head until that one was decided on.
 
-    Deviates: where a victim that has left comes before the workload it left for, it takes the room
-    again and is preempted again, in upstream until the timing of its cycles ends that (E-28). Here
-    the room it left goes to whom it was taken for.
+    Deviates: if a victim that has left is decided on before its preemptor, it takes the room
+    again and is preempted again. In upstream that repeats until the timing of its cycles ends it
+    (E-28). Here the preemptor gets the room that was freed for it.
 
     Args:
         turns: the heads in their order.
-        displaced: by head, who leaves or left for it. There is no circle: a victim held quota when
-            it became one, and forgot whom it had displaced itself when it got that.
+        displaced: by head, the workloads that leave or left for it. There is no circle: a victim
+            held quota when it became one, and its own list was cleared when it got that quota.
     """
     put_off: list[Head] = []
     for turn in turns:

@@ -1,6 +1,6 @@
-"""Sort workloads into queues and quotas as the API changes (E-9, E-16 to E-19, E-118).
+"""Assign workloads to queues and quotas as the API changes (E-9, E-16 to E-19, E-118).
 
-Owns the entries. Called by the facade for every event; never judges anything, that is the cycle's.
+Owns the entries. The facade calls it for every event. It judges no workload; the cycle does.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ from multiqueue.engine.waiting import Waiting
 from multiqueue.model.workload import Workload
 
 PREEMPTION_PAUSE = timedelta(seconds=1)
-"""How soon a preemption is decided on again that could not be written."""
+"""Delay before a preemption that could not be written is decided on again."""
 
 
 class Intake:
-    """Mutable; owned by the engine. ``entries`` are all unfinished workloads by key.
+    """Follows Workload objects. Mutable; owned by the engine.
+
+    ``entries`` are all unfinished workloads by key.
 
     Args:
-        cache: what queues there are.
+        cache: the ClusterQueues, Cohorts and flavors.
         pending: waiting workloads, by ClusterQueue.
-        ledger: who holds what.
-        agenda: which trees to look at.
-        waiting: the way into the pending queues and out.
-        keeps_scan: whether an updated workload goes on with its search for flavors (E-41).
+        ledger: the workloads that hold quota, and their usage.
+        agenda: the trees that need a cycle.
+        waiting: puts workloads into the pending queues and takes them out.
+        keeps_scan: whether an updated workload continues its search for flavors (E-41).
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class Intake:
         self._keeps_scan = keeps_scan
 
     def upsert_workload(self, workload: Workload, now: datetime) -> None:
-        """Put a workload where its newest object says it belongs."""
+        """Put a workload into the place that its newest object calls for."""
         self._waiting.now = now
         entry = self.entries.get(workload.key)
         if entry is not None and is_other_object(entry.workload, workload):
@@ -87,7 +89,7 @@ class Intake:
         self._waiting.reconsider_successors(workload.key)
 
     def delete_workload(self, key: str, now: datetime) -> None:
-        """Forget a workload and give back what it holds."""
+        """Forget a workload and release its quota."""
         entry = self.entries.pop(key, None)
         if entry is None:
             return
@@ -102,13 +104,13 @@ class Intake:
         self._ledger.drop_if_unused(queue)
 
     def confirm(self, key: str) -> None:
-        """An assumed admission is written."""
+        """Note that an assumed admission was written."""
         entry = self.entries.get(key)
         if entry is not None:
             entry.assumed = False
 
     def forget(self, key: str, now: datetime, retry_at: datetime | None = None) -> None:
-        """An assumed admission could not be written; the workload is tried again."""
+        """Undo an assumed admission that could not be written; try the workload again."""
         entry = self.entries.get(key)
         if entry is None or not entry.assumed:
             return
@@ -117,25 +119,25 @@ class Intake:
         self._waiting.enter(entry, now, anyway=is_free, held_until=retry_at if is_free else None)
 
     def set_aside(self, key: str, now: datetime) -> None:
-        """An assumed admission is forbidden by the object; its next version is placed anew."""
+        """Undo an assumed admission that the object forbids; wait for the object's next version."""
         entry = self.entries.get(key)
         if entry is not None and entry.assumed:
             self._release(entry, now)
 
     def preemption_failed(self, key: str, now: datetime) -> None:
-        """The preemption of a workload could not be written; it is decided on again."""
+        """Note that the preemption of a workload could not be written; decide on it again."""
         entry = self.entries.get(key)
         if entry is None or not entry.preempted:
             return
         entry.preempted = False
-        self._begin_epoch(entry.charged)  # it is told again as often as it takes
+        self._begin_epoch(entry.charged)  # repeated attempts do not count for the limit
         self._waiting.reconsider_successors(key)
         tree = self._cache.tree_by_queue.get(entry.charged)
         if tree is not None:
             self._agenda.poke_at(tree.key, now + PREEMPTION_PAUSE)
 
     def roll_back(self, entries: Iterable[Entry], now: datetime) -> None:
-        """Queue these heads as they were before a cycle that failed on the way."""
+        """Queue these heads as they were before a failed cycle."""
         for entry in entries:
             if entry.place is QueuePlace.HOLDING:
                 self._ledger.release(entry)
@@ -143,7 +145,7 @@ class Intake:
                 self._waiting.enter(entry, now, anyway=is_backoff_over(entry.workload, now))
 
     def _place(self, entry: Entry, now: datetime) -> None:
-        """Place a workload that is nowhere."""
+        """Place a workload that has no place yet."""
         workload = entry.workload
         if workload.reservation is None:
             self._waiting.enter(entry, now, anyway=False)
@@ -166,7 +168,7 @@ class Intake:
         expects_eviction = entry.preempted and not is_evicted(workload)
         queue = self._cache.queues.get(entry.charged)
         if queue is not None:
-            queue.generation += 1  # as if it were taken out and put back (E-38)
+            queue.generation += 1  # as if the workload were removed and added again (E-38)
         admission = reservation.admission
         same_quota = admission.cluster_queue == entry.charged and admission.usage() == entry.usage
         same_slice = entry.took_from == workload.replaces
@@ -207,9 +209,9 @@ class Intake:
     def _enter_again(
         self, entry: Entry, workload: Workload, now: datetime, *, anyway: bool
     ) -> None:
-        """Move a waiting workload to where its newer object belongs in the same queue.
+        """Put a waiting workload into the place that its newer object calls for, in the same queue.
 
-        Others go on leaving for it (E-15).
+        Its victims continue to leave for it (E-15).
         """
         pending = self._pending[entry.queue]
         was_sticky = pending.sticky is entry
@@ -234,11 +236,11 @@ class Intake:
         name = entry.charged
         self._ledger.release(entry)
         self._waiting.notify(name, now)
-        if for_good:  # what a victim leaves is for the one it leaves for
+        if for_good:  # the room of a victim is reserved for its preemptor
             self._waiting.look_at_newcomers(name, now)
 
     def _begin_epoch(self, cluster_queue: str) -> None:
-        """Something from outside changed the tree: all may preempt each other anew."""
+        """Start an engine epoch: the tree changed from outside, so preemptions count anew."""
         tree = self._cache.tree_by_queue.get(cluster_queue)
         if tree is not None:
             tree.epoch += 1
@@ -254,5 +256,5 @@ def is_preempted(workload: Workload) -> bool:
 
 
 def is_other_object(old: Workload, new: Workload) -> bool:
-    """Whether the workload was made again under the same name, or went to another LocalQueue."""
+    """Whether the object was deleted and created again, or moved to another LocalQueue."""
     return old.uid != new.uid or old.queue != new.queue

@@ -1,7 +1,7 @@
-"""Who holds how much: moves usage between workloads, ClusterQueues, trees and LocalQueues.
+"""Which workload holds how much: usage of workloads, ClusterQueues, trees and LocalQueues.
 
-The only code that changes usage for good; called by the engine for observed reservations and by the
-cycle for assumed ones, so that both count the same.
+Only this code changes usage permanently. The engine calls it for observed reservations and the
+cycle for assumed ones, so both count the same.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from multiqueue.model.workload import Admission, Reservation, Workload
 
 
 class Heritage(Value, frozen=True, kw_only=True, gc=False):
-    """What a slice that holds quota looks like to the one that replaces it (E-167).
+    """What the replacing slice needs to know about a slice that holds quota (E-167).
 
-    Shape: ``reservation`` is None as long as its admission is not written. ``is_circular`` says
-    that it took over from the very one that would replace it.
+    Shape: ``reservation`` is None until its admission is written. ``is_circular`` says that this
+    slice took over from the very one that would replace it.
     """
 
     reservation: Reservation | None
@@ -35,18 +35,17 @@ class Heritage(Value, frozen=True, kw_only=True, gc=False):
 
 
 class Ledger:
-    """Mutable; owned by the engine.
+    """Which workload holds how much. Mutable; owned by the engine.
 
-    Shape: ``holders`` are the workloads that hold quota of a ClusterQueue, by its name and theirs;
-    the queue itself may be unknown, then they count as soon as it appears. ``holders_version``
-    grows, by the same names, with everything that changes who would be preempted first.
-    ``unready`` counts the holders whose pods are not known to be ready (E-81). ``freed`` are the
-    keys of the trees for which room on nodes became free, until `take_freed`. ``placing`` are
-    admissions with new places that are decided and not written yet, by key of the workload.
+    Shape: ``holders`` are the workloads that hold quota of a ClusterQueue, by its name and their
+    key. The queue may be unknown; then they count as soon as it appears. ``holders_version`` has
+    the same keys and grows with every change of who would be preempted first. ``unready`` counts
+    the holders whose pods are not known to be ready (E-81). ``freed`` are the keys of the trees
+    for which room on nodes became free, until `take_freed`. ``placing`` are admissions with new
+    node assignments that are decided and not written yet, by key of the workload.
     ``successor_slices`` are the waiting slices, by the key of the slice that they replace and by
-    their own.
-    ``_successors`` counts the holders that replace another one, by ClusterQueue and its key;
-    ``_withheld`` is what that one would use, by its key.
+    their own. ``_successors`` counts the holders that replace a slice, by ClusterQueue and the
+    key of that slice; ``_withheld`` is the usage that does not count for that slice, by its key.
     """
 
     def __init__(self, cache: Cache) -> None:
@@ -71,7 +70,7 @@ class Ledger:
         return found
 
     def drop_if_unused(self, key: str) -> None:
-        """Forget a LocalQueue that has neither an object nor workloads."""
+        """Drop the record of a LocalQueue that has neither an object nor workloads."""
         record = self.local_queues[key]
         if record.spec is None and not record.entries:
             del self.local_queues[key]
@@ -104,7 +103,7 @@ class Ledger:
                 del self.successor_slices[replaced]
 
     def charge(self, entry: Entry, admission: Admission, *, at: datetime, admitted: bool) -> None:
-        """Let a workload hold the quota of an admission that it got at this time."""
+        """Charge a workload for the quota of an admission that it got at this time."""
         entry.place = QueuePlace.HOLDING
         entry.reserved_at = int(at.timestamp())
         entry.displaced = frozenset()
@@ -130,7 +129,7 @@ class Ledger:
             self._settle(entry.charged, entry.key)
 
     def release(self, entry: Entry) -> None:
-        """Take back what a workload holds."""
+        """Release the quota of a workload."""
         self._count_successor(entry, -1)
         self._withheld.pop(entry.key, None)
         self.touch(entry)
@@ -163,7 +162,7 @@ class Ledger:
     def find_replaced(self, workload: Workload, cluster_queue: str) -> Entry | None:
         """Return the slice whose quota a workload would take over in a ClusterQueue (E-167).
 
-        Its own quota may be assumed still, or on its way back; see `heritage`.
+        That slice's own quota may still be assumed, or be about to be released; see `heritage`.
         """
         if not workload.replaces:
             return None
@@ -171,7 +170,7 @@ class Ledger:
         return None if found is None or self.is_replaced(found) else found
 
     def heritage(self, workload: Workload, cluster_queue: str) -> Heritage | None:
-        """Return what a verdict says of the slice that a workload would replace; None: of none."""
+        """Return what a verdict depends on of the slice to replace; None if there is none."""
         found = self.find_replaced(workload, cluster_queue)
         if found is None:
             return None
@@ -182,24 +181,24 @@ class Ledger:
         )
 
     def is_replaced(self, entry: Entry) -> bool:
-        """Whether a holder of the same ClusterQueue took over its quota, and counts for it.
+        """Whether a holder of the same ClusterQueue took over its quota, and counts instead of it.
 
-        It will be finished. Until that is seen it holds nothing, and has all of it back where the
-        admission of the other one could not be written.
+        The replaced slice will be finished. Until that is seen it counts for nothing. If the
+        successor's admission cannot be written, it counts in full again.
         """
         if (entry.charged, entry.key) not in self._successors:
             return False
         return not self.is_circular(entry.key, entry.took_from, entry.charged)
 
     def is_circular(self, key: str, replaces: str, cluster_queue: str) -> bool:
-        """Whether what a slice replaces took over from that very slice, directly or by others.
+        """Whether the slice to replace took over from this very slice, directly or through others.
 
-        Somebody wrote so by hand. None of them counts for another one, or nobody would count.
+        That happens only by hand. Then no slice of the circle replaces another, so that all count.
         """
         return any(entry.took_from == key for entry in self._chain(cluster_queue, replaces))
 
     def _chain(self, cluster_queue: str, key: str) -> Iterator[Entry]:
-        """Yield a holder and those that it took over from, as far as they hold quota still."""
+        """Yield a holder and the slices that it took over from, as far as they still hold quota."""
         holders = self.holders.get(cluster_queue, {})
         seen: set[str] = set()
         while key in holders and key not in seen:
@@ -208,7 +207,7 @@ class Ledger:
             key = holders[key].took_from
 
     def _count_successor(self, entry: Entry, change: int) -> None:
-        """Note that a slice takes over the quota of another one, or gives it back to it."""
+        """Note that a slice takes over the quota of another one, or returns it."""
         if not entry.took_from:
             return
         pair = (entry.charged, entry.took_from)
@@ -219,7 +218,7 @@ class Ledger:
             del self._successors[pair]
 
     def _settle(self, cluster_queue: str, key: str) -> None:
-        """Have the holders of a chain count, or not, by who replaces them now."""
+        """Update which holders of a slice chain count, by who replaces them now."""
         for entry in tuple(self._chain(cluster_queue, key)):
             is_replaced = self.is_replaced(entry)
             if is_replaced and entry.key not in self._withheld:
@@ -229,7 +228,7 @@ class Ledger:
                 self._weigh(entry, self._withheld.pop(entry.key))
 
     def _weigh(self, entry: Entry, usage: Mapping[FlavorResource, Amount]) -> None:
-        """Let a holder count with another usage than before."""
+        """Change the usage that counts for a holder."""
         queue = self._cache.queues.get(entry.charged)
         record = self.local_queue(entry.workload.queue)
         for part, sign in ((entry.usage, -1), (usage, 1)):
@@ -246,7 +245,7 @@ class Ledger:
         self.touch(entry)
 
     def place(self, entry: Entry, admission: Admission) -> None:
-        """Have the pods of a holder count on the nodes of its admission, and on no others."""
+        """Count the pods of a holder on the nodes of its admission, and on no others."""
         forest = self._cache.forest
         admission = self.placing.get(entry.key, admission)
         before = forest.usage.of(entry.key)
@@ -267,16 +266,16 @@ class Ledger:
             self.freed |= self._cache.touch_users(forest.flavors_with(places))
 
     def take_freed(self) -> list[str]:
-        """Return the keys of the trees that may place pods on nodes with more room now."""
+        """Return the keys of the trees that can use nodes with newly freed room; clear the list."""
         freed = sorted(self.freed & self._cache.trees.keys())
         self.freed.clear()
         return freed
 
     def replace_holder(self, entry: Entry, workload: Workload) -> None:
-        """Take over a newer object of a workload that goes on holding the same quota.
+        """Replace the object of a workload that continues to hold the same quota.
 
-        Verdicts of the tree are remembered until its version changes, and depend on whom a
-        preemption would take (E-90); most updates change nothing of that.
+        Verdicts of the tree are remembered until its version changes. They depend on the order of
+        preemption (E-90), which most updates do not change.
         """
         self.unready += entry.workload.pods_ready - workload.pods_ready
         before = (entry.rank, entry.workload.evicted, entry.reserved_at)
@@ -302,6 +301,6 @@ class Ledger:
             queue.add_admitted(entry.usage, 1)
 
     def touch(self, entry: Entry) -> None:
-        """Note that the state of the queues of a workload changed."""
+        """Note that the state of a workload's queues changed."""
         self.changed_local_queues.add(entry.workload.queue)
         self.changed_cluster_queues.add(entry.charged or entry.queue)

@@ -1,4 +1,4 @@
-"""What the engine knows of one LocalQueue."""
+"""The engine's record of one LocalQueue."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LocalQueueRecord:
 
     @property
     def is_open(self) -> bool:
-        """Whether workloads may enter through it."""
+        """Whether workloads may enter through this LocalQueue."""
         return (
             self.spec is not None
             and not self.spec.terminating
@@ -45,5 +45,5 @@ class LocalQueueRecord:
 
     @property
     def cluster_queue(self) -> str:
-        """The ClusterQueue behind it, "" where the object is missing."""
+        """The ClusterQueue that it names; "" if the object is missing."""
         return self.spec.cluster_queue if self.spec is not None else ""

@@ -42,7 +42,7 @@ _FAILED = frozenset({CheckState.RETRY, CheckState.REJECTED})
 def judge(
     world: EngineParts, workload: Workload, queue: CachedQueue, resume: ResumeState | None
 ) -> Verdict:
-    """Return why the head cannot be looked at, or the flavors that it would get now."""
+    """Return why the head cannot be tried, or the flavors that it would get now."""
     ways = list_ways(workload, queue, world.cache.flavors)
     if not ways:
         return _judge(world, JudgedAlternative(workload), queue, resume)
@@ -102,9 +102,9 @@ def look_again(
     preempted: Mapping[str, Entry],
     state: Hashable,
 ) -> Nominated:
-    """Look for other targets, or remember them where the cycle was the same so far.
+    """Search for other targets; reuse the last result if the cycle was the same so far.
 
-    A head that waits for others to leave is looked at in every cycle until they have.
+    A head that waits for its victims comes here in every cycle until they have left.
     """
     again = head.again.get(state)
     if again is None:
@@ -121,10 +121,11 @@ def judge_again(
     first: Nominated,
     preempted: Mapping[str, Entry],
 ) -> Nominated:
-    """Look for other targets, as if those that this cycle preempts already were gone (E-70).
+    """Search for other targets, as if the victims of this cycle were already gone (E-70).
 
-    Only the flavors of the first nomination are looked at, from the beginning. What fits now does
-    so only when the others' victims have left; without any it fits, on other nodes.
+    Only the flavors of the first nomination are tried, from the beginning. A result without
+    targets fits only after the victims of others have left; if there are none, it fits on other
+    nodes.
     """
     workload = as_nominated(workload, first.assignment)
     tree = world.cache.tree_by_queue[queue.name]
@@ -161,7 +162,7 @@ def judge_again(
 def _context(
     world: EngineParts, preempted: Mapping[str, Entry], replaced: Entry | None
 ) -> SearchContext:
-    """Return who may be preempted: not who is, and not the slice that is replaced anyway."""
+    """Return who may be preempted: neither the victims of this cycle nor the replaced slice."""
     if not preempted and replaced is None:
         return world.context
     own = frozenset((replaced.key,) if replaced is not None else ())
@@ -169,9 +170,9 @@ def _context(
 
 
 class Attempts(Value, frozen=True, kw_only=True, gc=False):
-    """What stays the same over all attempts to find room for one workload.
+    """What stays the same in all attempts to find room for one workload.
 
-    Shape: ``phase`` is None where nobody can ask for a topology.
+    Shape: ``phase`` is None if no workload can request a topology.
     """
 
     search: FlavorSearch
@@ -181,7 +182,7 @@ class Attempts(Value, frozen=True, kw_only=True, gc=False):
     phase: TopologyPhase | None = None
 
     def attempt(self, resume: ResumeState | None, counts: list[int] | None) -> Nominated:
-        """Choose flavors, domains and targets for that many pods; None for all of them."""
+        """Choose flavors, domains and targets for these pod counts; None means all pods."""
         options, phase = self.options, self.phase
         assignment = assign_flavors(
             self.search, resume, counts=counts, ignore_undeclared=options.ignore_undeclared
@@ -203,7 +204,7 @@ class Attempts(Value, frozen=True, kw_only=True, gc=False):
         return Nominated(assignment=assignment, targets=targets)
 
     def touch_up(self, found: Nominated) -> Nominated:
-        """Keep nodes for a workload that waits for others to leave them (E-44)."""
+        """Find nodes to reserve for a workload that waits for others to leave (E-44)."""
         if self.phase is None or found.assignment.mode is not Mode.PREEMPT:
             return found
         with without(self.tree, (target.entry for target in found.targets)):
@@ -212,7 +213,7 @@ class Attempts(Value, frozen=True, kw_only=True, gc=False):
 
 
 def _choose(attempts: Attempts, resume: ResumeState | None) -> Nominated:
-    """Choose flavors and targets for all pods, or else for fewer (E-43)."""
+    """Choose flavors and targets for all pods, or else for fewer pods (E-43)."""
     full = attempts.attempt(resume, None)
     workload = attempts.search.workload
     if not (attempts.options.partial_admission and workload.may_shrink) or _would_do(full):
@@ -245,7 +246,7 @@ def _would_do(nominated: Nominated) -> bool:
 
 
 def reject(workload: Workload, queue: CachedQueue, cache: Cache) -> Rejected | None:
-    """Return what makes looking for flavors pointless; None where nothing does (E-10, E-40)."""
+    """Return why no flavors need to be searched; None if they do (E-10, E-40)."""
     if workload.checks and not _FAILED.isdisjoint(workload.checks.values()):
         return Rejected(
             requeue_reason=RequeueReason.GENERIC,
@@ -281,7 +282,7 @@ def is_resume_outdated(
     cycle: int,
     options: EngineOptions = _DEFAULTS,
 ) -> bool:
-    """Whether the search for flavors has to begin anew (E-41, E-52)."""
+    """Whether the search for flavors has to start over (E-41, E-52)."""
     if not options.fungibility:
         return True
     if options.keep_scan_progress:

@@ -1,4 +1,4 @@
-"""What the Configuration changes about the engine's decisions."""
+"""Options of the Configuration that change the engine's decisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class FairStrategy(StrEnum):
-    """When a share is large enough to be taken from (E-99)."""
+    """Which shares workloads may be preempted from (E-99)."""
 
     LESS_THAN_OR_EQUAL_TO_FINAL_SHARE = "LessThanOrEqualToFinalShare"
     LESS_THAN_INITIAL_SHARE = "LessThanInitialShare"
@@ -38,7 +38,7 @@ class AdmissionFairSharing:
     """Fair sharing between the LocalQueues of a ClusterQueue by past usage (E-120 to E-128).
 
     Args:
-        half_life: after which past usage counts half; zero forgets at once.
+        half_life: time after which past usage counts half; zero drops it at once.
         sampling_interval: how often usage is sampled; positive.
         resource_weights: by resource; 1 for those that are absent.
     """
@@ -60,7 +60,7 @@ class TopologyScheduling:
         recompute: TASRecomputeAssignmentWithinSchedulingCycle: a head whose nodes were taken in
             its cycle looks for others at once.
         replace_failed_nodes: TASFailedNodeReplacement.
-        fail_fast: TASFailedNodeReplacementFailFast: evict where no other node is found at once.
+        fail_fast: TASFailedNodeReplacementFailFast: evict if no other node is found at once.
     """
 
     mixed_profile: bool = True
@@ -74,12 +74,12 @@ class TopologyScheduling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRules:
-    """What counts between the heads of several queues (E-63, E-65); each is a gate.
+    """What decides the order of heads of several queues (E-63, E-65); each is a gate.
 
     Args:
         by_priority: PrioritySortingWithinCohort: the higher priority goes before the earlier one.
         preemptors_first: PrioritizePreemptorWorkloads: a head for which others leave goes first,
-            and keeps quota where it finds nobody more to preempt (E-73).
+            and keeps quota if it finds nobody more to preempt (E-73).
     """
 
     by_priority: bool = True
@@ -91,8 +91,8 @@ class EngineOptions:
     """Fixed when the engine is made.
 
     Args:
-        wake_batch: how long after the first notification parked workloads are looked at again;
-            one second as E-27 has it, which lets changes that belong together arrive.
+        wake_batch: time from the first notification until parked workloads are tried again. One
+            second, as E-27 has it, so that changes that belong together can arrive.
         busy_wake_batch: the same in a tree that was woken less than a `wake_batch` ago. In
             upstream's benchmark full seconds leave 44 % of the quota unused while work waits.
         decision_budget: heads judged per `Engine.run_cycle`, so that one call stays below the
@@ -103,17 +103,17 @@ class EngineOptions:
         block_admission: whether nobody is admitted while a holder of quota waits for its pods to
             be ready (E-81).
         fair_sharing: None for the classical order and preemption.
-        admission_fair_sharing: None where past usage does not count.
-        topology: None where pods are not placed: gate TopologyAwareScheduling.
-        turns: in which order the heads of a cycle are decided on.
-        fungibility: gate FlavorFungibility: ClusterQueues say when to look at the next flavor, and
-            the search resumes; without it the best mode wins and each search begins anew (E-52).
+        admission_fair_sharing: None if past usage does not count.
+        topology: None if pods are not placed: gate TopologyAwareScheduling.
+        turns: the order in which a cycle decides on its heads.
+        fungibility: gate FlavorFungibility: ClusterQueues say when the next flavor is tried, and
+            the search resumes; without it the best mode wins and each search starts over (E-52).
         keep_scan_progress: gate FlavorFungibilityPreserveScanProgress: an update of a workload that
-            changes no request keeps where its search for flavors goes on (E-41).
-        park_equals: gate SchedulingEquivalenceHashing: what holds for one holds for its equals,
-            which park with it (E-25).
+            changes no request does not restart its search for flavors (E-41).
+        park_equals: gate SchedulingEquivalenceHashing: a verdict holds for all equivalent
+            workloads, which park together (E-25).
         recompute_overlap: gate RecomputeAssignmentUponPreemptionTargetsOverlap: a head whose
-            targets leave for another one looks for others at once (E-70), else in a later cycle.
+            targets leave for another one searches for others at once (E-70), else in a later cycle.
         preemption_gates: gate MultiKueueOrchestratedPreemption: a workload with a closed gate
             preempts nobody (E-74).
     """

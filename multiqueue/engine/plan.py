@@ -1,6 +1,6 @@
-"""What a cycle decided, in order: the shell turns each decision into writes, events and metrics.
+"""The decisions of a cycle, in order: the shell turns each one into writes, events and metrics.
 
-Pure values; equal input gives equal plans. Reasons are enums, words are rendered on reading.
+Pure values; equal input gives equal plans. Reasons are enums; messages are rendered on reading.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from multiqueue.model.workload import Admission
 
 
 class RequeueReason(StrEnum):
-    """Why a head goes back, which decides where to (E-22, E-23)."""
+    """Why a head goes back; the reason decides where it waits (E-22, E-23)."""
 
     GENERIC = ""
     FAILED_AFTER_NOMINATION = "FailedAfterNomination"
@@ -27,7 +27,7 @@ class RequeueReason(StrEnum):
     PREEMPTION_FAILED = "PreemptionFailed"
     PREEMPTION_NO_CANDIDATES = "PreemptionNoCandidates"
     NO_CLUSTER = "NoCluster"
-    """No cluster that would run it can ever hold it; ours, with no counterpart upstream."""
+    """No cluster that would run it can ever hold it. Upstream has no such reason."""
 
 
 class SkipReason(StrEnum):
@@ -42,10 +42,10 @@ class Admit(Value, frozen=True, kw_only=True, gc=False):
     """Quota is reserved; the usage is assumed in the engine at once (E-83).
 
     Shape: ``checks`` names the admission checks of the assigned flavors, sorted (E-111);
-    ``admitted`` says that all of them are ready already and no topology is left for later, so
-    Admitted=True goes with it (E-110).
-    ``borrowing`` is the height of the subtree that lends, 0 where nothing is borrowed (E-37).
-    ``replaces`` is the key of the slice whose quota it took over, "" for none (E-167).
+    ``admitted`` says that all of them are ready already and no pods have to be placed later, so
+    Admitted=True is written too (E-110).
+    ``borrowing`` is the height of the subtree that lends, 0 if nothing is borrowed (E-37).
+    ``replaces`` is the key of the slice whose quota it took over, "" if there is none (E-167).
     """
 
     workload: str
@@ -68,7 +68,7 @@ class Admit(Value, frozen=True, kw_only=True, gc=False):
 
 
 class Refused(Value, frozen=True, kw_only=True, gc=False):
-    """A head that gets no quota in this cycle, and why."""
+    """A head that gets no quota in this cycle, with the reason."""
 
     workload: str
     cluster_queue: str
@@ -86,14 +86,14 @@ class Refused(Value, frozen=True, kw_only=True, gc=False):
 
 
 class Requeue(Refused, frozen=True, kw_only=True, gc=False):
-    """The head cannot be admitted now; ``parked`` until something wakes it, else it stays head."""
+    """The head cannot be admitted now; if ``parked``, it waits for a wake, else it stays head."""
 
     requeue_reason: RequeueReason
     parked: bool
 
 
 class Skip(Refused, frozen=True, kw_only=True, gc=False):
-    """The head fitted when the cycle began, but another one was first; it is looked at again."""
+    """The head fitted when the cycle began, but another one took the room; it is tried again."""
 
     skip_reason: SkipReason
 
@@ -101,8 +101,8 @@ class Skip(Refused, frozen=True, kw_only=True, gc=False):
 class PreemptedWorkload(NamedTuple):
     """A workload that has to leave for another one.
 
-    Shape: ``reason`` and ``message`` are those of its Preempted condition; ``is_new`` is false
-    where an earlier preemption of it is still on its way, so that nothing is to be written (E-80).
+    Shape: ``reason`` and ``message`` are those of its Preempted condition. ``is_new`` is false
+    if an earlier preemption of it is not visible yet, so that nothing has to be written (E-80).
     """
 
     workload: str
@@ -113,13 +113,13 @@ class PreemptedWorkload(NamedTuple):
 
 
 class Preempt(Refused, frozen=True, kw_only=True, gc=False):
-    """The head fits when the victims have left; until then it waits as the first of its queue."""
+    """The head fits once the victims have left; until then it is the first of its queue."""
 
     victims: tuple[PreemptedWorkload, ...]
 
 
 class Evict(Value, frozen=True, kw_only=True, gc=False):
-    """A workload that holds quota has to stop, for nobody else's sake (E-71)."""
+    """A workload that holds quota has to stop, for no other workload's sake (E-71)."""
 
     workload: str
     cluster_queue: str
@@ -128,10 +128,10 @@ class Evict(Value, frozen=True, kw_only=True, gc=False):
 
 
 class PlacePods(Value, frozen=True, kw_only=True, gc=False):
-    """A workload that holds quota gets places for its pods, or others (E-150, E-151).
+    """The pods of a workload that holds quota get nodes, or other nodes (E-150, E-151).
 
-    ``admission`` is the one it has, with these places; no node in it has failed. The usage is
-    assumed at once, as that of `Admit`.
+    ``admission`` is its present one with the new node assignment, which has no failed node. The
+    usage is assumed at once, as for `Admit`.
     """
 
     workload: str
@@ -140,7 +140,7 @@ class PlacePods(Value, frozen=True, kw_only=True, gc=False):
 
 
 class PlaceFailed(Value, frozen=True, kw_only=True, gc=False):
-    """A workload that holds quota waits on for places for its pods; tried again after a while."""
+    """No nodes were found for pods of a workload that holds quota; tried again after a while."""
 
     workload: str
     cluster_queue: str
@@ -153,7 +153,7 @@ Decision = HeadDecision | PlacePods | PlaceFailed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeFailure:
-    """A cycle that raised: nothing of it holds, and the tree is looked at again after a pause.
+    """A cycle that raised: its decisions are undone, and the tree is tried again after a pause.
 
     ``tree`` is the key of the tree in `Cache.trees`.
     """
@@ -165,7 +165,7 @@ class TreeFailure:
 class CyclePlan(Value, frozen=True, kw_only=True, gc=False):
     """All decisions of one `Engine.run_cycle`, in the order in which they were taken.
 
-    ``exhausted`` says that the budget ended the call: there is more to decide at once.
+    ``exhausted`` says that the budget ended the call: more can be decided at once.
     ``cycles`` counts the cycles of single cohort trees that ran; ``failures`` are some of them.
     """
 

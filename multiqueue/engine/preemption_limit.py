@@ -1,10 +1,10 @@
-"""Who may preempt whom again, so that no workloads drive each other out for ever (E-28).
+"""The limit on mutual preemption, so that workloads do not preempt each other for ever (E-28).
 
 Deviates: preference is not transitive (older before newer, owner before borrower, higher priority
 before lower while borrowing). Upstream lets such workloads preempt each other in turn until the
 timing of its cycles ends that. Here a workload that preempted another one in vain, or twice, waits
-instead of doing it again, until something from outside changes the tree: a workload arrives or
-ends, or a spec changes. So the preemptions between two such changes are finite in number.
+until something from outside changes the tree: a workload arrives or ends, or a spec changes. So
+the number of preemptions between two such changes is finite.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from multiqueue.engine.world import Head
 LIMIT = 2
 """How often one workload preempts another in an epoch.
 
-Once would do, but workloads that settle on the second round then settle elsewhere than upstream.
+Once would be enough, but some workloads would then end up elsewhere than in upstream.
 """
 
 
 def limit_preemption(verdict: Verdict, entry: Entry, tree: Tree) -> Verdict:
-    """Return the verdict without targets, where one of them was preempted for it too often."""
+    """Return the verdict, without targets if it preempted one of them too often before."""
     if not isinstance(verdict, Nominated) or entry.victims is None:
         return verdict
     counts = _counts(entry, tree)
@@ -33,10 +33,10 @@ def limit_preemption(verdict: Verdict, entry: Entry, tree: Tree) -> Verdict:
 
 
 def remember_victims(head: Head, tree: Tree, *, is_waiting: bool) -> None:
-    """Note who leaves for a head; or, where it waits for them no longer, who left in vain."""
+    """Note who leaves for a head; or, if it no longer waits for them, who left in vain."""
     entry, verdict = head.entry, head.verdict
     if is_waiting and isinstance(verdict, Nominated):
-        # One that is displaced and leaves not was admitted before this one, and is taken again.
+        # A displaced workload that is not leaving was admitted since; it counts again.
         known = {other for other in entry.displaced if other.is_leaving}
         targets = {target.entry for target in verdict.targets} - known
         if targets:

@@ -1,4 +1,4 @@
-"""Decide on one head after another, at the usage that the heads before it left (E-69 to E-84)."""
+"""Decide on one head after another, at the usage that earlier heads left (E-69 to E-84)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DEFERRED = "Workload fits once the workloads that other workloads preempt have 
 
 
 def reconsider(world: EngineParts, course: Course, head: Head) -> Head:
-    """Look again where heads before this one preempt its targets, or took its nodes (E-70)."""
+    """Judge a head again if earlier heads preempt its targets or took its nodes (E-70)."""
     verdict = head.verdict
     if not isinstance(verdict, Nominated):
         return head
@@ -56,7 +56,7 @@ def reconsider(world: EngineParts, course: Course, head: Head) -> Head:
 
 
 def has_overlap(course: Course, verdict: Nominated) -> bool:
-    """Whether a target leaves for a head before this one already."""
+    """Whether a target already leaves for an earlier head."""
     return any(target.entry.key in course.preempted for target in verdict.targets)
 
 
@@ -65,7 +65,7 @@ def _recomputes(world: EngineParts) -> bool:
 
 
 def _lost_its_nodes(course: Course, queue: CachedQueue, verdict: Nominated) -> bool:
-    """Whether only the nodes that were found are taken, while others may be free."""
+    """Whether the verdict fails only because its nodes were taken; others may be free."""
     assignment, tree = verdict.assignment, course.tree
     would_do = assignment.mode is Mode.FIT or verdict.targets
     if not assignment.placed or not would_do:
@@ -77,7 +77,7 @@ def _lost_its_nodes(course: Course, queue: CachedQueue, verdict: Nominated) -> b
 
 
 def process(world: EngineParts, course: Course, head: Head, now: datetime) -> HeadDecision:
-    """Decide on one head; what it is given or promised counts for the heads after it."""
+    """Decide on one head; what it gets or reserves counts for the heads after it."""
     verdict = head.verdict
     if isinstance(verdict, Rejected):
         return refuse(head, verdict.requeue_reason, cause=verdict.reason, note=verdict.note)
@@ -107,7 +107,7 @@ def process(world: EngineParts, course: Course, head: Head, now: datetime) -> He
 def _find_obstacle(
     world: EngineParts, course: Course, head: Head, verdict: Nominated
 ) -> SkipReason | None:
-    """Return how the heads before this one are in its way (E-76, E-77)."""
+    """Return why earlier heads prevent its admission (E-76, E-77); None if they do not."""
     queue = head.queue
     if has_overlap(course, verdict) or verdict.replaced in course.preempted:
         return SkipReason.OVERLAPPING_TARGETS
@@ -122,17 +122,17 @@ def is_gated(world: EngineParts, head: Head) -> bool:
 
 
 def _keeps_room(world: EngineParts, head: Head) -> bool:
-    """Whether quota stays free for a head that finds nobody to preempt (E-73)."""
+    """Whether quota is reserved for a head that finds nobody to preempt (E-73)."""
     if head.queue.spec.preemption.reclaim_within_cohort is not PreemptionPolicy.ANY:
         return True
     return world.options.turns.preemptors_first and head.is_preemptor
 
 
 def fits(course: Course, queue: CachedQueue, verdict: Nominated) -> bool:
-    """Whether the usage is free once everybody has left who was told to in this cycle (E-69).
+    """Whether the usage is free once all victims of this cycle have left (E-69).
 
-    Deviates: what is admitted now has to fit beside those who have not left yet, too. Upstream lets
-    two heads share the room of which only one finds enough, and exceeds the quota for a while.
+    Deviates: an admission of now also has to fit beside victims that have not left yet. Upstream
+    lets two heads share room that is enough for one, and exceeds the quota for a while.
     """
     assignment, forest = verdict.assignment, course.tree.forest
     usage, placed = assignment.usage, assignment.placed
@@ -150,12 +150,12 @@ def fits(course: Course, queue: CachedQueue, verdict: Nominated) -> bool:
 
 
 def is_free(queue: CachedQueue, usage: Mapping[int, Amount]) -> bool:
-    """Whether there is that much room at the usage of the moment, own and borrowed."""
+    """Whether there is that much room at the current usage, own and borrowed."""
     return all(amount <= max(0, queue.node.available(slot)) for slot, amount in usage.items())
 
 
 def admit(world: EngineParts, head: Head, verdict: Nominated, now: datetime) -> Admit:
-    """Reserve the quota at once; the status follows (E-83)."""
+    """Reserve the quota at once; the shell writes the status later (E-83)."""
     entry, queue, assignment = head.entry, head.queue, verdict.assignment
     admission = assignment.admission(queue.name)
     flavors = {name for ps in admission.pod_sets for name in ps.flavors.values()}
@@ -181,7 +181,7 @@ def admit(world: EngineParts, head: Head, verdict: Nominated, now: datetime) -> 
     )
 
 
-# -------------------------------------------------------------------- those that wait
+# -------------------------------------------------------------------- heads that wait
 
 
 def refuse(
@@ -192,7 +192,7 @@ def refuse(
     note: str = "",
     share_loss: ShareLoss | None = None,
 ) -> Requeue:
-    """Send a head away; without a cause its pod sets say why."""
+    """Refuse a head; without a cause its pod sets give the reason."""
     head.entry.resume = resume_state(head)
     return Requeue(
         workload=head.entry.key,
@@ -206,7 +206,7 @@ def refuse(
 def _refuse_preemption(
     world: EngineParts, course: Course, head: Head, assignment: Assignment
 ) -> Requeue:
-    """Send a head away that finds nobody to preempt, and keep room for it (E-73)."""
+    """Refuse a head that finds nobody to preempt, and reserve room for it (E-73)."""
     if _keeps_room(world, head):
         course.reservations.ask(head.queue, assignment)
     return refuse(
@@ -220,7 +220,7 @@ def _refuse_preemption(
 def _share_loss(
     world: EngineParts, course: Course, head: Head, assignment: Assignment
 ) -> ShareLoss | None:
-    """Return which shares stand in the way; what an old verdict lost to still holds."""
+    """Return the shares that prevent preemption; a remembered result stays valid."""
     if world.options.fair_sharing is None:
         return None
     if not head.is_new and head.entry.explanation is not None:
@@ -237,7 +237,7 @@ def _share_loss(
 
 
 def _defer(head: Head) -> Requeue:
-    """Let a head wait for the room that the victims of other heads leave (E-75)."""
+    """Let a head wait for the room that the victims of other heads will leave (E-75)."""
     head.entry.resume = None
     cause = Reason.WAITING_FOR_PREEMPTED_WORKLOADS
     return Requeue(
@@ -265,7 +265,7 @@ def _gate(head: Head) -> Requeue:
 
 
 def _preempt(world: EngineParts, head: Head, verdict: Nominated) -> Preempt:
-    """Ask the targets to leave, unless they were asked already (E-79, E-80)."""
+    """Ask the targets to leave, unless they were already asked (E-79, E-80)."""
     head.entry.resume = None
     victims = tuple(
         PreemptedWorkload(

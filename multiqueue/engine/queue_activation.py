@@ -1,6 +1,6 @@
-"""Which queues take workloads in: queues that come, stop, move and go (E-19).
+"""Queue activation: which queues take workloads in, as queues come, stop, move and go (E-19).
 
-Called by the facade for every change of a queue; where each workload belongs is the intake's.
+The facade calls it for every change of a queue. The intake decides where each workload belongs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
 
 
 class QueueActivation:
-    """Mutable; owned by the engine. ``entries`` are the intake's.
+    """Opens and closes queues. Mutable; owned by the engine. ``entries`` are the intake's.
 
-    Shape: ``begun`` says whether there was a cycle. A queue that is seen before the first one was
-    there all along, and a restart ends no backoff.
+    Shape: ``begun`` says whether there was a cycle. A queue that is seen before the first cycle
+    existed before the restart, so it does not end backoffs.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class QueueActivation:
             self._close(record)
 
     def delete_local_queue(self, key: str) -> None:
-        """Close a LocalQueue for good."""
+        """Close a LocalQueue that was deleted."""
         record = self._ledger.local_queues.get(key)
         if record is None or record.spec is None:
             return
@@ -65,7 +65,7 @@ class QueueActivation:
         self._ledger.drop_if_unused(key)
 
     def upsert_cluster_queue(self, spec: ClusterQueue) -> None:
-        """Follow a ClusterQueue that the cache knows already; a new one takes its workloads in."""
+        """Take over a ClusterQueue that is in the cache already; a new one queues its workloads."""
         pending = self._pending.get(spec.name)
         if pending is not None:
             pending.strategy = spec.strategy
@@ -77,7 +77,7 @@ class QueueActivation:
             self._open(self._ledger.local_queue(key))
 
     def delete_cluster_queue(self, name: str) -> None:
-        """Put the waiting workloads of a ClusterQueue nowhere; the cache still knows it."""
+        """Take the workloads of a ClusterQueue out of the queue; the cache still knows it."""
         pending = self._pending.get(name)
         if pending is not None:
             for entry in list(pending.members.values()):
@@ -86,7 +86,7 @@ class QueueActivation:
             self._ledger.changed_cluster_queues.add(name)
 
     def touch_local_queues(self, cluster_queues: Iterable[str]) -> None:
-        """Note that the state of the LocalQueues before these ClusterQueues may have changed."""
+        """Note that the state of the LocalQueues of these ClusterQueues may have changed."""
         for name in cluster_queues:
             self._ledger.changed_local_queues.update(self._local_queues.get(name, ()))
 

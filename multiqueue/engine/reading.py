@@ -1,4 +1,4 @@
-"""Answers about queues and waiting workloads; reads only, nothing here is on the hot path."""
+"""Answers about queues and waiting workloads; read-only and not on the hot path."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recent
 
 
 def cluster_queue_state(world: EngineParts, name: str) -> ClusterQueueState | None:
-    """Return what is going on in a ClusterQueue."""
+    """Return the state of a ClusterQueue."""
     queue, pending = world.cache.queues.get(name), world.pending.get(name)
     if queue is None or pending is None:
         return None
@@ -69,7 +69,7 @@ def cluster_queue_state(world: EngineParts, name: str) -> ClusterQueueState | No
 
 
 def cohort_state(world: EngineParts, name: str) -> CohortState | None:
-    """Return what is going on in a Cohort."""
+    """Return the state of a Cohort."""
     node = world.cache.cohort_node(name)
     if node is None:
         return None
@@ -78,7 +78,7 @@ def cohort_state(world: EngineParts, name: str) -> CohortState | None:
 
 
 def take_restated(world: EngineParts) -> set[str]:
-    """Return the LocalQueues of which other workloads may be tried now; forget them."""
+    """Return the LocalQueues whose set of active workloads changed, and clear that set."""
     found: set[str] = set()
     for name in world.ledger.changed_cluster_queues & world.pending.keys():
         pending = world.pending[name]
@@ -88,7 +88,7 @@ def take_restated(world: EngineParts) -> set[str]:
 
 
 def with_cohorts(world: EngineParts, changed: Changed) -> Changed:
-    """Add the cohorts above the changed queues; only with fair sharing have they a state."""
+    """Add the cohorts above the changed queues; they have a state only with fair sharing."""
     if world.options.fair_sharing is None:
         return changed
     found: set[str] = set()
@@ -102,7 +102,7 @@ def with_cohorts(world: EngineParts, changed: Changed) -> Changed:
 
 
 def local_queue_state(world: EngineParts, key: str) -> LocalQueueState | None:
-    """Return what is going on in a LocalQueue."""
+    """Return the state of a LocalQueue."""
     record = world.ledger.local_queues.get(key)
     if record is None or record.spec is None:
         return None
@@ -159,10 +159,10 @@ def pending_workloads(world: EngineParts, cluster_queue: str) -> list[PendingWor
 
 
 def requests_by_flavor(world: EngineParts, entry: Entry) -> dict[str, dict[str, Amount]]:
-    """Return what a workload asks of each flavor of its ClusterQueue, all pod sets together.
+    """Return what a workload requests of each flavor of its ClusterQueue, over all pod sets.
 
-    As a cycle counts it: after transformations, with as many pods as the hardware needs, and of a
-    slice only what the one that it replaces does not have. Empty where the queue is unknown.
+    Counted as in a cycle: after transformations, with the pod count that the hardware needs, and
+    for a slice only the difference to the one that it replaces. Empty if the queue is unknown.
     """
     workload = entry.workload
     queue = world.cache.queues.get(world.ledger.local_queue(workload.queue).cluster_queue)
@@ -185,7 +185,7 @@ def requests_by_flavor(world: EngineParts, entry: Entry) -> dict[str, dict[str, 
 
 
 def workload_reason(world: EngineParts, entry: Entry) -> Explanation | None:
-    """Return why a workload is pending; the first thing that stands in its way (E-114)."""
+    """Return why a workload is pending: the first obstacle (E-114)."""
     if entry.place is QueuePlace.HOLDING:
         return None
     workload = entry.workload

@@ -1,6 +1,6 @@
-"""Typed refusals: what a flavor has too little of, or what of it does not suit, with the numbers.
+"""Typed refusals: what a flavor lacks, or what about it does not fit, with the numbers.
 
-The search for flavors records them; their words are made only when somebody reads them (E-59).
+The search for flavors records them; the text is made only when somebody reads it (E-59).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from multiqueue.model.resources import format_amount
 class Shortfall(NamedTuple):
     """A flavor has too little of a resource.
 
-    A tuple, not a dataclass, like the two classes that hold it: several are made for every head
-    that waits, and few are ever read.
+    A tuple, not a dataclass, like the two classes that contain it: several are made for every
+    waiting head, and few are ever read.
 
     Args:
-        flavor: the flavor.
-        resource: the resource.
-        asked: what the pod set asks for.
-        previous: what earlier pod sets of the same workload took from this flavor.
+        flavor: name of the flavor.
+        resource: name of the resource.
+        asked: amount that the pod set requests.
+        previous: amount that earlier pod sets of the same workload took from this flavor.
         free: unused quota of the ClusterQueue itself.
-        borrowable: what the cohort could lend right now on top.
+        borrowable: amount that the cohort could lend now in addition.
         maximum: the most that the ClusterQueue could ever use, with everything borrowed.
     """
 
@@ -41,7 +41,7 @@ class Shortfall(NamedTuple):
 
     @property
     def missing(self) -> Amount:
-        """How much more quota would have to be free."""
+        """How much quota has to become free."""
         return subtract(self.previous + self.asked, add(self.free, self.borrowable))
 
     @property
@@ -100,7 +100,7 @@ class AffinityMismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherFlavorThanBefore:
-    """The slice that would be replaced has another flavor, and its pods run on (E-167)."""
+    """The slice to replace has another flavor, and its pods keep running there (E-167)."""
 
     flavor: str
     original: str
@@ -119,7 +119,7 @@ class OtherFlavorThanBefore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedSlice:
-    """The pods of the slice that would be replaced have places in a topology."""
+    """The pods of the slice to replace are placed in a topology."""
 
     flavor: str
 
@@ -137,7 +137,7 @@ class PlacedSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyMismatch:
-    """The pods want a topology that the flavor lacks, or want none where it has one (E-62)."""
+    """The pods request a topology that the flavor lacks, or none if it has one (E-62)."""
 
     flavor: str
     wanted: bool
@@ -184,7 +184,7 @@ class ResourceNotCovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidPlacement:
-    """Node selector or affinity of the pods cannot be understood."""
+    """The node selector or affinity of the pods is invalid."""
 
     flavor: str
     detail: str
@@ -199,7 +199,7 @@ class InvalidPlacement:
 
 
 class TopologyPlacement(NamedTuple):
-    """The pods find no place in the topology of a flavor that has quota for them (E-57)."""
+    """The pods do not fit into the topology of a flavor that has quota for them (E-57)."""
 
     flavor: str
     failure: PlacementFailure
@@ -215,7 +215,7 @@ class TopologyPlacement(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyLevelMissing:
-    """The topology of the flavor lacks a level that the pods ask for (E-62)."""
+    """The topology of the flavor lacks a level that the pods request (E-62)."""
 
     flavor: str
 

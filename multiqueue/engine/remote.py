@@ -1,8 +1,8 @@
-"""Workloads that run on other clusters: what the engine asks about these before it reserves quota.
+"""Workloads that run on other clusters: the question that the engine asks before reserving quota.
 
-The engine knows no cluster. Whoever does is asked through one function that only reads what was
-last seen, so that its answers are part of the input: the same answers give the same plans. After
-they may have changed, `Engine.fleet_changed` has to be called.
+The engine knows no cluster. It asks one function, which only reads the last known state, so the
+answers are part of the input: the same answers give the same plans. After the answers may have
+changed, `Engine.fleet_changed` has to be called.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from multiqueue.engine.value import Value
 from multiqueue.model.workload import PodSet, Workload
 
 ChosenFlavors: TypeAlias = Mapping[str, Mapping[str, str]]
-"""Flavors of the ClusterQueue by name of the pod set and resource; what is absent is not chosen."""
+"""Flavors of the ClusterQueue by pod set name and resource; a missing key is not chosen yet."""
 
 
 class Impossible(Value, frozen=True, kw_only=True, gc=False):
-    """Why no cluster can ever hold a workload: typed, and in words with the numbers of each."""
+    """Why no cluster can ever hold a workload: typed, and as text with the numbers of each one."""
 
     reason: Reason
     words: str
@@ -30,16 +30,16 @@ class FleetOracle(Protocol):
     """Knows what the clusters behind an admission check can hold."""
 
     def __call__(self, workload: Workload, check: str, flavors: ChosenFlavors) -> Impossible | None:
-        """Return why none of them can ever hold the workload on hardware of these flavors.
+        """Return why no cluster can ever hold the workload on hardware of these flavors.
 
-        None where one can, or might: what is unknown is no reason to wait. Called for every head
-        of a queue with such a check, more than once; must be quick and must not change anything.
+        None if one can, or might: unknown facts are no reason to wait. Called for every head of a
+        queue with such a check, more than once; must be quick and must not change anything.
         """
         ...
 
 
 class FleetQuestions:
-    """Whom to ask; nobody at first. Mutable; owned by the engine."""
+    """The oracle to ask; none at first. Mutable; owned by the engine."""
 
     __slots__ = ("oracle",)
 
@@ -47,21 +47,21 @@ class FleetQuestions:
         self.oracle: FleetOracle | None = None
 
     def search(self, workload: Workload, check: str) -> RemoteSearch | None:
-        """Return how to ask about one workload; None where it runs here, or nobody knows."""
+        """Return the search for one workload; None if it runs here, or without an oracle."""
         if not check or self.oracle is None:
             return None
         return RemoteSearch(oracle=self.oracle, workload=workload, check=check)
 
 
 class RemoteSearch(Value, frozen=True, kw_only=True, gc=False):
-    """Asks about one workload of a queue with that check."""
+    """The oracle's answers about one workload, for the queue's check."""
 
     oracle: FleetOracle
     workload: Workload
     check: str
 
     def why_never(self) -> Impossible | None:
-        """Return why no cluster can hold it, whatever the flavors."""
+        """Return why no cluster can hold the workload, whatever the flavors."""
         return self.oracle(self.workload, self.check, {})
 
     def refuse(
@@ -71,9 +71,9 @@ class RemoteSearch(Value, frozen=True, kw_only=True, gc=False):
         resources: Mapping[str, object],
         settled: ChosenFlavors,
     ) -> NoClusterHolds | None:
-        """Return why these pod sets cannot get a flavor beside what was chosen before.
+        """Return why these pod sets cannot get a flavor, given the flavors chosen before.
 
-        One cluster has to hold all of it: what several could hold together does not count.
+        One cluster has to hold all of it; the clusters' capacity is not added up.
         """
         chosen = dict(settled)
         for pod_set in pod_sets:

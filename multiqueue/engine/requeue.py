@@ -1,8 +1,7 @@
 """Give back the heads that were not admitted: to the heap, or parked until a wake (E-22 to E-25).
 
-Upstream also keeps a head in the heap when a wake came while it was looked at. Here nothing happens
-during a cycle: a wake comes before its heads are taken or after they were given back, so there is
-no such clause.
+Upstream also keeps a head in the heap if a wake came while it was judged. Here no wake comes during
+a cycle, so there is no such clause.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from multiqueue.engine.world import EngineParts, Head
 from multiqueue.model.cluster_queue import QueueingStrategy
 
 _PARKING = frozenset({RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES})
-"""Verdicts that hold for every equal workload too (E-25)."""
+"""Reasons that hold for every equivalent workload too (E-25)."""
 _NOT_IN_THE_WAY = frozenset({RequeueReason.NAMESPACE_MISMATCH, RequeueReason.NO_CLUSTER})
-"""Verdicts with which a head of a StrictFIFO queue lets others pass."""
+"""Reasons for which a head of a StrictFIFO queue lets other workloads pass."""
 
 
 def give_back(
@@ -59,7 +58,7 @@ def give_back(
 
 
 def _depends_on_clusters(head: Head, decision: Requeue) -> bool:
-    """Whether equal workloads may fare otherwise: their LocalQueues lead elsewhere on clusters."""
+    """Whether equivalent workloads may get another answer, as LocalQueues differ on clusters."""
     return bool(head.queue.remote_check) and any(
         isinstance(refusal, NoClusterHolds)
         for pod_set in decision.explanation.pod_sets
@@ -68,14 +67,14 @@ def _depends_on_clusters(head: Head, decision: Requeue) -> bool:
 
 
 def waits_for_victims(decision: Requeue | Skip | Preempt) -> bool:
-    """Whether the head fits as soon as workloads have left that were told to (E-15)."""
+    """Whether the head fits as soon as workloads that were told to leave have left (E-15)."""
     if isinstance(decision, Requeue):
         return decision.requeue_reason is RequeueReason.PENDING_PREEMPTION
     return isinstance(decision, Preempt)
 
 
 def resume_state(head: Head) -> ResumeState | None:
-    """Return where the next search for flavors goes on; None where it begins anew (E-53)."""
+    """Return where the next search for flavors resumes; None if it starts over (E-53)."""
     if isinstance(head.verdict, Rejected):
         return head.entry.resume
     tried = head.verdict.assignment.tried()
@@ -90,9 +89,9 @@ def resume_state(head: Head) -> ResumeState | None:
 
 
 def returns_at_once(head: Head, requeue_reason: RequeueReason) -> bool:
-    """Whether a head that was refused stays in the heap (E-23, E-24).
+    """Whether a refused head stays in the heap (E-23, E-24).
 
-    A state to resume from means that some flavor has not been looked at yet.
+    A state to resume from means that some flavor has not been tried yet.
     """
     if head.queue.spec.strategy is QueueingStrategy.STRICT_FIFO:
         return requeue_reason not in _NOT_IN_THE_WAY

@@ -1,6 +1,6 @@
 """Capacity kept from lower-ranked heads for one cycle only (E-73, E-75, E-78).
 
-By a head that is blocked, or whose room others are about to leave.
+A reservation is made for a blocked head, or for a head whose victims are about to leave.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from multiqueue.lib.amount import Amount, add, subtract
 
 
 class Reservations:
-    """Asked for in the order of the heads, made only when a later head could take something.
+    """Requested in the order of the heads; made only when a later head could take something.
 
-    Most cycles in a full tree end without one, and cost nothing here. Whatever was made is undone
-    when the cycle ends; usage of admissions stays. Room on nodes is kept like quota, by owners of
-    names that no workload can have.
+    Most cycles in a full tree end without a reservation and cost nothing here. Reservations are
+    undone when the cycle ends; usage of admissions stays. Room on nodes is reserved like quota, by
+    owners whose names no workload can have.
     """
 
     __slots__ = ("_asked", "_forest", "_made", "_places")
@@ -32,11 +32,11 @@ class Reservations:
         self._made: list[tuple[CachedQueue, int, Amount]] = []
 
     def ask(self, queue: CachedQueue, assignment: Assignment) -> None:
-        """Keep what the assignment needs, as far as the queue may use it at all."""
+        """Request a reservation of the assignment's needs, as far as the queue may use them."""
         self._asked.append((queue, assignment))
 
     def make(self) -> None:
-        """Count everything asked for as used."""
+        """Count all requested reservations as used."""
         for queue, assignment in self._asked:
             node = queue.node
             for slot, amount in assignment.usage.items():
@@ -51,7 +51,7 @@ class Reservations:
         self._asked.clear()
 
     def hold(self, queue: CachedQueue, assignment: Assignment) -> None:
-        """Count this usage too, which becomes free when others have left (E-75, E-78)."""
+        """Also count this usage, which becomes free once victims have left (E-75, E-78)."""
         for slot, amount in assignment.usage.items():
             queue.node.add_usage(slot, amount)
             self._made.append((queue, slot, amount))
@@ -64,12 +64,12 @@ class Reservations:
             self._places[owner] = self._forest.usage.of(owner)
 
     def kept(self) -> Hashable:
-        """Return a value that is equal where the same was made."""
+        """Return a value that is equal if the same reservations were made."""
         return (tuple(self._made), tuple(self._places.values()))
 
     @contextmanager
     def lifted(self) -> Iterator[None]:
-        """Have only the real usage inside the block."""
+        """Count only the real usage inside the block."""
         for queue, slot, amount in reversed(self._made):
             queue.node.remove_usage(slot, amount)
         for owner in self._places:
@@ -83,7 +83,7 @@ class Reservations:
                 queue.node.add_usage(slot, amount)
 
     def undo(self) -> None:
-        """Give everything back."""
+        """Undo all reservations."""
         for queue, slot, amount in reversed(self._made):
             queue.node.remove_usage(slot, amount)
         for owner in self._places:

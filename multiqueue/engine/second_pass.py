@@ -1,7 +1,7 @@
-"""Workloads that hold quota already and still need places for pods (E-63, E-134, E-150, E-151).
+"""Workloads that hold quota and still need nodes for pods (E-63, E-134, E-150, E-151).
 
-Either the topology was left for later, as nodes were still to come, or a node failed. They come
-before all heads of their tree: what they need was promised to them.
+Either placement was put off, because nodes were still to come, or a node failed. These workloads
+come before all heads of their tree, because they already hold the quota.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ NEVER = datetime.fromtimestamp(0, UTC)
 
 
 class Turn(NamedTuple):
-    """When a workload is looked at, and how often it was before."""
+    """When a workload is tried, and how often it was tried before."""
 
     at: datetime
     tries: int
 
 
 class SecondPass:
-    """Mutable; owned by the engine.
+    """Places the pods of workloads that hold quota. Mutable; owned by the engine.
 
     Args:
-        cache: the trees.
-        ledger: who holds quota; `Ledger.placing` has what is decided here and not written yet.
-        options: None where pods are not placed.
+        cache: the cohort trees.
+        ledger: which workloads hold quota; `Ledger.placing` has decisions from here that are not
+            written yet.
+        options: None if pods are not placed.
     """
 
     def __init__(self, cache: Cache, ledger: Ledger, options: TopologyScheduling | None) -> None:
@@ -60,16 +61,16 @@ class SecondPass:
         self._now = NEVER
 
     def observe(self, key: str, entry: Entry | None, now: datetime) -> None:
-        """Take note of the newest object of a workload; None where it is gone or finished."""
+        """Take over the newest object of a workload; None if it is gone or finished."""
         self._now = now
         if entry is None or self._options is None or not self._qualifies(entry):
             self.drop(key)
         elif key not in self._ledger.placing:
-            self._entries[key] = entry  # another one where the workload was made again
+            self._entries[key] = entry  # another entry if the workload was deleted and created
             self._turns.setdefault(key, Turn(now + FIRST_WAIT, 0))
 
     def follow_cluster_queue(self, name: str) -> None:
-        """Take note of a ClusterQueue that workloads may hold quota of already."""
+        """Take over a ClusterQueue whose workloads may hold quota already."""
         for key, entry in sorted(self._ledger.holders.get(name, {}).items()):
             self.observe(key, entry, self._now)
 
@@ -79,7 +80,7 @@ class SecondPass:
         self._entries.pop(key, None)
 
     def retry(self, entry: Entry, now: datetime) -> None:
-        """Look again at a workload whose places could not be written."""
+        """Try a workload again whose node assignment could not be written."""
         if self._ledger.placing.pop(entry.key, None) is None:
             return
         if entry.workload.reservation is not None:
@@ -87,13 +88,13 @@ class SecondPass:
         self.observe(entry.key, entry, now)
 
     def next_at(self) -> datetime | None:
-        """Return when the next workload is looked at."""
+        """Return when the next workload is tried."""
         queues = self._cache.queues
         known = (turn for key, turn in self._turns.items() if self._entries[key].charged in queues)
         return min((turn.at for turn in known), default=None)
 
     def trees_due(self, now: datetime) -> list[str]:
-        """Return the keys of the trees of which a workload is to be looked at."""
+        """Return the keys of the trees that have a workload to try."""
         due = (key for key, turn in self._turns.items() if turn.at <= now)
         charged = {self._entries[key].charged for key in due}
         return sorted(
@@ -101,7 +102,7 @@ class SecondPass:
         )
 
     def run(self, tree: Tree, now: datetime) -> list[PlacePods | PlaceFailed | Evict]:
-        """Decide on every workload of a tree whose turn it is, in the order of their queues."""
+        """Decide on every due workload of a tree, in the order of their queues."""
         due = [
             self._entries[key]
             for key, turn in self._turns.items()
@@ -109,10 +110,10 @@ class SecondPass:
         ]
         return [self._decide(entry, tree, now) for entry in sorted(due, key=lambda e: e.rank)]
 
-    # ---------------------------------------------------------------- who
+    # ---------------------------------------------------------------- which workloads
 
     def _qualifies(self, entry: Entry) -> bool:
-        """Whether a workload still needs places (E-151)."""
+        """Whether a workload still needs nodes (E-151)."""
         workload = entry.workload
         reservation, queue = workload.reservation, self._cache.queues.get(entry.charged)
         if reservation is None or queue is None or not entries.is_queueable(workload):
@@ -128,7 +129,7 @@ class SecondPass:
     def _replaces(self) -> bool:
         return self._options is not None and self._options.replace_failed_nodes
 
-    # ---------------------------------------------------------------- what
+    # ---------------------------------------------------------------- decisions
 
     def _decide(self, entry: Entry, tree: Tree, now: datetime) -> PlacePods | PlaceFailed | Evict:
         workload, queue = entry.workload, tree.queues[entry.charged]
@@ -156,7 +157,7 @@ class SecondPass:
         return PlaceFailed(workload=entry.key, cluster_queue=queue.name, message=found.message)
 
     def _accept(self, entry: Entry, admission: Admission) -> PlacePods:
-        """Have the pods count in their new places at once; the status follows."""
+        """Count the pods on their new nodes at once; the shell writes the status later."""
         self.drop(entry.key)
         self._ledger.placing[entry.key] = admission
         self._ledger.place(entry, admission)
@@ -187,7 +188,7 @@ class SecondPass:
     def _place_delayed(
         self, workload: Workload, admission: Admission, queue: CachedQueue
     ) -> Admission | PlacementFailure:
-        """Place the pods whose topology was left for later, in the flavors that they have."""
+        """Place the pods whose placement was put off, in the flavors that they have."""
         results = _results(workload, admission)
         waiting = frozenset(a.name for _, a in results if _is_waiting(a))
         assignment = Assignment(
@@ -213,7 +214,7 @@ def _is_waiting(assignment: PodSetAssignment) -> bool:
 
 
 def _failed_node(workload: Workload, admission: Admission) -> str | None:
-    """Return the first failed node that pods of the workload are assigned to."""
+    """Return the first failed node that the workload's pods are assigned to."""
     assigned = {
         node for ps in admission.pod_sets if ps.topology is not None for node in ps.topology.nodes()
     }
@@ -223,7 +224,7 @@ def _failed_node(workload: Workload, admission: Admission) -> str | None:
 def _results(
     workload: Workload, admission: Admission
 ) -> list[tuple[PodSetResult, PodSetAssignment]]:
-    """Return what each pod set was assigned, as the search for places reads it."""
+    """Return the assignment of each pod set in the form that the topology search reads."""
     found = []
     by_name = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     for assignment in admission.pod_sets:

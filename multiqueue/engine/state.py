@@ -1,4 +1,4 @@
-"""What the engine tells about queues and waiting workloads."""
+"""State of queues and waiting workloads, as the engine reports it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class ClusterQueueState:
     """Observed state of a ClusterQueue.
 
     Shape: ``reservation`` counts workloads that hold quota, ``usage`` only admitted ones. Of the
-    ``pending`` those are ``inadmissible`` that wait for a wake or a backoff; all where the queue is
-    not active (E-194).
+    ``pending``, those that wait for a wake or a backoff are ``inadmissible``; all of them if the
+    queue is not active (E-194).
     ``nominal``, ``free`` and ``borrowable`` are by flavor and resource: quota of the queue itself,
-    its unused part, and what the cohort could lend on top right now. ``weighted_share`` is None
+    its unused part, and what the cohort could lend now in addition. ``weighted_share`` is None
     without fair sharing.
     """
 
@@ -60,7 +60,7 @@ class CohortState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalQueueState:
-    """Observed state of a LocalQueue; ``inadmissible`` as with a ClusterQueue."""
+    """Observed state of a LocalQueue; ``inadmissible`` as in `ClusterQueueState`."""
 
     key: str
     active: bool
@@ -76,7 +76,7 @@ class LocalQueueState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingWorkload:
-    """A waiting workload and its place, counted from 0 in the ClusterQueue and the LocalQueue."""
+    """A waiting workload with its positions in the ClusterQueue and the LocalQueue, from 0."""
 
     workload: str
     local_queue: str
@@ -88,7 +88,7 @@ class PendingWorkload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """Queues, and cohorts above them, whose state may have changed since the last question.
+    """Queues, and cohorts above them, whose state may have changed since the last call.
 
     All sorted.
     """

@@ -1,4 +1,4 @@
-"""When a slice of an elastic job has to wait for the one that it replaces (E-167)."""
+"""When a slice of an elastic job has to wait for the slice that it replaces (E-167)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CIRCULAR = Rejected(
 
 
 def refuse_slice(world: EngineParts, workload: Workload, replaced: Entry) -> Rejected | None:
-    """Return why no slice may take over from this one now; None where one may."""
+    """Return why no slice may take over from this one now; None if one may."""
     if world.ledger.is_circular(workload.key, workload.replaces, replaced.charged):
         return _CIRCULAR
     if replaced.is_leaving:

@@ -1,4 +1,4 @@
-"""The base of values that the hot path makes by the thousand."""
+"""The base class of values of which the hot path makes thousands."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import msgspec
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A frozen value: like a frozen dataclass, but made five times faster.
+    """A frozen value: like a frozen dataclass, but five times faster to make.
 
-    The garbage collector does not look at it; a value never refers back to its holder, so there is
-    no cycle to find.
+    The garbage collector does not track it. A value never refers back to its holder, so there are
+    no cycles to find.
     """

@@ -1,6 +1,6 @@
-"""Into the pending queues and out, and who is looked at when quota becomes free (E-27).
+"""Moves workloads into and out of the pending queues, and wakes them for free quota (E-27).
 
-Shared by the intake, which knows workloads, and the openings, which know queues.
+Shared by the intake, which follows workloads, and queue activation, which follows queues.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 class Waiting:
-    """Mutable; owned by the engine. ``now`` is the time of the last event of a workload.
+    """The way into the pending queues and out. Mutable; owned by the engine.
+
+    ``now`` is the time of the last workload event.
 
     Args:
-        cache: what queues there are.
+        cache: the ClusterQueues, Cohorts and flavors.
         pending: waiting workloads, by ClusterQueue.
-        ledger: who holds what.
-        agenda: which trees to look at.
+        ledger: the workloads that hold quota, and their usage.
+        agenda: the trees that need a cycle.
     """
 
     def __init__(
@@ -38,13 +40,13 @@ class Waiting:
         self._newcomers = Newcomers()
 
     def welcome(self, entry: Entry, now: datetime) -> None:
-        """Remember that a workload came just now."""
+        """Remember that a workload has just arrived."""
         self._newcomers.add(self._cache.tree_by_queue[entry.queue].key, entry, now)
 
     def enter(
         self, entry: Entry, now: datetime, *, anyway: bool, held_until: datetime | None = None
     ) -> None:
-        """Put a workload into the pending queue behind its LocalQueue, if it may enter."""
+        """Put a workload into the pending queue that its LocalQueue leads to, if it may enter."""
         record = self._ledger.local_queue(entry.workload.queue)
         pending = self._pending.get(record.cluster_queue)
         if pending is None or not record.is_open or not is_queueable(entry.workload):
@@ -67,14 +69,14 @@ class Waiting:
         self._ledger.leave_queue(entry, self._pending[entry.queue])
 
     def poke(self, entry: Entry) -> None:
-        """Have the queue of a workload looked at."""
+        """Schedule a cycle for the queue of a workload."""
         key = self._cache.tree_by_queue[entry.queue].key
         self._agenda.poke(key, (entry.queue,))
         if entry.is_parked:
             self._agenda.tree(key).parked.add(entry.queue)
 
     def notify(self, cluster_queue: str, now: datetime) -> None:
-        """Quota became free: wake what is parked, and let heads that wait try again."""
+        """Wake parked workloads and let waiting heads try again, because quota became free."""
         tree = self._cache.tree_by_queue.get(cluster_queue)
         if tree is not None:
             self._agenda.notify(tree.key, now)
@@ -82,18 +84,18 @@ class Waiting:
         self.notify_freed(now)
 
     def look_at_newcomers(self, cluster_queue: str, now: datetime) -> None:
-        """Quota became free that is for nobody in particular: newcomers need no wake for it."""
+        """Let newcomers try quota that became free for nobody in particular; they need no wake."""
         tree = self._cache.tree_by_queue.get(cluster_queue)
         if tree is not None:
             for entry in self._newcomers.take(tree.key, now):
                 self._pending[entry.queue].look_again(entry)
-                self.poke(entry)  # its queue may be in another tree by now
+                self.poke(entry)  # its queue may be in another tree now
 
     def reconsider_successors(self, key: str) -> None:
-        """Have those judged anew that wait to replace a holder which they knew otherwise (E-167).
+        """Judge anew the workloads that wait to replace a holder which has changed (E-167).
 
-        They need no wake for it: nobody's quota becomes free. Where it has gone altogether, they
-        are woken like all others.
+        They need no wake, because no quota becomes free. If the holder is gone altogether, they are
+        woken like all others.
         """
         successor_slices = self._ledger.successor_slices.get(key)
         if successor_slices is None:
@@ -106,7 +108,7 @@ class Waiting:
                 self.poke(entry)
 
     def notify_freed(self, now: datetime) -> None:
-        """Pods left nodes: wake what is parked in every tree that may place pods there."""
+        """Wake the parked workloads of every tree that can place pods on nodes with new room."""
         for key in self._ledger.take_freed():  # nodes are shared by trees
             self._agenda.notify(key, now)
             self._agenda.poke(key)

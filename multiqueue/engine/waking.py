@@ -1,4 +1,4 @@
-"""Deliver what is due: wakes of the parked, ends of backoffs, second tries of trees (E-27)."""
+"""Deliver due wakes, ended backoffs and the retries of trees (E-27)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multiqueue.engine.world import EngineParts
 
 
 def deliver_due(world: EngineParts, now: datetime) -> None:
-    """Make active what is due at this time."""
+    """Make everything active that is due at this time."""
     agenda = world.agenda
     agenda.stamp(now)
     agenda.end_due_pauses(now)
@@ -26,7 +26,7 @@ def deliver_due(world: EngineParts, now: datetime) -> None:
 
 
 def unblock(world: EngineParts) -> None:
-    """Have heads looked at again that waited for pods, once all are ready (E-81)."""
+    """Let heads try again that waited for pods, once all pods are ready (E-81)."""
     if world.ledger.unready:
         return
     for key in sorted(world.blocked & world.cache.trees.keys()):
@@ -35,9 +35,10 @@ def unblock(world: EngineParts) -> None:
 
 
 def wake_tree(world: EngineParts, tree: Tree) -> None:
-    """Wake the parked workloads of a tree that could have a chance now.
+    """Wake the parked workloads of a tree that could be admitted now.
 
-    Those of namespaces that do not match stay; a change that makes one match names the queue again.
+    Workloads whose namespace does not match stay parked; a change that makes one match
+    pokes the queue.
     """
     namespaces = world.cache.namespaces
     agenda = world.agenda.tree(tree.key)

@@ -1,8 +1,8 @@
-"""What the engine would do with a workload now, without doing it.
+"""What the engine would decide about a workload now, without deciding it.
 
-For those who choose between engines: the question is asked of a copy of each. Everything is as in a
-cycle that has this head alone, so what would be admitted here is what a cycle then admits, unless
-others of its tree are to be looked at before it.
+Used to choose between engines: a copy of each one is asked. The state is that of a cycle with this
+head alone. So a cycle admits what is admitted here, unless other workloads of the tree come
+before it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from multiqueue.model.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A verdict and the state that it was made at.
+    """A verdict and the state on which it was made.
 
-    Shape: ``queue``, ``tree`` and ``pending`` are the engine's own: to read, and only before
-    anything else is done with it.
+    Shape: ``queue``, ``tree`` and ``pending`` are the engine's own: read them only, and only before
+    the next call to the engine.
     """
 
     verdict: Verdict
@@ -33,9 +33,9 @@ class Trial:
 
 
 def try_workload(world: EngineParts, workload: Workload, cluster_queue: str) -> Trial | None:
-    """Judge a workload that holds nothing as if it were a head.
+    """Judge a workload that holds no quota as if it were a head.
 
-    None: the ClusterQueue is unknown or inactive.
+    None if the ClusterQueue is unknown or inactive.
     """
     queue, pending = world.cache.queues.get(cluster_queue), world.pending.get(cluster_queue)
     if queue is None or pending is None or not queue.is_active:

@@ -1,4 +1,4 @@
-"""What a cycle works on: all parts of the engine, and one head in its cycle."""
+"""The input of a cycle: all parts of the engine, and one head in its cycle."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from multiqueue.engine.value import Value
 class EngineParts:
     """All parts of the engine.
 
-    Shape: ``pending`` by name of the ClusterQueue. ``context`` and ``oracle`` look for victims at
-    the real usage; a search after some are taken out has its own. ``blocked`` are the keys of the
-    trees in which a head waits for the pods of others to be ready (E-81). ``usage`` is None where
+    Shape: ``pending`` is by name of the ClusterQueue. ``context`` and ``oracle`` search for victims
+    at the real usage; a search without some workloads has its own. ``blocked`` are the keys of the
+    trees in which a head waits for other workloads' pods to be ready (E-81). ``usage`` is None if
     past usage does not count. ``fleet`` knows what other clusters can hold.
     """
 
@@ -51,7 +51,7 @@ class Head(Value, frozen=True, kw_only=True, gc=False):
     """A workload in its cycle.
 
     Shape: ``is_new`` means that it was judged in this cycle, not remembered from an equal state.
-    ``again`` is that of its memo.
+    ``again`` is the one of its memo.
     """
 
     entry: Entry
@@ -63,17 +63,17 @@ class Head(Value, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_preemptor(self) -> bool:
-        """Whether others were last told to leave for it in its queue (E-15)."""
+        """Whether workloads were told to leave for this one, the latest in its queue (E-15)."""
         return self.pending.sticky is self.entry
 
     def rank(self, *, by_priority: bool) -> Rank | TimeRank:
-        """Return its place among the heads that are equal in all else (E-63, E-65)."""
+        """Return its rank among heads that are equal otherwise (E-63, E-65)."""
         rank = self.entry.rank
         return rank if by_priority else rank[1:]
 
 
 class Course:
-    """What the heads before did to the rest of a cycle.
+    """What earlier heads changed for the rest of a cycle.
 
     Shape: ``preempted`` are the victims of this cycle by key; they still hold their quota.
     """
@@ -86,9 +86,9 @@ class Course:
         self.preempted: dict[str, Entry] = {}
 
     def state(self) -> Hashable:
-        """Return a value that is equal where the heads before did the same to an equal tree."""
+        """Return a value that is equal if earlier heads did the same to an equal tree."""
         return (self.tree.version, tuple(self.preempted), self.reservations.kept())
 
     def preempt(self, targets: tuple[Target, ...]) -> None:
-        """Let nobody else in this cycle count on the room of these workloads (E-78)."""
+        """Reserve the room of these workloads; no other head of this cycle uses it (E-78)."""
         self.preempted.update((target.entry.key, target.entry) for target in targets)

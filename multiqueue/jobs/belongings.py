@@ -1,8 +1,8 @@
 """Pods, logs and events of one job on one cluster, read with whatever rights the client has.
 
-What is served to people comes from here, whether the manager asks a worker for them or they ask a
-cluster themselves. Guarantee: nothing is ever given that does not belong to the job; a pod counts
-by the uid of its owner, never by its name or labels, and an event by the uid of what it is about.
+Everything that people are shown comes from here, whether the manager asks a worker for them or they
+ask a cluster themselves. Guarantee: only objects of the job are returned. A pod is identified by
+the uid of its owner, never by its name or labels, and an event by the uid of its object.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ LOG_OPTIONS = (
     "timestamps",
     "limitBytes",
 )
-"""Parameters of a pod's log that may be passed on."""
+"""Parameters of a pod's log that callers may set."""
 MAX_STRANGERS = 4096
-"""Uids of foreign pods that are remembered while events are followed."""
+"""Uids of other jobs' pods that are remembered while events are followed."""
 
 
 async def find_copy(
@@ -48,15 +48,15 @@ async def find_copy(
     workload: str,
     origin: str | None,
 ) -> Json | None:
-    """Return the copy of a job on a worker; None where it is not there, or is somebody else's.
+    """Return the copy of a job on a worker; None if it is absent or belongs to somebody else.
 
     Args:
-        client: Of the worker.
-        adapter: Of the kind of the job.
-        namespace: Of the job, here and there.
-        name: Of the job, here and there.
-        workload: Name of its Workload.
-        origin: Value of the origin label; None where it is not known: then any counts.
+        client: The worker's client.
+        adapter: The adapter of the job's kind.
+        namespace: The job's namespace, on manager and worker.
+        name: The job's name, on manager and worker.
+        workload: The name of its Workload.
+        origin: The value of the origin label; None if it is unknown: then any value counts.
     """
     try:
         job = await client.get(adapter.resource, name, namespace=namespace)
@@ -69,12 +69,12 @@ async def find_copy(
 
 
 class Belongings:
-    """What belongs to a job on a cluster.
+    """The objects of a job on a cluster.
 
     Args:
-        client: Of the cluster.
+        client: The cluster's client.
         job: The job there, by its metadata.
-        workload: Name of its Workload, whose events are the job's, too.
+        workload: The name of its Workload, whose events belong to the job, too.
     """
 
     def __init__(self, client: KubeClient, job: Mapping[str, Any], workload: str) -> None:
@@ -93,7 +93,7 @@ class Belongings:
         return sorted(pods, key=lambda pod: str(pod["metadata"]["name"])), listed.resource_version
 
     async def watch_pods(self, version: str, *, seconds: float) -> AsyncGenerator[Change, None]:
-        """Follow the pods from a version, for so long at most.
+        """Follow the pods from a version, for at most that many seconds.
 
         Raises:
             Gone: the version is too old; list again.
@@ -114,10 +114,10 @@ class Belongings:
                     yield event.type, {"apiVersion": "v1", "kind": "Pod", **pod}
 
     async def open_log(self, pod: str, options: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """Give the log of one pod, piece by piece; the first piece is empty.
+        """Yield the log of one pod, piece by piece; the first piece is empty.
 
         Raises:
-            NotFound: the job has no pod of that name, whoever else may have one.
+            NotFound: the job has no pod of that name, even if another job has one.
         """
         found = await self._client.get(PODS, pod, namespace=self._namespace)
         if not self._owns(found):
@@ -131,14 +131,14 @@ class Belongings:
                 yield piece
 
     async def list_events(self) -> tuple[list[Json], str]:
-        """Return the events of job, Workload and pods, the oldest first; the version to watch."""
+        """Return the events of job, Workload and pods, oldest first; also the version to watch."""
         known = await self._known()
         listed = await self._client.list(EVENTS, namespace=self._namespace)
         events = [event for event in listed.items if event["involvedObject"].get("uid") in known]
         return sorted(events, key=event_time), listed.resource_version
 
     async def watch_events(self, version: str, *, seconds: float) -> AsyncGenerator[Change, None]:
-        """Follow the events from a version, for so long at most.
+        """Follow the events from a version, for at most that many seconds.
 
         Raises:
             Gone: the version is too old; list again.
@@ -169,7 +169,7 @@ class Belongings:
         return {uid} if pod["metadata"]["uid"] == uid and self._owns(pod) else set()
 
     async def _known(self) -> set[str]:
-        """Uids that count now."""
+        """Return the uids whose events belong to the job now."""
         pods, _ = await self.list_pods()
         uids = {self._uid, *(pod["metadata"]["uid"] for pod in pods)}
         try:
@@ -179,7 +179,7 @@ class Belongings:
         return {*uids, copy["metadata"]["uid"]} if self._is_of_job(copy) else uids
 
     def _is_of_job(self, workload: Mapping[str, Any]) -> bool:
-        """Whether a Workload of the right name is the job's: its origin, or its owner."""
+        """Whether a Workload of the right name belongs to the job, by its origin or its owner."""
         metadata = workload["metadata"]
         if self._origin is not None:
             return bool((metadata.get("labels") or {}).get(MULTIKUEUE_ORIGIN) == self._origin)
@@ -195,7 +195,7 @@ class Belongings:
 
 
 def event_time(event: Mapping[str, Any]) -> str:
-    """When an event last happened, as on the wire."""
+    """Return when an event last happened, in wire format."""
     series = event.get("series") or {}
     times = (
         event.get("lastTimestamp"),

@@ -1,4 +1,4 @@
-"""How objects are read for a Configuration; controllers and multikueue must agree on it. Pure."""
+"""Options for reading objects, from the Configuration; all controllers must use the same. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multiqueue.model.transformations import RequestRules, Transformation
 
 
 def build_options(config: Configuration) -> BuildOptions:
-    """Return what the Configuration says about how Workloads are read."""
+    """Return the options for reading Workloads that the Configuration sets."""
     waiting = config.wait_for_pods_ready
     timestamp = waiting.requeuing_strategy.timestamp if waiting else RequeuingTimestamp.EVICTION
     return BuildOptions(

@@ -15,10 +15,10 @@ from multiqueue.kube.resources import ADMISSION_CHECKS
 async def write_active(
     context: ManagerContext, check: AdmissionCheck, *, active: bool, reason: str, message: str
 ) -> None:
-    """Write the condition where it changed; a check that is gone needs none.
+    """Write the condition if it changed; a deleted check needs none.
 
     Raises:
-        KubeError: the write failed; Conflict where the check changed since it was read.
+        KubeError: the write failed; Conflict if the check changed since it was read.
     """
     conditions = set_condition(
         check.status.conditions,

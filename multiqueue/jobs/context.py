@@ -1,4 +1,4 @@
-"""What every controller is given: one value, built once by the runtime, passed explicitly."""
+"""The value that every controller gets: built once by the runtime, passed explicitly."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class UnrecoverableError(Exception):
 class Runnable(Protocol):
     """A component: runs until it is cancelled.
 
-    One that fails is started again: `run` can be called again and then begins from current state.
+    If it fails it is started again: `run` can be called again and then begins from current state.
     """
 
     @property
     def name(self) -> str:
-        """For logs and task names."""
+        """The name for logs and tasks."""
         ...
 
     async def run(self) -> None:
@@ -57,7 +57,7 @@ class Runnable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Informers:
-    """One shared informer per kind: typed values of our kinds, dicts of foreign ones.
+    """One shared informer per kind: typed values for our kinds, dicts for foreign ones.
 
     ``jobs`` is keyed by integration name; ``secrets`` covers the manager's namespace only.
     """

@@ -1,4 +1,4 @@
-"""What the engine's shell asks about workers: siblings of it know them, and may not be imported.
+"""What the controllers ask about workers, as a protocol: they may not import `dispatch`.
 
 `controllers` reserves quota; `dispatch` knows which workers could run a Workload. Both know this
 protocol, and the assembly hands one to the other.
@@ -15,11 +15,11 @@ from multiqueue.engine.remote import ChosenFlavors, Impossible
 from multiqueue.model.workload import Workload
 
 Amend = Callable[[api.WorkloadStatus], api.WorkloadStatus]
-"""Adds to a status that reserves quota what belongs into the same write."""
+"""Adds to a status with a quota reservation what must be in the same write."""
 
 
 def unchanged(status: api.WorkloadStatus) -> api.WorkloadStatus:
-    """Add nothing."""
+    """Return the status as it is."""
     return status
 
 
@@ -35,10 +35,10 @@ class FleetGate(Protocol):
         ...
 
     def offer(self, reserved: api.Workload) -> AbstractAsyncContextManager[Amend]:
-        """Decide where a Workload is offered that gets quota.
+        """Choose the workers to which a Workload that gets quota is offered first.
 
         Args:
-            reserved: The Workload as it will be with its quota. It is written within the block.
+            reserved: The Workload with its new reservation. It is written within the block.
         """
         ...
 
@@ -48,21 +48,21 @@ class FleetGate(Protocol):
 
 
 class NoFleet:
-    """The gate of a manager that sends nothing to workers: everything is possible."""
+    """The gate of a manager that sends nothing to workers: nothing is impossible."""
 
     def ask(self, workload: Workload, check: str, flavors: ChosenFlavors) -> None:
-        """Nothing is impossible."""
+        """Return None: nothing is impossible."""
 
     def may_offer(self, checks: Collection[str]) -> bool:  # noqa: ARG002
-        """No reservation waits."""
+        """Return False: no reservation waits for an offer."""
         return False
 
     def offer(
         self,
         reserved: api.Workload,  # noqa: ARG002
     ) -> AbstractAsyncContextManager[Amend]:
-        """Add nothing."""
+        """Return a block that adds nothing."""
         return nullcontext(unchanged)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
-        """Nothing changes."""
+        """Ignore the listener: the answers never change."""

@@ -31,7 +31,7 @@ BY_OWNER = "owner"
 BY_OWNER_KEY = "owner-key"
 """Workloads by `owner_key` of each owner: finds those whose owner is gone."""
 BY_QUEUE = "queue"
-"""Workloads by the key of the LocalQueue they ask for."""
+"""Workloads by the key of the LocalQueue that they request."""
 BY_CLUSTER_QUEUE = "cluster-queue"
 """Workloads by the ClusterQueue they hold quota in; LocalQueues by the one behind them."""
 BY_PRIORITY_CLASS = "priority-class"
@@ -47,18 +47,18 @@ BY_JOB_CLASS = "job-class"
 BY_NAMESPACE = "namespace"
 """Jobs by namespace."""
 BY_PREBUILT = "prebuilt"
-"""Jobs by the key of the Workload that they bring along."""
+"""Jobs by the key of their prebuilt Workload."""
 BY_FLAVOR = "flavor"
 """ClusterQueues by the flavors they have quota in."""
 
 
 def owner_key(gvk: GroupVersionKind, namespace: str, name: str) -> str:
-    """Name an owner within the cluster, whatever its version and uid."""
+    """Return the identity of an owner in the cluster, without version and uid."""
     return f"{gvk.group}/{gvk.kind}/{namespace}/{name}"
 
 
 def prebuilt_name(job: dict[str, Any]) -> str:
-    """Name of the Workload that was made before the job (E-183), or an empty string."""
+    """Return the name of the Workload that was made before the job (E-183), or an empty string."""
     metadata = job["metadata"]
     annotation = (metadata.get("annotations") or {}).get(PREBUILT_WORKLOAD_NAME)
     return str(annotation or (metadata.get("labels") or {}).get(PREBUILT_WORKLOAD_NAME) or "")
@@ -74,8 +74,8 @@ def build_informers(
     """Build every informer of a manager; none runs yet.
 
     Args:
-        client: Of the manager's cluster.
-        config: Of the manager.
+        client: The client of the manager's cluster.
+        config: The manager's Configuration.
         integrations: The job kinds to watch.
         on_failed_object: Called with the plural of a kind if one of its objects was left out, or
             a handler raised for it.

@@ -1,4 +1,4 @@
-"""Queues and namespaces as job webhooks see them: the shared informers, read in memory."""
+"""Queues and namespaces for the job webhooks, from the shared informers."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ class InformerLookup:
         return False
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """Labels of a namespace; empty where it is not known."""
+        """Return the labels of a namespace; empty if it is unknown."""
         obj = self._informers.namespaces.store.get(namespace)
         return (obj["metadata"].get("labels") or {}) if obj else {}

@@ -21,7 +21,7 @@ def reference_of(resource: Resource, metadata: ObjectMeta) -> dict[str, str]:
 
 
 def owner_references(workload: Workload) -> list[dict[str, str]]:
-    """Return the references to the job of a Workload: its controller, where it has one."""
+    """Return the references to the job of a Workload: its controller, if it has one."""
     return [
         {
             "apiVersion": owner.api_version,

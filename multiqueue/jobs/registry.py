@@ -1,4 +1,4 @@
-"""Which job kinds this manager knows, by name, by kind, and what of them can be dispatched."""
+"""The job kinds that this manager knows, by name and by kind, and those that can be dispatched."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ class UnknownFrameworkError(Exception):
 def build_registry(config: Configuration) -> IntegrationRegistry:
     """Return the integrations that the Configuration enables, in its order.
 
-    Those of upstream that do not exist here are left out; who loads a Configuration is warned.
+    Kinds of upstream that do not exist here are left out; loading the Configuration warns of them.
 
     Raises:
-        UnknownFrameworkError: it names one that upstream does not have, either.
+        UnknownFrameworkError: it names a kind that upstream does not have, either.
     """
     names = [name for name in config.integrations.frameworks if name in INTEGRATIONS]
     for name in config.integrations.frameworks:

@@ -1,4 +1,4 @@
-"""Workload values as the API server wants them written: complete entries, patches of what differs.
+"""Workloads in wire format: complete list entries, and patches with only the differences.
 
 A typed value leaves defaults out when it is encoded; a list entry on the wire must have its
 required fields. Pure.

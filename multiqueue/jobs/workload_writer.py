@@ -1,9 +1,9 @@
 """The one place that writes Workloads.
 
-Called by the job framework, the controllers and MultiKueue. Guarantees: only fields that we own
-are written, a status write carries the resourceVersion it was decided on (E-192), and the answer
-of every write is in the informer before the call returns, so that nobody decides on older state
-than they wrote themselves.
+Called by the job framework, the controllers and dispatch. Guarantees: only fields that we own are
+written. A status write carries the resourceVersion of the state it was decided on (E-192). The
+answer of every write is in the informer before the call returns, so that nobody decides on a
+state older than their own write.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import WORKLOADS
 
 StatusChange = Callable[[Workload], WorkloadStatus]
-"""Given the newest state, returns the status it should have; the same status for no change."""
+"""Gets the newest state and returns the status it should have; the same status for no change."""
 
 CONFLICT_ATTEMPTS = 4
-"""How often `update_status` decides again on fresh state before the conflict is the caller's."""
+"""How often `update_status` decides again before it raises the conflict to the caller."""
 
 
 def decode_workload(data: bytes) -> Workload:
-    """Decode the answer of a write."""
+    """Decode the API server's answer to a write."""
     return decode(Workload, data)
 
 
@@ -46,7 +46,7 @@ class WorkloadWriter:
         """Create a Workload in its own namespace; finalizer, owner and labels in the same write.
 
         Raises:
-            AlreadyExists: there is one of that name.
+            AlreadyExists: another Workload has that name.
         """
         return self._observed(
             await self._client.create(
@@ -60,8 +60,8 @@ class WorkloadWriter:
     async def update_status(self, key: str, change: StatusChange) -> Workload:
         """Change the status of a Workload, decided on its newest state, one writer at a time.
 
-        ``change`` is called with what the informer has, and again with a fresh read where somebody
-        else wrote meanwhile. What it raises is passed on and nothing is written.
+        ``change`` is called with the informer's state, and again with a fresh read if somebody else
+        wrote meanwhile. Its exceptions are passed on, and then nothing is written.
 
         Raises:
             NotFound: the Workload is gone.
@@ -80,10 +80,10 @@ class WorkloadWriter:
             return await self.patch_status(base, change(base))
 
     async def read(self, key: str) -> Workload:
-        """Read a Workload from the API server, past the informer.
+        """Read a Workload from the API server instead of the informer.
 
         Raises:
-            NotFound: there is none.
+            NotFound: the Workload does not exist.
         """
         namespace, name = split_key(key)
         return self._observed(
@@ -91,7 +91,7 @@ class WorkloadWriter:
         )
 
     async def patch_status(self, base: Workload, status: WorkloadStatus) -> Workload:
-        """Write what differs from ``base.status``; returns ``base`` when nothing does.
+        """Write the differences to ``base.status``; return ``base`` if there are none.
 
         Raises:
             Conflict: ``base`` is not the newest; the caller decides again on fresh state.
@@ -112,7 +112,7 @@ class WorkloadWriter:
         return await self._patch(base, patch, subresource=None)
 
     async def remove_finalizer(self, base: Workload, finalizer: str = RESOURCE_IN_USE) -> Workload:
-        """Drop a finalizer; a Workload that is being deleted is then gone.
+        """Remove a finalizer; a Workload that is being deleted is then gone.
 
         Raises:
             Conflict: ``base`` is not the newest.
@@ -124,7 +124,7 @@ class WorkloadWriter:
         return await self._patch(base, {"metadata": {"finalizers": left or None}}, subresource=None)
 
     async def delete(self, base: Workload) -> None:
-        """Delete this very Workload; with its finalizer on, it stays until that is removed.
+        """Delete this very Workload; its finalizer keeps it until that is removed.
 
         Raises:
             NotFound: the Workload is gone.

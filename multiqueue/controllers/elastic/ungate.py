@@ -1,8 +1,8 @@
-"""Which pods of an elastic job may go: as many as its slice holds, no more. Pure.
+"""Which pods of an elastic job may start: as many as its slice holds quota for. Pure.
 
 Parity: E-169.
-Deviates: a pod that waits follows the newest ProvisioningRequest; upstream keeps it at its gate
-where an earlier slice named another one.
+Deviates: a waiting pod follows the newest ProvisioningRequest; upstream leaves it gated if an
+earlier slice named another one.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Pod = Mapping[str, Any]
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 _ANNOTATIONS = (names.CONSUME_PROVISIONING_REQUEST, names.PROVISIONING_CLASS_NAME)
-"""What checks say of pods that may differ from slice to slice."""
+"""Node selector keys from checks; they may differ from slice to slice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UngateVerdict:
-    """What to do about the pods of a job.
+    """What to do with the pods of a job.
 
-    Shape: ``patches`` by name of the pod, in the order of the names. ``waits`` says that others
-    could go when pods that are being deleted are gone.
+    Shape: ``patches`` by name of the pod, in the order of the names. ``waits`` says that more pods
+    can start once the pods under deletion are gone.
     """
 
     patches: Mapping[str, Mapping[str, Any]]
@@ -38,11 +38,11 @@ class UngateVerdict:
 
 
 def granted_slice(workloads: Sequence[Workload], prebuilt: Workload | None) -> Workload | None:
-    """Return the slice whose pods may run; None where none of the job's may.
+    """Return the slice whose pods may run; None if no pod of the job may.
 
     Args:
-        workloads: all that the job owns, oldest first.
-        prebuilt: the Workload that it brings along, if it does.
+        workloads: all Workloads that the job owns, oldest first.
+        prebuilt: the Workload that the job names itself, if any.
     """
     if prebuilt is None:
         return arrange(workloads, {}).running
@@ -52,15 +52,15 @@ def granted_slice(workloads: Sequence[Workload], prebuilt: Workload | None) -> W
 
 
 def decide_ungating(slice_: Workload, pods: Sequence[Pod]) -> UngateVerdict:
-    """Choose the pods that may go, by name.
+    """Choose the pods that may start, by name.
 
     Args:
-        slice_: What is admitted.
+        slice_: The admitted slice.
         pods: All pods of the job.
     """
     updates = merge_pod_set_updates(slice_.status)
     if isinstance(updates, str):
-        return UngateVerdict(patches={})  # the job could not start with these either (E-153)
+        return UngateVerdict(patches={})  # these pods alone could not start the job (E-153)
     patches: dict[str, Mapping[str, Any]] = {}
     waits = False
     for name, count in counts_of(slice_.spec.pod_sets).items():
@@ -98,7 +98,7 @@ def _is_going(pod: Pod) -> bool:
 
 
 def _fits(pod: Pod, update: PodSetUpdate | None) -> bool:
-    """Whether the pod could be told where to go: a node selector can be added, never changed."""
+    """Whether the pod can get the node selector: keys can be added, never changed."""
     if _is_going(pod):
         return False
     has = pod["spec"].get("nodeSelector") or {}

@@ -1,8 +1,8 @@
-"""Lets pods of elastic jobs go once a slice that holds them is admitted (E-169).
+"""Ungates pods of elastic jobs once a slice that holds quota for them is admitted (E-169).
 
-The pods that no node has yet are watched, from the moment when there is an elastic Workload; all
-pods of a job are listed when something about it changed and some of them wait. The gate of a pod is
-the only state, so a manager that begins anew goes on with what is left.
+Pods without a node are watched from the first elastic Workload on. All pods of a job are listed if
+something about the job changed and some of its pods wait. The scheduling gate of a pod is the only
+state, so a restarted manager continues with the pods that are still gated.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from multiqueue.kube.resources import PODS
 from multiqueue.kube.store import ObjectKeyAndVersion, parse_version
 
 UNPLACED = "spec.nodeName="
-"""Field selector of the pods that no node has: few, beside those that run."""
+"""Field selector of pods without a node: they are few beside running ones."""
 CONCURRENCY = 8
 WRITES_AT_A_TIME = 16
 DELETED_SECONDS = 5.0
-"""How soon to look again where pods that are being deleted hold places of others: nobody need say
-when they are gone."""
+"""Delay before the next reconcile if pods under deletion hold the places of others: no event may
+come when they are gone."""
 BY_JOB = "job"
 
 JobKey = tuple[str, str]
@@ -48,7 +48,7 @@ JobKey = tuple[str, str]
 
 
 class PodOwner(NamedTuple):
-    """A job as its pods name it."""
+    """A job as the owner references of its pods name it."""
 
     gvk: GroupVersionKind
     key: str
@@ -56,7 +56,7 @@ class PodOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingPod:
-    """A pod that no node has."""
+    """A pod without a node."""
 
     key: str
     version: int
@@ -65,7 +65,7 @@ class WaitingPod:
 
 
 def read_pod(data: bytes) -> WaitingPod:
-    """Keep what is needed of a pod; the owner only of one that waits at our gate."""
+    """Keep the needed part of a pod; the owner only if our gate holds the pod."""
     wire = orjson.loads(data)
     metadata = wire["metadata"]
     return WaitingPod(
@@ -85,7 +85,7 @@ def _owner(metadata: Mapping[str, Any]) -> PodOwner | None:
 
 
 class ElasticUngater:
-    """Reconciles jobs that have pods at the gate."""
+    """Reconciles jobs that have gated pods."""
 
     name = "elastic-ungater"
 
@@ -93,7 +93,7 @@ class ElasticUngater:
         self._context = context
         self._wanted = asyncio.Event()
         self._slots = asyncio.Semaphore(WRITES_AT_A_TIME)
-        # Made once, so that a second run does not add them a second time.
+        # Made once, so that a second run does not add them again.
         self._job_handlers = {
             integration.name: partial(self._on_job, integration.name)
             for integration in context.integrations.integrations
@@ -129,7 +129,7 @@ class ElasticUngater:
             tasks.create_task(self._reconciler.run(), name=self.name)
 
     async def reconcile(self, about: JobKey) -> Result:
-        """Let those pods of one job go that may."""
+        """Ungate the pods of one job that may start."""
         name, key = about
         job = self._context.informers.jobs[name].store.get(key)
         slice_ = self._granted(job) if job is not None else None
@@ -212,7 +212,7 @@ class ElasticUngater:
             self._wake(pod.owner)
 
     def _on_job(self, integration: str, old: Job | None, job: Job | None) -> None:
-        """Places may have become free: a job counts the pods that end."""
+        """Reconcile a changed job: it counts its ended pods, so places may be free."""
         del old
         if job is not None:
             key = names.key_of(job["metadata"]["namespace"], job["metadata"]["name"])

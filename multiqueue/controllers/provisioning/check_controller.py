@@ -1,4 +1,4 @@
-"""Whether a ProvisioningRequest AdmissionCheck can do its work: its Active condition."""
+"""The Active condition of ProvisioningRequest AdmissionChecks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from multiqueue.kube.reconciler import DONE, Reconciler, Result
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckVerdict:
-    """What the Active condition of a check shall say."""
+    """The content of a check's Active condition."""
 
     active: bool
     reason: CheckReason
@@ -24,9 +24,9 @@ class CheckVerdict:
 
 
 def judge_check(found: ConfigFound, *, watch_problem: str) -> CheckVerdict:
-    """Return what the Active condition shall say. Pure.
+    """Return the content of the Active condition. Pure.
 
-    Deviates: where requests cannot be made or watched the check is not active, and says why; the
+    Deviates: if requests cannot be made or watched, the check is not active and says why; the
     reference leaves it without a condition.
     """
     if found.problem:
@@ -64,10 +64,10 @@ class ProvisioningCheckController:
         await self._reconciler.run()
 
     async def reconcile(self, name: str) -> Result:
-        """Write the condition of one check, where it changed."""
+        """Write the condition of one check, if it changed."""
         checks = self._context.informers.admission_checks
         check = checks.store.get(name)
-        # What the cluster serves is asked at the start; a guess would stop queues for a moment.
+        # The API kinds are queried at the start; a guess would stop queues for a moment.
         problem = self._watch.problem
         if check is None or not is_provisioning(check) or problem is None:
             return DONE

@@ -1,4 +1,4 @@
-"""From an AdmissionCheck to the configuration of its requests. Pure reading."""
+"""Finds the configuration of an AdmissionCheck's requests. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CONFIG_KIND = "ProvisioningRequestConfig"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigFound:
-    """What a check refers to.
+    """The configuration that a check refers to.
 
     Attributes:
-        config: None where it cannot be resolved.
-        problem: Why, and what to do about it; empty where there is a configuration.
+        config: The configuration; None if it cannot be resolved.
+        problem: Why it cannot be resolved, and what to do; empty if there is a configuration.
     """
 
     config: ProvisioningRequestConfig | None = None
@@ -26,12 +26,12 @@ class ConfigFound:
 
 
 def is_provisioning(check: AdmissionCheck | None) -> bool:
-    """Whether we are the controller of a check."""
+    """Whether the provisioning controller is the controller of a check."""
     return check is not None and check.spec.controller_name == PROVISIONING_REQUEST_CONTROLLER
 
 
 def config_name(check: AdmissionCheck) -> str:
-    """Return the name of the configuration that a check refers to; empty where it does not."""
+    """Return the name of the configuration that a check refers to; empty if there is none."""
     parameters = check.spec.parameters
     if parameters is None or (parameters.api_group, parameters.kind) != (GROUP, CONFIG_KIND):
         return ""

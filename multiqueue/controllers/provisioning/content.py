@@ -1,4 +1,4 @@
-"""What is created for a check: its request and PodTemplates. Pure. Parity: E-157."""
+"""The objects created for a check: its request and PodTemplates. Pure. Parity: E-157."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _LABELS = {names.MANAGED: "true"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """Complete bodies; the Workload owns them all until the request exists."""
+    """Complete bodies; the Workload owns all of them until the request exists."""
 
     request: Json
     templates: tuple[Json, ...]
 
 
 def build_content(view: ProvisioningView, check: ProvisioningCheck, attempt: int) -> Content:
-    """Return what an attempt consists of; the check must be active and needed.
+    """Return the objects of an attempt; the check must be active and needed.
 
     Raises:
         InconsistentAssignmentError: the admission lacks a pod set.
@@ -105,7 +105,7 @@ def _metadata(view: ProvisioningView, name: str) -> Json:
 
 
 def _with_requests(spec: Mapping[str, Any]) -> Json:
-    """Copy limits to the requests that lack: the autoscaler counts requests."""
+    """Copy limits to missing requests: the autoscaler counts requests."""
     result = dict(spec)
     for field in ("containers", "initContainers"):
         if field in spec:

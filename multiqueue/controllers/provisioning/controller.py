@@ -1,7 +1,7 @@
-"""The provisioning controller: looks at a Workload, lets the first rule decide, does it, and looks
-again.
+"""The provisioning controller: carries out the first matching rule until none matches.
 
-Level-based: killed between any two steps, the next process goes on from what the API server says.
+Level-based: if the process is killed between two steps, the next one continues from the state that
+the API server has.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ log = structlog.get_logger("multiqueue.provisioning")
 
 
 class ProvisioningController:
-    """Reconciles Workloads that have provisioning checks, or requests left.
+    """Reconciles Workloads that have provisioning checks, or requests left over.
 
     Args:
-        context: Informers, writer and events.
+        context: The manager's context.
         watch: Requests, templates and configurations.
-        jitter: Gives a number in [0, 1), anew at each call.
+        jitter: Returns another random number in [0, 1) at each call.
     """
 
     name = "provisioning"
@@ -60,7 +60,7 @@ class ProvisioningController:
         )
 
     async def run(self) -> None:
-        """Reconcile until cancelled, from the moment when everything needed is known."""
+        """Reconcile until cancelled, once all needed informers are synced."""
         informers, watch = self._context.informers, self._watch
         await wait_settled(
             informers.workloads, informers.admission_checks, informers.resource_flavors
@@ -74,7 +74,7 @@ class ProvisioningController:
         await self._reconciler.run()
 
     async def reconcile(self, key: str) -> Result:
-        """Bring the requests and checks of one Workload to where they should be."""
+        """Carry out the next steps for the requests and checks of one Workload."""
         for _ in range(MAX_STEPS):
             view = self.observe(key)
             if view is None:
@@ -86,7 +86,7 @@ class ProvisioningController:
         return Result(requeue_after=1.0)
 
     def observe(self, key: str) -> ProvisioningView | None:
-        """Return what is known about a Workload; None when it is gone."""
+        """Return what is known about a Workload; None if it is gone."""
         informers, watch = self._context.informers, self._watch
         workload = informers.workloads.store.get(key)
         if workload is None:
@@ -110,7 +110,7 @@ class ProvisioningController:
         )
 
     def _checks(self, workload: Workload) -> tuple[ProvisioningCheck, ...]:
-        """Those of the Workload's checks that are ours, by name."""
+        """Return the Workload's provisioning checks, by name."""
         found = []
         for state in sorted(workload.status.admission_checks, key=lambda state: state.name):
             check = self._context.informers.admission_checks.store.get(state.name)

@@ -1,4 +1,4 @@
-"""What to do next for one Workload: the first rule that has an answer gives it. Pure.
+"""The next step for one Workload: the first rule that matches decides. Pure.
 
 Parity: E-154 (order), E-156 (states), E-157 (creation).
 """
@@ -54,7 +54,7 @@ def decide(view: ProvisioningView) -> ProvisioningPlan:
 
 
 def end(view: ProvisioningView) -> ProvisioningPlan | None:
-    """What is over needs no capacity; an evicted Workload keeps it where the gate is off."""
+    """Delete the requests of a Workload that ended; with the gate, also of an evicted one."""
     status = view.workload.status
     finished, evicted = is_finished(status), is_evicted(status)
     if not finished and not evicted:
@@ -63,7 +63,7 @@ def end(view: ProvisioningView) -> ProvisioningPlan | None:
 
 
 def ignore(view: ProvisioningView) -> ProvisioningPlan | None:
-    """Without a reservation there is nothing to ask for, and what was asked for stays."""
+    """Do nothing for a Workload without a reservation; its requests stay."""
     status = view.workload.status
     deleted = view.workload.metadata.deletion_timestamp
     return (
@@ -72,15 +72,15 @@ def ignore(view: ProvisioningView) -> ProvisioningPlan | None:
 
 
 def sync_checks(view: ProvisioningView) -> ProvisioningPlan | None:
-    """Bring the checks to what their requests say, all of them in one write."""
+    """Bring the checks in line with their requests, all in one write."""
     return ChangeChecks(change=_synced) if _synced(view) != view.workload.status else None
 
 
 def delete_unused(view: ProvisioningView) -> ProvisioningPlan | None:
-    """What no check goes by any more is in nobody's interest.
+    """Delete the requests that no check uses any more.
 
-    Deviates: what is admitted keeps its capacity until it ends, even where its queue has lost the
-    check; the reference takes it from the running job.
+    Deviates: an admitted Workload keeps its capacity until it ends, even if its queue has lost
+    the check; the reference takes the capacity away from the running job.
     """
     kept = {request.metadata.uid for request in pick_requests(view).values()}
     if is_admitted(view.workload.status):
@@ -90,7 +90,7 @@ def delete_unused(view: ProvisioningView) -> ProvisioningPlan | None:
 
 
 def create_missing(view: ProvisioningView) -> ProvisioningPlan | None:
-    """Make the request of each check that waits without one, or after one that failed."""
+    """Create the request of each check that waits without one, or after a failed one."""
     picked = pick_requests(view)
     for check in view.checks:
         attempt = _next_attempt(view, check, picked.get(check.name))
@@ -104,7 +104,7 @@ def create_missing(view: ProvisioningView) -> ProvisioningPlan | None:
 
 
 def repair_templates(view: ProvisioningView) -> ProvisioningPlan | None:
-    """Complete what an earlier run began: the templates belong to their request."""
+    """Make the request the owner of its templates, if an earlier run was interrupted."""
     picked = pick_requests(view)
     for check in view.checks:
         request = picked.get(check.name)
@@ -122,7 +122,7 @@ def repair_templates(view: ProvisioningView) -> ProvisioningPlan | None:
 RULES: tuple[Rule, ...] = (
     end,
     ignore,
-    # Before the deletions: the message of a request is read before the request goes.
+    # Before the deletions: the message of a request is read before the request is deleted.
     sync_checks,
     delete_unused,
     create_missing,
@@ -131,9 +131,9 @@ RULES: tuple[Rule, ...] = (
 
 
 def _synced(view: ProvisioningView) -> WorkloadStatus:
-    """Return the status with every check brought up to date, and Admitted with them.
+    """Return the status with every check brought up to date, and Admitted if it follows.
 
-    Nothing changes while a check waits for a request that is yet to be created.
+    Nothing changes while a check waits for a request that has yet to be created.
     """
     status = view.workload.status
     if is_finished(status) or is_evicted(status) or not has_quota(status):
@@ -185,8 +185,8 @@ def _apply(
 def _may_ask(view: ProvisioningView, check: ProvisioningCheck) -> bool:
     """Whether a request may be made for a check.
 
-    Deviates: never for what is admitted, such as for a check that its queue was given later; the
-    reference asks for capacity beside that of the running pods.
+    Deviates: never for an admitted Workload, such as for a check that its queue got later; the
+    reference requests capacity in addition to that of the running pods.
     """
     return (
         view.is_in(check, CheckState.PENDING)

@@ -1,4 +1,4 @@
-"""Which pod sets need capacity for a check, and which of them are asked for together.
+"""Which pod sets need capacity for a check, and which of them share one request entry.
 
 Pure. Parity: E-154 (needed), E-157 (pod sets, counts, merging).
 """
@@ -21,7 +21,7 @@ IDENTICAL_REQUIREMENTS = "IdenticalWorkloadSchedulingRequirements"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """Equal pods; ``pod_set`` is the first of those that were merged, ``count`` is of them all."""
+    """Equal pods; ``pod_set`` is the first of the merged pod sets, ``count`` is of all of them."""
 
     pod_set: PodSet
     assignment: PodSetAssignment
@@ -29,7 +29,7 @@ class Demand:
 
 
 def is_needed(view: ProvisioningView, check: ProvisioningCheck) -> bool:
-    """Whether any pod of the Workload needs capacity of this check; not while it is inactive.
+    """Whether any pod of the Workload needs capacity of this check; false if it is inactive.
 
     Raises:
         InconsistentAssignmentError: the admission lacks a pod set.
@@ -38,10 +38,10 @@ def is_needed(view: ProvisioningView, check: ProvisioningCheck) -> bool:
 
 
 def list_demands(view: ProvisioningView, check: ProvisioningCheck) -> list[Demand]:
-    """Return what to ask for, merged as the configuration says, in the order of the pod sets.
+    """Return the capacity to request, merged as configured, in the order of the pod sets.
 
     Deviates: pod sets on different flavors are never merged; the template of one of them would
-    ask for the nodes of the wrong flavor.
+    request nodes of the wrong flavor.
 
     Raises:
         InconsistentAssignmentError: the admission lacks a pod set.
@@ -94,7 +94,7 @@ def _may_merge(first: Demand, second: Demand, policy: str | None) -> bool:
 
 
 def _requirements(template: Template) -> dict[str, Any]:
-    """What decides where a pod fits."""
+    """Return the fields of a template that decide on which nodes a pod fits."""
     spec = template.get("spec") or {}
     return {
         "containers": [_requests(c) for c in spec.get("containers") or ()],

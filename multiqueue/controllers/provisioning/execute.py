@@ -1,6 +1,6 @@
 """Carries out one step of a `ProvisioningPlan`.
 
-Every answer goes to its informer before the call returns, so the next look sees what was written.
+Every answer updates its informer before the call returns, so the next reconcile sees the write.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from multiqueue.kube.reconciler import DONE, Result
 from multiqueue.kube.resources import POD_TEMPLATES, Resource
 
 REFUSED_SECONDS = 60.0
-"""How soon a request is offered again that could not be made: the reason may be a quota or a
-webhook, which change without any event of ours."""
+"""Delay before a request that could not be created is tried again: the reason may be a quota or a
+webhook, which change without an event for us."""
 LEFTOVER_SECONDS = 1.0
-"""How soon to look again for a name that something under deletion still holds."""
+"""Delay before trying a name again that an object under deletion still has."""
 _REFUSALS = frozenset({400, 403, 404, 413, 422})
 
 log = structlog.get_logger("multiqueue.provisioning")
 
 
 class NameTakenError(Exception):
-    """A name that we need belongs to somebody else's object; the message says what to do."""
+    """Another user's object has a name that we need; the message says what to do."""
 
 
 class ProvisioningExecutor:
@@ -59,10 +59,10 @@ class ProvisioningExecutor:
         self._watch = watch
 
     async def execute(self, plan: ProvisioningPlan, view: ProvisioningView) -> Result | None:
-        """Carry out a plan; None asks to look again at once.
+        """Carry out a plan; None asks for another pass at once.
 
         Raises:
-            KubeError: the step failed and is to be tried again.
+            KubeError: the step failed and has to be tried again.
         """
         match plan:
             case ProvisioningDone():
@@ -70,7 +70,7 @@ class ProvisioningExecutor:
             case DeleteRequests():
                 for request in plan.requests:
                     await self._delete(self._watch.requests.resource, request.metadata)
-                # The watch tells when they are gone; until then the store still has them.
+                # The watch reports when they are gone; until then the store still has them.
                 return DONE
             case ChangeChecks():
                 return await self._change(plan, view)
@@ -117,10 +117,10 @@ class ProvisioningExecutor:
         return None
 
     async def _take_existing(self, name: str, view: ProvisioningView) -> Result | None:
-        """The name is taken: by the Workload's own request, not seen yet, or by an older one's.
+        """Handle an existing name: the Workload's own unseen request, or one of an older Workload.
 
         Raises:
-            NameTakenError: by somebody else's.
+            NameTakenError: another user's object has the name.
         """
         namespace = view.workload.metadata.namespace
         try:
@@ -146,7 +146,7 @@ class ProvisioningExecutor:
     async def _give_templates(
         self, content: Content, view: ProvisioningView, request: ProvisioningRequest
     ) -> None:
-        """Make the request the owner of its templates, so that they go with it."""
+        """Make the request the owner of its templates, so that they are deleted with it."""
         owner = request_owner(
             self._watch.requests.resource.api_version, request.metadata.name, request.metadata.uid
         )

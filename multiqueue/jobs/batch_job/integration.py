@@ -52,14 +52,14 @@ class BatchJob:
     gvk: Final = GroupVersionKind.of_resource(JOBS)
 
     def is_suspended(self, job: Job) -> bool:
-        """Suspended in spec, and no stop of ours under way."""
+        """Whether the spec suspends the Job, and no stop of ours is unfinished."""
         return bool(job["spec"].get("suspend")) and not _is_stopping(job)
 
     def is_elastic(self, job: Job) -> bool:
-        """By its annotation, and by the gate that the webhook put on its pods (E-169).
+        """Whether the Job has the annotation, and its pods the gate that the webhook adds (E-169).
 
-        Deviates: upstream needs no gate, and lets pods run without quota that were made without
-        its webhook. Here such a job is stopped and queued again like any other.
+        Deviates: upstream needs no gate, and lets pods run without quota if they were made without
+        its webhook. Here such a Job is stopped and queued again like any other.
         """
         pod = (job["spec"].get("template") or {}).get("spec") or {}
         gate = {"name": names.ELASTIC_GATE}
@@ -68,7 +68,7 @@ class BatchJob:
         )
 
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
-        """One pod set ``main``: as many pods as run at a time."""
+        """One pod set ``main`` with as many pods as run at a time."""
         _check_alternatives(job)
         template = _pod_set_template(job)
         return (
@@ -84,7 +84,7 @@ class BatchJob:
         )
 
     def finished(self, job: Job) -> Finished | None:
-        """Complete or Failed is True."""
+        """Return the end of the Job if Complete or Failed is True."""
         for condition in _status(job).get("conditions") or ():
             if condition.get("type") in {"Complete", "Failed"} and condition["status"] == "True":
                 success = condition["type"] == "Complete"
@@ -99,7 +99,7 @@ class BatchJob:
         return bool(_status(job).get("active"))
 
     def pods_ready(self, job: Job) -> bool:
-        """Succeeded and ready pods, and those whose end is not counted yet, make up the pod set."""
+        """Whether succeeded, ready and uncounted ended pods together make up the pod set."""
         status = _status(job)
         uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or ()
         ready = (status.get("succeeded") or 0) + (status.get("ready") or 0) + len(uncounted)
@@ -108,8 +108,8 @@ class BatchJob:
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
         """Slots that no further pod will use.
 
-        Kubernetes keeps the count of pods that ended on another worker. None of those that are
-        active here is among them.
+        Kubernetes keeps the count of pods that ended on another worker. It includes none of the
+        pods that are active here.
         """
         begins_anew = _has_alternatives(job) or _is_dispatched(job)
         if begins_anew and not _tells_of_this_run(job):
@@ -123,7 +123,7 @@ class BatchJob:
         return (ReclaimablePod(name=names.DEFAULT_PODSET, count=parallelism - needed),)
 
     def start_patch(self, job: Job, infos: Sequence[PodSetInfo]) -> JobPatch:
-        """Clear a start time first where there is one: Kubernetes allows changes only without."""
+        """Clear a start time first, if there is one: Kubernetes refuses changes while it is set."""
         if _status(job).get("startTime"):
             return JobPatch(patch={"status": {"startTime": None}}, subresource="status")
         if len(infos) != 1:
@@ -139,11 +139,11 @@ class BatchJob:
         return JobPatch(patch={"spec": spec})
 
     def stop_patch(self, job: Job, pod_sets: Sequence[PodSet]) -> JobPatch | None:
-        """Suspend, clear the start time, restore: three writes, or one where no template is.
+        """Suspend, clear the start time, restore: three writes, or one if there are no templates.
 
-        The annotation says that restoring is still to come; with it the Job does not count as
-        suspended. Kubernetes takes the restored template once no pod is active any more. A Job that
-        its owner suspended is restored, too.
+        The annotation says that restoring is still to be done; while it is there, the Job does not
+        count as suspended. Kubernetes accepts the restored template only once no pod is active. A
+        Job that its owner suspended is restored, too.
         """
         if self.is_suspended(job) and not _is_injected(job, pod_sets):
             return None
@@ -165,12 +165,12 @@ class BatchJob:
         return JobPatch(patch=patch)
 
     def priority_class(self, job: Job) -> str:
-        """The class of its pods."""
+        """The priority class of its pods."""
         template = job["spec"].get("template") or {}
         return str((template.get("spec") or {}).get("priorityClassName") or "")
 
     def managed_by(self, job: Job) -> str:
-        """``spec.managedBy``, without Kubernetes' own value."""
+        """``spec.managedBy``; "" if it names Kubernetes' own controller."""
         value = str(job["spec"].get("managedBy") or "")
         return "" if value == names.KUBERNETES_JOB_CONTROLLER else value
 
@@ -218,7 +218,7 @@ def _has_alternatives(job: Job) -> bool:
 
 
 def _check_alternatives(job: Job) -> None:
-    """Their numbers are compared with those of the Workload: a job that runs has one of them."""
+    """Refuse invalid alternatives. Counts are not checked: a running job has those of one."""
     text = find_alternatives(_annotations(job))
     if not text:
         return
@@ -239,7 +239,7 @@ def _is_dispatched(job: Job) -> bool:
 
 
 def _tells_of_this_run(job: Job) -> bool:
-    """Whether the status is one of pods of the number that runs, not of an earlier run's."""
+    """Whether the status counts pods of the present run, not of an earlier one."""
     return not job["spec"].get("suspend") and bool(_status(job).get("startTime"))
 
 
@@ -253,7 +253,7 @@ def _terminal_count(job: Job) -> int:
 
 
 def _merged(patch: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what two merge patches do together, neither of which undoes what the other does."""
+    """Return the combined effect of two merge patches, neither of which undoes the other."""
     both = {**patch, **other}
     for key in patch.keys() & other.keys():
         if isinstance(patch[key], Mapping):
@@ -262,7 +262,7 @@ def _merged(patch: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any
 
 
 def _restored_spec(job: Job, pod_sets: Sequence[PodSet]) -> dict[str, Any]:
-    """The part of spec that a start changed and a stop puts back; empty when nothing did."""
+    """Return the fields of spec to restore after a start; empty if nothing was changed."""
     if not pod_sets:
         return {}
     restored: dict[str, Any] = {}
@@ -278,7 +278,7 @@ def _restored_spec(job: Job, pod_sets: Sequence[PodSet]) -> dict[str, Any]:
 
 
 def _is_injected(job: Job, pod_sets: Sequence[PodSet]) -> bool:
-    """Whether the template still has what a start with these pod sets put in."""
+    """Whether the template still has the fields that a start with these pod sets added."""
     ours = (job["spec"].get("template") or {}).get("metadata") or {}
     return any(
         names.PODSET in (ours.get("labels") or {})
@@ -288,7 +288,7 @@ def _is_injected(job: Job, pod_sets: Sequence[PodSet]) -> bool:
 
 
 def _pod_set_template(job: Job) -> dict[str, Any]:
-    """The Job's template without the labels that only this very Job's pods may have."""
+    """Return the Job's template without the labels that only this Job's own pods may have."""
     template = dict(job["spec"].get("template") or {})
     metadata = dict(template.get("metadata") or {})
     metadata.pop("creationTimestamp", None)

@@ -1,4 +1,4 @@
-"""batch/v1 Job on a worker: the copy that is created there, and how its status comes back. Pure.
+"""batch/v1 Job on a worker: the copy to create there, and how its status is copied back. Pure.
 
 Parity: M-132, M-133, M-140, M-148.
 """
@@ -22,8 +22,8 @@ from multiqueue.kube.resources import JOBS, Resource
 
 MAX_LABEL_VALUE = 63
 DROPPED_SPEC = ("managedBy", "manualSelector", "selector", "ttlSecondsAfterFinished")
-"""What the copy must not have: it belongs to the worker's own controller (M-132), gets a selector
-of its own, and must still be there when its end is looked for (M-148)."""
+"""Fields that the copy must not have: the worker's own controller runs it (M-132), it gets its own
+selector, and it must still exist when its end is read (M-148)."""
 ADAPTER_REASON = "MultiKueueAdapter"
 GONE_REASON = "RemoteJobGone"
 _ENDED_COUNTS = ("active", "ready", "terminating")
@@ -39,7 +39,7 @@ class BatchJobAdapter:
         self._integration = BatchJob()
 
     def refusal(self, job: Job) -> str | None:
-        """Only a Job that nobody else runs: ``spec.managedBy`` must name MultiKueue (M-137)."""
+        """Refuse a Job unless its ``spec.managedBy`` names MultiKueue (M-137)."""
         manager = job["spec"].get("managedBy")
         if manager == names.MULTIKUEUE_CONTROLLER:
             return None
@@ -54,7 +54,7 @@ class BatchJobAdapter:
     def remote_job(
         self, local: Job, *, workload_name: str, origin: str, pods: Mapping[str, int] = NO_PODS
     ) -> Job:
-        """Name, namespace, labels, annotations and spec; suspended until its worker admits it."""
+        """Copy name, namespace, labels, annotations and spec; suspend the copy."""
         metadata = local["metadata"]
         annotations = dict(metadata.get("annotations") or {})
         for name in (names.STOPPING, names.ALTERNATIVES, names.RUNS_WITH):
@@ -63,7 +63,7 @@ class BatchJobAdapter:
         labels = dict(metadata.get("labels") or {})
         labels[names.MULTIKUEUE_ORIGIN] = origin
         if len(workload_name) <= MAX_LABEL_VALUE:
-            # Readers older than the annotation look here (M-25).
+            # Readers that do not know the annotation use the label (M-25).
             labels[names.PREBUILT_WORKLOAD_NAME] = workload_name
         spec = {key: value for key, value in local["spec"].items() if key not in DROPPED_SPEC}
         spec["suspend"] = True
@@ -85,10 +85,10 @@ class BatchJobAdapter:
     def status_patch(self, local: Job, remote: Job) -> StatusSync:
         """Copy the whole status, except to a suspended Job whose copy runs.
 
-        Kubernetes refuses to change the template of a Job that has a start time, and the manager
-        still has to do that when it lets the Job go: until then the status waits (M-140). Nor does
-        it take lower counts, or another start time of a Job that is not suspended (as when its
-        worker preempts it): those stay.
+        Kubernetes refuses changes to the template of a Job that has a start time. The manager still
+        has to change the template when it starts the Job; until then the status waits (M-140).
+        Kubernetes also refuses lower counts, and another start time for a Job that is not suspended
+        (as when its worker preempts it). Those fields keep their values.
         """
         theirs: Mapping[str, Any] = remote.get("status") or {}
         ours: Mapping[str, Any] = local.get("status") or {}
@@ -110,7 +110,7 @@ class BatchJobAdapter:
     def resize_patch(
         self, local: Job, remote: Job, *, workload_name: str, pods: int
     ) -> dict[str, Any] | None:
-        """Name and parallelism, and completions where these go together (Indexed Jobs)."""
+        """Patch name and parallelism, and completions if both change together (Indexed Jobs)."""
         patch: dict[str, Any] = {}
         if prebuilt_name(remote) != workload_name:
             is_label = len(workload_name) <= MAX_LABEL_VALUE
@@ -137,7 +137,7 @@ class BatchJobAdapter:
         return {"status": change} if change else None
 
     def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
-        """Make it Complete or Failed, with all that Kubernetes demands of such a Job."""
+        """Make the Job Complete or Failed, with all fields that Kubernetes demands of it."""
         if self._integration.finished(local) is not None:
             return None
         status = local.get("status") or {}
@@ -169,14 +169,14 @@ class BatchJobAdapter:
         return {"status": change}
 
     def workload_name(self, remote: Job) -> str | None:
-        """The prebuilt Workload's name."""
+        """Return the name of the prebuilt Workload."""
         return prebuilt_name(remote) or None
 
 
 def _kept(local: Job) -> tuple[str, ...]:
-    """Counts that Kubernetes lets nobody lower: a job that runs on its second worker begins anew.
+    """Return the counts that nobody may lower: a job on its second worker begins at zero again.
 
-    Where pods and ranks are as many, a job may shrink, and so may the count of those that are done.
+    If a job has as many pods as ranks, it may shrink, and then the count of finished ones may too.
     """
     is_indexed = local["spec"].get("completionMode") == "Indexed"
     if is_indexed and parallelism_of(local) == completions_of(local):
@@ -185,7 +185,7 @@ def _kept(local: Job) -> tuple[str, ...]:
 
 
 def _without_tracking_labels(template: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop the labels that tie pods to one very Job; the worker's API server sets its own."""
+    """Drop the labels that tie pods to one Job; the worker's API server sets its own."""
     metadata = dict(template.get("metadata") or {})
     metadata.pop("creationTimestamp", None)
     labels = {
@@ -197,7 +197,7 @@ def _without_tracking_labels(template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _suspended_patch(status: Mapping[str, Any], remote: Job) -> dict[str, Any] | None:
-    """Have the condition Suspended, which Kubernetes 1.36 demands of a suspended Job of ours."""
+    """Add the condition Suspended, which Kubernetes 1.36 demands of a suspended Job of ours."""
     conditions = status.get("conditions") or []
     if any(c["type"] == "Suspended" and c["status"] == "True" for c in conditions):
         return None

@@ -1,7 +1,8 @@
-"""How many pods a Job runs with, and how many its user asked for. Pure.
+"""The number of pods that a Job runs with, and the number that its user requested. Pure.
 
-A Job with alternatives that was started with fewer pods says so itself, by an annotation. So it
-asks for all of them again once it is suspended, by whomever, and whatever becomes of its Workload.
+A Job with alternatives that was started with fewer pods has an annotation with the requested
+number. So it requests all pods again once it is suspended, whoever suspends it and whatever happens
+to its Workload.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _RUNS_WITH = re.compile(r"([0-9]{1,9}) of ([0-9]{1,9})")
 
 
 def parallelism_of(job: Job) -> int:
-    """Return how many pods run at a time, as far as there is work for them."""
+    """Return ``spec.parallelism``, 1 by default."""
     value = job["spec"].get("parallelism")
     return 1 if value is None else int(value)
 
@@ -35,7 +36,7 @@ def pod_count(job: Job) -> int:
 
 
 def sizes_of(job: Job, count: int) -> dict[str, int]:
-    """Return what sets the number of pods: how many run, with an annotation how many ever will."""
+    """Return the fields that set the number of pods: parallelism, and completions if annotated."""
     sizes = {"parallelism": count}
     if _annotations(job).get(names.JOB_COMPLETIONS_EQUAL_PARALLELISM) == "true":
         sizes["completions"] = count
@@ -43,10 +44,10 @@ def sizes_of(job: Job, count: int) -> dict[str, int]:
 
 
 def as_asked(job: Job) -> Job:
-    """Return a job with the numbers that its user asked for.
+    """Return the job with the numbers that its user requested.
 
-    Where its parallelism is not the one that it was started with, somebody asked for that since;
-    and without alternatives it is not ours to say how many there are.
+    If its parallelism differs from the number that it was started with, somebody changed it since.
+    Without alternatives the number is not ours to change.
     """
     if not find_alternatives(_annotations(job)):
         return job
@@ -57,7 +58,7 @@ def as_asked(job: Job) -> Job:
 
 
 def resize_patch(job: Job, count: int) -> dict[str, Any]:
-    """Return the patch that has a job run with so many pods, and say so; empty for as it is."""
+    """Return the patch that sets and records the number of pods; empty if nothing changes."""
     asked = as_asked(job)
     fewer = count < pod_count(asked)
     sizes: Mapping[str, Any] = sizes_of(job, count) if fewer else asked["spec"]
@@ -76,7 +77,7 @@ def resize_patch(job: Job, count: int) -> dict[str, Any]:
 
 
 def restore_sizes_patch(job: Job) -> dict[str, Any]:
-    """Return the patch that has a job ask for what its user asked for."""
+    """Return the patch that restores the number of pods that the user requested."""
     return resize_patch(job, pod_count(as_asked(job)))
 
 

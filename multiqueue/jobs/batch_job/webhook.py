@@ -1,10 +1,9 @@
-"""Defaults and rules of batch/v1 Jobs, for webhooks and, where there are none, the reconciler.
+"""Defaults and rules of batch/v1 Jobs, for webhooks and, without webhooks, for the reconciler.
 
 Parity: M-136, and the job webhooks of Kueue 0.20.
 Deviates: a queued Job that requests an extended resource without a limit gets the limit from the
-request, with a warning, where Kubernetes would refuse it (docs/compatibility.md, 2). The
-parallelism of a Job that runs on a worker cannot change; upstream takes the change and the worker
-never hears of it.
+request, with a warning; Kubernetes would refuse it (docs/compatibility.md, 2). The parallelism of a
+Job that runs on a worker cannot change; upstream accepts the change, but the worker never gets it.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ TEMPLATE = "spec.template"
 
 
 class QueueLookup(Protocol):
-    """What the rules need to know about queues and namespaces, from memory."""
+    """What the rules need to know about queues and namespaces, from the informers."""
 
     def has_local_queue(self, namespace: str, name: str) -> bool:
         """Whether the LocalQueue exists."""
@@ -54,24 +53,24 @@ class QueueLookup(Protocol):
         """Whether the ClusterQueue behind a LocalQueue has a MultiKueue check."""
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """Labels of a namespace; empty where it is not known."""
+        """Return the labels of a namespace; empty if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobDefaults:
-    """A defaulted Job and what its author should know."""
+    """A defaulted Job and the warnings for its author."""
 
     job: dict[str, Any]
     warnings: tuple[str, ...] = ()
 
 
 def queue_of(job: Object) -> str:
-    """Name of the LocalQueue that a Job asks for, or an empty text."""
+    """Return the name of the LocalQueue that a Job requests, or an empty string."""
     return text(mapping(job, "metadata", "labels").get(names.QUEUE_NAME))
 
 
 def is_managed(job: Object, lookup: QueueLookup, config: Configuration) -> bool:
-    """Whether a new Job is ours to queue: by its label or by its namespace."""
+    """Whether a new Job is to be queued: by its label or by its namespace."""
     namespace = text(mapping(job, "metadata").get("namespace"))
     labels = {
         **lookup.namespace_labels(namespace),
@@ -83,7 +82,7 @@ def is_managed(job: Object, lookup: QueueLookup, config: Configuration) -> bool:
 
 
 def default_job(job: Object, lookup: QueueLookup, config: Configuration) -> JobDefaults:
-    """Return a new Job as it is to be created: queued, suspended, delegated; the argument stays."""
+    """Return the Job to create: queued, suspended, delegated. The argument is not changed."""
     result = copy.deepcopy(dict(job))
     _default_queue(result, lookup)
     if not isinstance(result.get("spec"), dict) or not is_managed(result, lookup, config):
@@ -109,7 +108,7 @@ def default_job(job: Object, lookup: QueueLookup, config: Configuration) -> JobD
 
 
 def _gate_pods(spec: dict[str, Any]) -> None:
-    """Have the pods of an elastic Job wait until a slice that holds them is admitted (E-169)."""
+    """Gate the pods of an elastic Job until a slice with quota for them is admitted (E-169)."""
     pod = mapping(spec, "template", "spec")
     gates, gate = pod.get("schedulingGates") or [], {"name": names.ELASTIC_GATE}
     if isinstance(pod, dict) and isinstance(gates, list) and gate not in gates:
@@ -129,7 +128,7 @@ def _default_queue(job: dict[str, Any], lookup: QueueLookup) -> None:
 
 
 def _has_controller(metadata: Object) -> bool:
-    """Jobs of other controllers follow their owner; only CronJobs leave queueing to their Jobs."""
+    """Whether a controller makes the Job; CronJobs do not count, as their Jobs queue themselves."""
     owners = metadata.get("ownerReferences")
     return isinstance(owners, list) and any(
         mapping(owner).get("controller") and mapping(owner).get("kind") != "CronJob"
@@ -163,7 +162,7 @@ def is_extended(resource: str) -> bool:
 
 
 def validate_job_create(job: Object, gates: Gates) -> list[FieldError]:
-    """Return what is wrong with a new Job; of one that is not queued only the labels matter."""
+    """Return the errors of a new Job; if it is not queued, only its labels are checked."""
     return [
         *_validate(job, gates),
         *_minimum_in_range(job),
@@ -173,7 +172,7 @@ def validate_job_create(job: Object, gates: Gates) -> list[FieldError]:
 
 
 def validate_job_update(new: Object, old: Object, gates: Gates) -> list[FieldError]:
-    """Return what is wrong with a change; what was wrong before does not block other changes."""
+    """Return the errors of a change; errors that were there before block no other change."""
     known = {(error.path, str(error.value)) for error in _validate(old, gates)}
     errors = [e for e in _validate(new, gates) if (e.path, str(e.value)) not in known]
     suspended, was_suspended = _is_suspended(new), _is_suspended(old)
@@ -226,7 +225,7 @@ def _partial_admission(job: Object) -> Iterator[FieldError]:
 
 
 def _minimum_in_range(job: Object) -> Iterator[FieldError]:
-    """Only for what users write: a started Job may run with exactly its minimum."""
+    """Check only what users write: a started Job may run with exactly its minimum."""
     value = mapping(job, "metadata", "annotations").get(names.JOB_MIN_PARALLELISM)
     if not queue_of(job) or not is_int32(value):
         return
@@ -242,20 +241,20 @@ def _pods(job: Object) -> int:
 
 
 def _slices_fit(job: Object) -> Iterator[FieldError]:
-    """Only for what users write, as the minimum."""
+    """Check only what users write, like the minimum."""
     if queue_of(job):
         template = mapping(job, "spec").get("template")
         yield from validate_slices_fit(template, TEMPLATE, find_fewest(job, _pods(job)))
 
 
 def _alternatives_in_range(job: Object) -> Iterator[FieldError]:
-    """Only for what users write, as the minimum."""
+    """Check only what users write, like the minimum."""
     if queue_of(job):
         yield from validate_alternatives_fit(job, {names.DEFAULT_PODSET: _pods(job)})
 
 
 def _dispatched_size(job: Object, gates: Gates) -> Iterator[FieldError]:
-    """A worker runs as many pods as were admitted; it is told another size of elastic Jobs only."""
+    """A worker runs the admitted number of pods; only elastic Jobs can change it there."""
     if mapping(job, "spec").get("managedBy") != names.MULTIKUEUE_CONTROLLER:
         return
     if not (is_elastic(job) and gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)):
@@ -267,7 +266,7 @@ def _dispatched_size(job: Object, gates: Gates) -> Iterator[FieldError]:
 
 
 def _elastic_topology(job: Object) -> Iterator[FieldError]:
-    """The places of pods that come and go are not planned together (E-165)."""
+    """The nodes of changing numbers of pods are not planned together (E-165)."""
     annotations = mapping(job, "spec", "template", "metadata", "annotations")
     for key in (names.PODSET_REQUIRED_TOPOLOGY, names.PODSET_PREFERRED_TOPOLOGY):
         if is_elastic(job) and key in annotations:
@@ -296,7 +295,7 @@ def _completions(job: Object) -> Iterator[FieldError]:
 def _partial_admission_update(
     new: Object, old: Object, *, was_suspended: bool
 ) -> Iterator[FieldError]:
-    """While pods may run, their number is ours to choose."""
+    """While pods may run, only we may change their number."""
     key = names.JOB_MIN_PARALLELISM
     before = mapping(old, "metadata", "annotations").get(key)
     after = mapping(new, "metadata", "annotations").get(key)

@@ -1,4 +1,4 @@
-"""The Workload that stands for a job, as it is written. Pure.
+"""Builds the Workload of a job, in wire format. Pure.
 
 Parity: E-180 (name), E-12 (priority), E-188 (admission gates).
 """
@@ -23,7 +23,7 @@ from multiqueue.lib.digits import is_number
 HASH_LENGTH = 5
 MAX_NAME = 253
 SHORT_NAME = 63
-"""With the gate ShortWorkloadNames, so that a name fits a label."""
+"""Name limit with the gate ShortWorkloadNames, so that a name fits a label."""
 _COPIED = frozenset(
     {
         names.ADMISSION_GATED_BY,
@@ -33,7 +33,7 @@ _COPIED = frozenset(
         names.JOB_CLASS,
     }
 )
-"""Annotations of a job that its Workload has too, beside those of ProvisioningRequests."""
+"""Annotations that are copied from a job to its Workload, beside those of ProvisioningRequests."""
 MAX_LABEL = 63
 MAX_POD_SETS = 18
 
@@ -41,7 +41,7 @@ MAX_POD_SETS = 18
 def workload_name(
     gvk: GroupVersionKind, name: str, uid: str, *, extra: str = "", limit: int = MAX_NAME
 ) -> str:
-    """Name of the Workload of a job: the same for the same job, whoever asks (E-180)."""
+    """Return the name of the job's Workload; it is always the same for the same job (E-180)."""
     text = "\n".join([gvk.kind, gvk.group, name, uid, *([extra] if extra else [])])
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:HASH_LENGTH]
     prefix = f"{gvk.kind.lower()}-{name}"[: limit - HASH_LENGTH - 1]
@@ -49,17 +49,17 @@ def workload_name(
 
 
 def queue_name(job: Job) -> str:
-    """Name of the LocalQueue that the job asks for, or an empty string."""
+    """Return the name of the LocalQueue that the job requests, or an empty string."""
     return str((job["metadata"].get("labels") or {}).get(names.QUEUE_NAME) or "")
 
 
 def workload_class(job: Job) -> str:
-    """Name of the WorkloadPriorityClass that the job asks for, or an empty string."""
+    """Return the name of the WorkloadPriorityClass that the job requests, or an empty string."""
     return str((job["metadata"].get("labels") or {}).get(names.PRIORITY_CLASS) or "")
 
 
 def max_execution_seconds(job: Job) -> int | None:
-    """How long the job may run.
+    """Return how long the job may run.
 
     Raises:
         InvalidJobError: the label is not a positive whole number.
@@ -95,7 +95,7 @@ def compose_workload(
     label_keys: Sequence[str] = (),
     name_limit: int = MAX_NAME,
 ) -> dict[str, Any]:
-    """Return the Workload to create for a job: everything in one write.
+    """Return the Workload to create for a job, complete for a single write.
 
     Raises:
         InvalidJobError: the job has too many pod sets or a malformed label.
@@ -132,15 +132,15 @@ def compose_slice(
     """Return the slice to create for an elastic job (E-165).
 
     Args:
-        job: the job.
-        gvk: its kind.
-        pod_sets: what it asks for.
-        priority: its priority.
-        label_keys: labels to copy.
-        name_limit: the longest name.
-        taken: names of earlier slices.
-        replaced: the slice that it is to take over from. Its templates are the original ones:
-            those of a job that runs have in them what its start injected.
+        job: The elastic job.
+        gvk: The kind of the job.
+        pod_sets: The pod sets that the job requests.
+        priority: The priority of the job.
+        label_keys: Labels to copy from the job.
+        name_limit: The longest allowed name.
+        taken: Names of earlier slices.
+        replaced: The slice to replace. Its templates are the original ones; the templates of a
+            running job also have the fields that its start added.
 
     Raises:
         InvalidJobError: the job has too many pod sets or a malformed label.
@@ -165,7 +165,7 @@ def compose_slice(
 
 
 def _slice_name(job: Job, gvk: GroupVersionKind, limit: int, taken: frozenset[str]) -> str:
-    """Name a slice after the generation of the job; once more where that name had its time."""
+    """Name a slice after the generation of the job; count on if that name was used before."""
     generation = str(job["metadata"].get("generation") or 0)
     tries = (generation, *(f"{generation}.{n}" for n in range(1, len(taken) + 1)))
     uid, name = job["metadata"]["uid"], job["metadata"]["name"]

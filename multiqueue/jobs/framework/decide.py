@@ -1,7 +1,7 @@
-"""What to do next about a job: the first rule that has an answer gives it. Pure.
+"""The next step for a job: the first rule that matches decides. Pure.
 
-The order is that of E-181 and matters: what ends comes before what begins, and nothing is started
-or stopped before it is clear which Workload stands for the job.
+The order is that of E-181 and matters: ends come before beginnings, and nothing is started or
+stopped before it is clear which Workload stands for the job.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RULES: tuple[Rule, ...] = (
     ownership.follow_ancestor,
     prebuilt.adopt_prebuilt,
     prebuilt.refuse_out_of_sync,
-    # The slice that is left must be clear before anything is stopped or started for it.
+    # The slice to keep must be clear before anything is stopped or started for it.
     slices.finish_left_over,
     slices.follow_size,
     # Stopping comes before deleting: the quota must not be given away while pods start.
@@ -50,7 +50,7 @@ RULES: tuple[Rule, ...] = (
     running.start,
     running.stop_unadmitted,
     readiness.follow_pods,
-    # Last, for a class that does not exist must not keep an admitted job from running.
+    # Last, because a missing class must not keep an admitted job from running.
     following.follow_queue,
     following.follow_gates,
     following.follow_priority,
@@ -58,7 +58,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def decide(view: JobView) -> JobPlan:
-    """Return the next step; a job that cannot be understood is explained and left alone."""
+    """Return the next step; an invalid job gets an event and is left alone."""
     try:
         for rule in RULES:
             plan = rule(view)

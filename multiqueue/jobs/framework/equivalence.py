@@ -1,7 +1,7 @@
-"""Whether a Workload still says what its job asks for. Pure.
+"""Whether a Workload still matches what its job requests. Pure.
 
-Parity: E-182. Compared are counts, containers and init containers, and tolerations while not
-admitted: everything else in a template may differ without another admission being due.
+Parity: E-182. Counts, containers and init containers are compared, and tolerations while the
+Workload is not admitted. Other changes of a template need no new admission.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ def is_equivalent(
     find_flavor: Callable[[str], ResourceFlavor | None],
     elastic: bool = False,
 ) -> bool:
-    """Tell whether a Workload stands for a job with these pod sets.
+    """Return whether a Workload stands for a job with these pod sets.
 
-    Of an elastic job counts say nothing, nor do tolerations while it runs: they are what the
-    admission of an earlier slice injected.
+    For an elastic job, counts are not compared. Nor are tolerations while it runs, because the
+    admission of an earlier slice added them.
     """
     if elastic:
         pod_sets = _resized(pod_sets, workload.spec.pod_sets)
     if workload.spec.maximum_execution_time_seconds != max_execution_seconds:
         return False
     ignore_tolerations = is_admitted(workload.status) or (elastic and not suspended)
-    # First what costs less: what waits says what it was made from.
+    # The cheap comparison first: a waiting Workload has the pod sets that it was made from.
     if suspended and _same(pod_sets, workload.spec.pod_sets, ignore_tolerations):
         return True
     running = _running_pod_sets(workload, find_flavor)
@@ -56,7 +56,7 @@ def is_equivalent(
 
 
 def _resized(pod_sets: Sequence[PodSet], like: Sequence[PodSet]) -> tuple[PodSet, ...]:
-    """The pod sets at other sizes, where both have the same ones."""
+    """Return the pod sets with the other counts, if both have the same pod sets."""
     counts = {pod_set.name: pod_set.count for pod_set in like}
     return tuple(
         msgspec.structs.replace(pod_set, count=counts.get(pod_set.name, pod_set.count))
@@ -67,10 +67,10 @@ def _resized(pod_sets: Sequence[PodSet], like: Sequence[PodSet]) -> tuple[PodSet
 def _running_pod_sets(
     workload: Workload, find_flavor: Callable[[str], ResourceFlavor | None]
 ) -> tuple[PodSet, ...] | None:
-    """The pod sets that the job has once it was started with this admission.
+    """Return the pod sets that the job has once it was started with this admission.
 
-    Their number is that of the admission only where a start sets it. Elsewhere pods that ended in
-    an earlier run may be missing from an admission, and the job has all that it asks for.
+    Their counts are those of the admission only if a start sets them. Otherwise the admission may
+    lack pods that ended in an earlier run, while the job still has all that it requests.
     """
     if not has_quota(workload.status) or workload.status.admission is None:
         return None
@@ -131,7 +131,7 @@ def _without_quantities(container: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _quantities(container: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Requests and limits by value, so that ``1`` and ``1000m`` are the same."""
+    """Return requests and limits by value, so that ``1`` and ``1000m`` are equal."""
     resources = container.get("resources") or {}
     return {
         field: {name: _value(raw) for name, raw in (resources.get(field) or {}).items()}

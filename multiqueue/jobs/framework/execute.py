@@ -1,6 +1,6 @@
 """Carries out one step of a `JobPlan`.
 
-Every answer goes to its informer before the call returns, so the next look sees what was written.
+Every answer updates its informer before the call returns, so the next reconcile sees the write.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from multiqueue.kube.events import build_reference
 from multiqueue.kube.reconciler import DONE, Result
 
 REFUSED_SECONDS = 60.0
-"""How soon a Workload is offered again that the API server refused: the refusal may be a webhook's,
-which changes without any event of ours."""
+"""Delay before a Workload that the API server refused is tried again: a webhook may have refused
+it, and webhooks change without an event for us."""
 TERMINATING_SECONDS = 1.0
-"""How soon to look again for the name that a Workload under deletion still holds."""
+"""Delay before trying a name again that a Workload under deletion still has."""
 _REFUSALS = frozenset({400, 403, 413, 422})
 
 log = structlog.get_logger("multiqueue.jobs")
@@ -46,10 +46,10 @@ class JobExecutor:
         self._context = context
 
     async def execute(self, plan: JobPlan, view: JobView) -> Result | None:
-        """Carry out a plan; None asks to look again at once.
+        """Carry out a plan; None asks for another pass at once.
 
         Raises:
-            KubeError: the step failed and is to be tried again.
+            KubeError: the step failed and has to be tried again.
         """
         match plan:
             case Wait():
@@ -71,7 +71,7 @@ class JobExecutor:
                 case DeleteWorkload():
                     await self.delete(plan.workload)
                     self._note(plan.note, view, plan.workload)
-                    # The watch tells when it is gone; until then the store still has it.
+                    # The watch reports when it is gone; until then the store still has it.
                     return DONE
                 case ReleaseWorkload():
                     await writer.remove_finalizer(plan.workload)
@@ -87,7 +87,7 @@ class JobExecutor:
         return None
 
     async def delete(self, workload: Workload) -> None:
-        """Delete a Workload whose job does not need it; tolerates that it is gone."""
+        """Delete a Workload that its job does not need; it may be gone already."""
         try:
             released = await self._context.writer.remove_finalizer(workload)
             if not workload.metadata.deletion_timestamp:
@@ -120,7 +120,7 @@ class JobExecutor:
         return None
 
     async def _take_existing(self, key: str, view: JobView) -> Result | None:
-        """The name is taken: by the job's own Workload, not seen yet, or by another's."""
+        """Handle an existing name: the job's own unseen Workload, or another job's."""
         try:
             workload = await self._context.writer.read(key)
         except NotFound:

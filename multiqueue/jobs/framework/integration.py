@@ -1,8 +1,8 @@
-"""What a job kind must tell the framework, all of it pure: an object goes in, a value comes out.
+"""The protocol of a job kind. All of it is pure: an object goes in, a value comes out.
 
-`reconciler` does the I/O with these answers. Jobs are plain dicts as on the wire; nothing here
-changes one. A job that cannot be understood raises `InvalidJobError`, which the reconciler turns
-into an event and a wait for the next change of the job: bad input never loops.
+`reconciler` does the I/O with these answers. Jobs are plain dicts in wire format; nothing here
+changes one. A job that is invalid raises `InvalidJobError`, which the reconciler turns into an
+event; it then waits for the next change of the job, so bad input never loops.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.kube.resources import Resource
 
 Job = dict[str, Any]
-"""A job as on the wire."""
+"""A job in wire format."""
 
 
 class InvalidJobError(Exception):
@@ -33,7 +33,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSetInfo:
-    """What admission adds to the pods of one pod set (E-184)."""
+    """The fields that admission adds to the pods of one pod set (E-184)."""
 
     name: str
     count: int
@@ -53,7 +53,7 @@ class JobPatch:
 
 
 class Integration(Protocol):
-    """One job kind."""
+    """What the framework has to know about one job kind."""
 
     @property
     def name(self) -> str:
@@ -71,23 +71,23 @@ class Integration(Protocol):
         ...
 
     def is_suspended(self, job: Job) -> bool:
-        """Whether nothing of the job may start; a stop that is under way is not suspended yet."""
+        """Whether nothing of the job may start; false while a stop is unfinished."""
         ...
 
     def is_elastic(self, job: Job) -> bool:
-        """Whether the job may change its size while it runs, and its new pods wait (E-165)."""
+        """Whether the job may change its size while it runs, and gates its new pods (E-165)."""
         ...
 
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
-        """The pod sets that the job asks for.
+        """Return the pod sets that the job requests.
 
         Raises:
-            InvalidJobError: the job cannot be understood.
+            InvalidJobError: the job is invalid.
         """
         ...
 
     def finished(self, job: Job) -> Finished | None:
-        """How the job ended, or None while it has not."""
+        """Return how the job ended; None if it has not."""
         ...
 
     def is_active(self, job: Job) -> bool:
@@ -99,34 +99,36 @@ class Integration(Protocol):
         ...
 
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Pods that will not need their resources again."""
+        """Return the pods that will not need their resources again."""
         ...
 
     def start_patch(self, job: Job, infos: Sequence[PodSetInfo]) -> JobPatch:
-        """Return the next write that injects what admission decided and lets the job run.
+        """Return the next write that adds the admission's fields and lets the job run.
 
-        The caller asks again with the answer while the job is still suspended.
+        The caller calls again with the written job while it is still suspended.
 
         Raises:
-            StartConflictError: what shall be injected contradicts the template.
+            StartConflictError: a field to add contradicts the template.
         """
         ...
 
     def stop_patch(self, job: Job, pod_sets: Sequence[PodSet]) -> JobPatch | None:
-        """Return the next write that stops the job and restores its templates; None when done, or
-        while it must wait for pods to end (the job is not suspended until then).
+        """Return the next write that stops the job and restores its templates.
 
-        Decided from the job alone, so that a stop can be picked up after a crash between two
-        writes. The caller writes, and asks again with the answer. ``pod_sets`` are those of the
-        Workload: the original templates; empty where no Workload is known and the templates stay
-        as they are.
+        None if nothing is left to do, or while it must wait for pods to end (the job is not
+        suspended until then).
+
+        Decided from the job alone, so that a stop can continue after a crash between two writes.
+        The caller writes, and calls again with the written job. ``pod_sets`` are those of the
+        Workload: the original templates. They are empty if no Workload is known; then the templates
+        stay as they are.
         """
         ...
 
     def priority_class(self, job: Job) -> str:
-        """Name of the pod PriorityClass that the job asks for, or an empty string."""
+        """Return the name of the pod PriorityClass that the job requests, or an empty string."""
         ...
 
     def managed_by(self, job: Job) -> str:
-        """Controller that runs the job where it is not the kind's own, or "" (M-136)."""
+        """Return the controller that runs the job if it is not the kind's own, or "" (M-136)."""
         ...

@@ -1,4 +1,4 @@
-"""What a job kind must tell MultiKueue to run on a worker; pure, `multikueue` does the I/O."""
+"""The protocol of a job kind that can run on a worker; pure, `dispatch` does the I/O."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NO_PODS: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSync:
-    """What to do with the status of the remote job (M-140).
+    """The consequence of the remote job's status for the local one (M-140).
 
     Attributes:
-        patch: JSON merge patch for the local job's ``/status``, as ``{"status": {...}}``; None when
-            there is nothing to write.
-        deferred: Ask again soon: the local job is not ready to take the status.
+        patch: JSON merge patch for the local job's ``/status``, as ``{"status": {...}}``; None if
+            nothing has to be written.
+        deferred: Ask again soon: the local job cannot take the status yet.
     """
 
     patch: dict[str, Any] | None = None
@@ -30,7 +30,7 @@ class StatusSync:
 
 
 class MultiKueueAdapter(Protocol):
-    """One job kind that can be dispatched."""
+    """What dispatch has to know about one job kind."""
 
     @property
     def gvk(self) -> GroupVersionKind:
@@ -43,54 +43,55 @@ class MultiKueueAdapter(Protocol):
         ...
 
     def refusal(self, job: Job) -> str | None:
-        """Why this job cannot be run by MultiKueue (M-82), or None when it can."""
+        """Return why MultiKueue cannot run this job (M-82), or None if it can."""
         ...
 
     def remote_job(
         self, local: Job, *, workload_name: str, origin: str, pods: Mapping[str, int] = NO_PODS
     ) -> Job:
-        """The object to create on the worker (M-132): suspended, its worker lets it run.
+        """Return the object to create on the worker (M-132), suspended; its worker starts it.
 
         Args:
             local: The job on the manager.
-            workload_name: Name of the copy of its Workload.
-            origin: Of the manager.
-            pods: Numbers of pods by pod set, where they are others than the job asks for.
+            workload_name: The name of the copy of its Workload.
+            origin: The manager's origin.
+            pods: Pod counts by pod set, if they differ from the job's.
         """
         ...
 
     def status_patch(self, local: Job, remote: Job) -> StatusSync:
-        """How the remote status comes back (M-133, M-140)."""
+        """Return how the remote status changes the local one (M-133, M-140)."""
         ...
 
     def resize_patch(
         self, local: Job, remote: Job, *, workload_name: str, pods: int
     ) -> dict[str, Any] | None:
-        """Patch of the remote job of an elastic one, for another slice or size (M-161).
+        """Return the patch of an elastic job's remote job for another slice or size (M-161).
 
-        Where the local job has another size than its slice by now, only the slice is changed: the
-        size follows when that has it. None where nothing is to be written.
+        If the local job no longer has the size of its slice, only the slice is changed. The size
+        follows once the slice has it. None if nothing has to be written.
 
         Args:
             local: The job on the manager.
-            remote: Its copy.
-            workload_name: Name of the slice that the copy is to belong to.
-            pods: Size of that slice.
+            remote: The job on the worker.
+            workload_name: The name of the slice that the remote job is to belong to.
+            pods: The size of that slice.
         """
         ...
 
     def stopped_patch(self, local: Job) -> dict[str, Any] | None:
-        """Patch of the local status that says that nothing runs any more; None where it says so."""
+        """Return the local status patch that says that nothing runs; None if it says so already."""
         ...
 
     def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
-        """Patch of the local status for a remote job that ended and is gone; None where it says so.
+        """Return the local status patch for a remote job that ended and is gone.
 
-        Better than a job that never ends: somebody, or a time to live on the worker, deleted the
-        remote job before its last status was seen.
+        None if the status says so already. Used if the remote job was deleted before its last
+        status was seen, by somebody or by a time to live on the worker. Otherwise the job would
+        never end.
         """
         ...
 
     def workload_name(self, remote: Job) -> str | None:
-        """Name of the Workload that a remote job belongs to (M-144), or None."""
+        """Return the name of the Workload that a remote job belongs to (M-144), or None."""
         ...

@@ -18,12 +18,12 @@ from multiqueue.jobs.framework.view import JobOptions, JobView
 from multiqueue.jobs.informers import BY_OWNER, BY_OWNER_KEY, owner_key, prebuilt_name
 
 MAX_DEPTH = 10
-"""How many owners up an ancestor is looked for; deeper nesting is a cycle or a mistake."""
+"""Limit for the search of an ancestor; deeper nesting is a cycle or a mistake."""
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 def build_priority_classes(context: ManagerContext) -> PriorityClasses:
-    """Return how the priority of a job is found out on this cluster."""
+    """Return how the priority of a job is determined on this cluster."""
     informers = context.informers
     return PriorityClasses(
         find_workload_class=informers.priority_classes.store.get,
@@ -37,8 +37,8 @@ class JobObserver:
     """Builds views of the jobs of one integration.
 
     Args:
-        context: Of the manager.
-        integration: Of the kind.
+        context: The manager's context.
+        integration: The integration of the kind.
         dispatches: Whether this program sends Workloads to workers.
     """
 
@@ -81,7 +81,7 @@ class JobObserver:
         return self._dispatches and adapter is not None and adapter.refusal(job) is None
 
     def left_behind(self, key: str, uid: str | None) -> list[Workload]:
-        """Workloads whose owner had this key but another uid: it is gone."""
+        """Return the Workloads whose owner had this key but another uid: that owner is gone."""
         namespace, _, name = key.partition("/")
         index = owner_key(self._integration.gvk, namespace, name)
         return sorted(
@@ -96,7 +96,7 @@ class JobObserver:
         )
 
     def _ancestor_admitted(self, job: Job) -> bool | None:
-        """Whether the topmost queued owner of a job is admitted; None without such an owner."""
+        """Return whether a job's topmost queued owner is admitted; None if there is none."""
         found: bool | None = None
         for _ in range(MAX_DEPTH):
             owner = self._find_owner(job)
@@ -127,7 +127,7 @@ class JobObserver:
 
 
 def namespace_labels(informers: Informers, namespace: str) -> Mapping[str, str]:
-    """Labels of a namespace; of one that is not known yet, those that it must have."""
+    """Return the labels of a namespace; if it is unknown, the labels that every one has."""
     found: dict[str, Any] | None = informers.namespaces.store.get(namespace)
     labels = (found or {}).get("metadata", {}).get("labels") or {}
     return {NAME_LABEL: namespace, **labels}

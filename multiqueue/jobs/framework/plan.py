@@ -1,6 +1,6 @@
-"""What a rule may ask for: one write, or to wait. Values; `execute` carries them out.
+"""What a rule may ask for: one write, or to wait. Plain values; `execute` carries them out.
 
-After a write everything is looked at again, so a plan never holds more than one step.
+After a write everything is observed again, so a plan never has more than one step.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class EventNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Nothing to do until something changes, or for so many seconds."""
+    """Nothing to do until something changes, or for that many seconds."""
 
     requeue_after: float | None = None
     note: EventNote | None = None
@@ -76,11 +76,11 @@ class WriteJob:
     """Write to the job.
 
     Attributes:
-        patch: What to write.
-        strict: Only if the job is still as it was seen.
-        note: The event.
-        start_of: The Workload whose start this is: where the API server refuses it for good, the
-            Workload fails to start.
+        patch: The patch to write.
+        strict: Write only if the job has not changed since it was read.
+        note: The event to record.
+        start_of: The Workload that this write starts. If the API server refuses the write for
+            good, that Workload fails to start.
     """
 
     patch: JobPatch

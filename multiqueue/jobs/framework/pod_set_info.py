@@ -1,4 +1,4 @@
-"""What admission adds to pods, merged into a pod template and taken out again. Pure.
+"""The fields that admission adds to a pod template: adding them and removing them. Pure.
 
 Parity: E-184 (injection at start), E-153 (contradicting values make the start fail for good).
 """
@@ -33,11 +33,11 @@ _LABEL_VALUE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class FlavorNotFoundError(Exception):
-    """An assigned flavor is gone; the start is tried again when it is back."""
+    """An assigned flavor does not exist; the start is tried again when it is back."""
 
 
 class StartConflictError(Exception):
-    """What shall be injected contradicts itself or the template; the job can never start."""
+    """The fields to add contradict each other or the template; the job can never start."""
 
 
 def build_infos(
@@ -49,9 +49,9 @@ def build_infos(
     """Return what the admission of this Workload adds, one entry per pod set.
 
     Args:
-        workload: what is admitted.
-        find_flavor: its flavors, by name.
-        name_queues: gate AssignQueueLabelsForPods: pods have labels that name their queues.
+        workload: The admitted Workload.
+        find_flavor: Finds a flavor by its name.
+        name_queues: Gate AssignQueueLabelsForPods: pods get labels that name their queues.
 
     Raises:
         FlavorNotFoundError: an assigned flavor does not exist.
@@ -66,7 +66,7 @@ def build_infos(
     queue_labels: Mapping[str, str] = {}
     if name_queues:
         queue_labels = _queue_labels(workload.spec.queue_name, admission.cluster_queue)
-    # Pods of a copy from another cluster are told from those that were submitted here (M-26).
+    # Tells pods of a copy from another cluster from those that were submitted here (M-26).
     is_copy = names.MULTIKUEUE_ORIGIN in workload.metadata.labels
     origin_labels = {names.MULTIKUEUE_WORKER_WORKLOAD_POD: "true"} if is_copy else {}
     # Pods of an elastic job outlive the slice that started them (E-169).
@@ -87,10 +87,10 @@ def build_infos(
 
 
 def apply_info(template: Template, info: PodSetInfo) -> dict[str, Any]:
-    """Return the template with everything injected; fields it does not know survive.
+    """Return the template with everything added; unknown fields are kept.
 
     Raises:
-        StartConflictError: a label, annotation or node selector has another value already.
+        StartConflictError: a label, annotation or node selector already has another value.
     """
     metadata = dict(template.get("metadata") or {})
     spec = dict(template.get("spec") or {})
@@ -111,7 +111,7 @@ def apply_info(template: Template, info: PodSetInfo) -> dict[str, Any]:
 
 
 def injection_patch(template: Template, info: PodSetInfo) -> dict[str, Any]:
-    """Return the merge patch that `apply_info` stands for; empty when nothing changes.
+    """Return the merge patch with the effect of `apply_info`; empty if nothing changes.
 
     Raises:
         StartConflictError: see `apply_info`.
@@ -122,9 +122,9 @@ def injection_patch(template: Template, info: PodSetInfo) -> dict[str, Any]:
 def restore_patch(
     current: Template, original: Template, *, keep_labels: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return the merge patch that puts back what `apply_info` may have changed (9.1).
+    """Return the merge patch that undoes what `apply_info` may have changed (9.1).
 
-    ``keep_labels`` are written by the cluster itself and stay.
+    ``keep_labels`` are written by the cluster itself and are kept.
     """
     wanted = _injectable(original)
     present = _injectable(current)
@@ -155,7 +155,7 @@ def flavor_info(
     count: int,
     find_flavor: Callable[[str], ResourceFlavor | None],
 ) -> PodSetInfo:
-    """Return what the assigned flavors add to a pod set of so many pods.
+    """Return the fields that the assigned flavors add to a pod set of that many pods.
 
     Raises:
         FlavorNotFoundError: an assigned flavor does not exist.
@@ -179,10 +179,10 @@ def flavor_info(
 
 
 def _gated(info: PodSetInfo, workload: Workload, pod_set: PodSet) -> PodSetInfo:
-    """Add what the topology ungater goes by: each pod waits to be told its domain (E-147)."""
+    """Add the fields for the topology ungater: each pod waits for its domain (E-147)."""
     annotations = {**info.annotations, names.WORKLOAD: workload.metadata.name}
     if pod_set.topology_request is None:
-        # Nobody asked for a topology, the queue implies it: the pods say so (E-184).
+        # The queue implies the topology, no user asked for it: an annotation says so (E-184).
         annotations[names.PODSET_UNCONSTRAINED_TOPOLOGY] = "true"
     return replace(info, annotations=annotations, scheduling_gates=(names.TOPOLOGY_GATE,))
 

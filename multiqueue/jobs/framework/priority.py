@@ -1,6 +1,6 @@
-"""Which priority a job's Workload gets, and from where. Pure.
+"""The priority of a job's Workload, and the class that it comes from. Pure.
 
-Parity: E-12. A WorkloadPriorityClass counts for admission only; a PriorityClass is that of the
+Parity: E-12. A WorkloadPriorityClass affects admission only; a PriorityClass is that of the
 pods.
 """
 
@@ -18,7 +18,7 @@ WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass"
 PRIORITY_CLASS = "PriorityClass"
 PRIORITY_CLASS_GROUP = "scheduling.k8s.io"
 DEFAULT_CLASS = DEFAULT_QUEUE
-"""Name of the WorkloadPriorityClass that jobs without one get, where it exists."""
+"""Name of the WorkloadPriorityClass for jobs that name none; used if it exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +30,17 @@ class JobPriority:
 
 
 class PriorityClassNotFoundError(Exception):
-    """The job names a class that does not exist; it waits for it."""
+    """The job names a class that does not exist; the job waits for the class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityClasses:
-    """Where classes are looked up.
+    """Access to the priority classes.
 
     Attributes:
-        find_workload_class: WorkloadPriorityClass by name.
-        find_pod_class: PriorityClass by name.
-        list_pod_classes: All PriorityClasses; asked only where a job names no class.
+        find_workload_class: Finds a WorkloadPriorityClass by name.
+        find_pod_class: Finds a PriorityClass by name.
+        list_pod_classes: Returns all PriorityClasses; called only if a job names no class.
         has_default: Gate WorkloadPriorityClassDefaulting.
     """
 
@@ -51,7 +51,7 @@ class PriorityClasses:
 
 
 def resolve_priority(workload_class: str, pod_class: str, classes: PriorityClasses) -> JobPriority:
-    """Return the priority for a job with these class names; empty where it names none.
+    """Return the priority for a job with these class names; empty if it names none.
 
     Raises:
         PriorityClassNotFoundError: a named class does not exist.
@@ -79,13 +79,13 @@ def resolve_priority(workload_class: str, pod_class: str, classes: PriorityClass
 
 
 def refuse_pod_priority(pod_sets: Iterable[PodSet], classes: PriorityClasses) -> None:
-    """Refuse pod sets whose pods the API server will not create for their priority.
+    """Refuse pod sets whose priority makes the API server reject their pods.
 
-    It computes the priority from the class, and takes no other. A class that is not known here is
-    not judged: the worker may have it.
+    The API server computes the priority from the class and accepts no other. A class that is
+    unknown here is not judged, because the worker may have it.
 
     Raises:
-        InvalidJobError: no pod of it can ever be created.
+        InvalidJobError: no pod of the job can ever be created.
     """
     for pod_set in pod_sets:
         spec = pod_set.template.get("spec") or {}
@@ -106,7 +106,7 @@ def refuse_pod_priority(pod_sets: Iterable[PodSet], classes: PriorityClasses) ->
 
 
 def _find_default(classes: PriorityClasses) -> Mapping[str, Any] | None:
-    """Return the PriorityClass of pods that name none; of several, the lowest."""
+    """Return the default PriorityClass for pods that name none; of several, the lowest."""
     defaults = (c for c in classes.list_pod_classes() if c.get("globalDefault"))
     return min(defaults, key=lambda c: (c.get("value", 0), c["metadata"]["name"]), default=None)
 

@@ -1,8 +1,8 @@
 """The job reconciler: one for every kind, with the kind's integration.
 
-A job's event leads to its key; the key is looked at, one step is decided and done, and it is
-looked at again until nothing is left to do. Level-based: killed between any two steps, the next
-process goes on from what the API server says.
+Every event of a job schedules its key. A reconcile observes the job, decides one step and carries
+it out, until nothing is left to do. Level-based: if the process is killed between two steps, the
+next one continues from the state that the API server has.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 
 MAX_STEPS = 12
-"""Steps of one reconcile; the longest way, from a foreign job to a Workload, takes five."""
+"""Maximum steps of one reconcile; from a foreign job to a Workload it takes five."""
 CONCURRENCY = 16
-"""Jobs of one kind that are worked on at a time; each is mostly one request that is waited for."""
+"""Jobs of one kind that are reconciled at the same time; each mostly waits for one request."""
 
 log = structlog.get_logger("multiqueue.jobs")
 
 
 class JobReconciler:
-    """Keeps the jobs of one kind and their Workloads in step.
+    """Keeps the jobs of one kind and their Workloads in line with each other.
 
     Args:
-        context: Of the manager.
-        integration: Of the kind.
+        context: The manager's context.
+        integration: The integration of the kind.
         dispatches: Whether this program sends Workloads to workers.
     """
 
@@ -59,7 +59,7 @@ class JobReconciler:
         )
 
     async def run(self) -> None:
-        """Reconcile until cancelled, from the moment when everything needed is known."""
+        """Reconcile until cancelled, once all needed informers are synced."""
         informers = self._context.informers
         await wait_settled(
             informers.workloads,
@@ -73,7 +73,7 @@ class JobReconciler:
         await self._reconciler.run()
 
     async def reconcile(self, key: str) -> Result:
-        """Bring one job and its Workload to where they should be."""
+        """Carry out the next steps for one job and its Workload."""
         await self._delete_left_behind(key)
         for _ in range(MAX_STEPS):
             self._reconciler.queue.note_reconcile(key)
@@ -88,9 +88,9 @@ class JobReconciler:
         return Result(requeue_after=1.0)
 
     async def _delete_left_behind(self, key: str) -> None:
-        """Where no garbage collector runs, Workloads whose job is gone go by our hand.
+        """Delete Workloads whose job is gone, in case no garbage collector runs.
 
-        The API server is asked first: news of jobs may be older than those of Workloads.
+        The API server is asked first: the job informer may be behind that of the Workloads.
         """
         if not self._informer.synced.is_set():
             return
@@ -102,7 +102,7 @@ class JobReconciler:
             await self._executor.delete(workload)
 
     async def _read(self, key: str) -> Job | None:
-        """Read a job past the informer, which then knows it too; None when it is gone."""
+        """Read a job from the API server and update the informer; None if it is gone."""
         namespace, name = split_key(key)
         try:
             job: Job = await self._context.client.get(
@@ -136,7 +136,7 @@ class JobReconciler:
             self._reconciler.queue.add(_key(job))
 
     def _on_class(self, old: Any, new: Any) -> None:
-        """A class that a job waited for may have come."""
+        """Reconcile jobs for which a missing priority class was created."""
         del old
         if new is None:
             return
@@ -154,7 +154,7 @@ class JobReconciler:
 
 
 async def wait_settled(*informers: Any) -> None:
-    """Wait until each informer has listed its kind, or knows that it is not served."""
+    """Wait until each informer has listed its kind, or knows that the kind is not served."""
     await asyncio.gather(*(informer.settled.wait() for informer in informers))
 
 

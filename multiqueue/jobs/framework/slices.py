@@ -1,12 +1,12 @@
-"""Which slice stands for an elastic job, which one runs on, and which are left over. Pure.
+"""Which slice stands for an elastic job, which one is running, and which are left over. Pure.
 
 An elastic job has one slice, or two: one that holds its quota, and a larger one that waits to
-replace it. Everything else is what races and crashes left, and is finished.
+replace it. All other slices are left over from races and crashes, and are finished.
 
 Parity: E-166, E-168.
-Deviates: a slice that holds quota and has to stop keeps it until nothing of its job runs; upstream
-finishes it beside a waiting one, and the job runs on without quota. A job that shrinks again takes
-back the slice that waited to replace the one it has.
+Deviates: a slice that holds quota and has to stop keeps it until nothing of its job runs. Upstream
+finishes it if another one waits, and the job runs on without quota. If a job shrinks again, the
+slice that waited to replace its present one is dropped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OUT_OF_SYNC = "The workload slice is out of sync with its parent job"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOver:
-    """A slice that is to be finished, and with which words."""
+    """A slice that has to be finished, with the reason and message."""
 
     workload: Workload
     reason: Reason
@@ -50,9 +50,9 @@ class Slices:
     """The slices of one job.
 
     Attributes:
-        selected: The one that stands for the job: what waits to replace, else what holds quota.
-        holder: The one that holds quota, where there is one.
-        left_over: Those that must end, oldest first.
+        selected: The slice that stands for the job: the waiting one, else the one with quota.
+        holder: The slice that holds quota; None if no slice does.
+        left_over: The slices that must be finished, oldest first.
     """
 
     selected: Workload | None = None
@@ -61,16 +61,16 @@ class Slices:
 
     @property
     def running(self) -> Workload | None:
-        """The slice whose pods may run, whatever else waits."""
+        """The slice whose pods may run, even if another one waits."""
         holder = self.holder
         may_run = holder is not None and is_admitted(holder.status) and not is_leaving(holder)
         return holder if may_run else None
 
     @property
     def runs_on(self) -> bool:
-        """Whether the job runs on while what stands for it is not admitted.
+        """Whether the job runs while the slice that stands for it is not admitted.
 
-        So too where the slice that was admitted gave its quota to one that waits for checks.
+        That includes an admitted slice whose quota went to one that waits for its checks.
         """
         if self.running is not None:
             return True
@@ -85,17 +85,17 @@ def is_leaving(workload: Workload) -> bool:
 
 
 def has_to_stop(workload: Workload) -> bool:
-    """Whether nothing else counts for this slice but that its job stops."""
+    """Whether all that is left for this slice is to stop its job."""
     is_going = bool(workload.metadata.deletion_timestamp)
     return is_going or (has_quota(workload.status) and is_leaving(workload))
 
 
 def arrange(workloads: Sequence[Workload], wanted: Counts) -> Slices:
-    """Tell the slices of a job from each other.
+    """Sort the slices of a job into those to keep and those to finish.
 
     Args:
-        workloads: all that the job owns, oldest first.
-        wanted: pods that the job asks for now.
+        workloads: All Workloads that the job owns, oldest first.
+        wanted: The pod counts that the job requests now.
     """
     live = [workload for workload in workloads if not is_finished(workload.status)]
     if not live:
@@ -103,7 +103,7 @@ def arrange(workloads: Sequence[Workload], wanted: Counts) -> Slices:
     holders = [workload for workload in live if has_quota(workload.status)]
     taken = {replaced_key(workload): workload for workload in holders}
     heads = [workload for workload in holders if workload.metadata.key not in taken]
-    # Those that replace each other, which somebody wrote by hand, have no last one but the newest.
+    # Slices that replace each other (written by hand) have no last one, so the newest counts.
     holder = (heads or holders or (None,))[-1]
     waiting = [workload for workload in live if not has_quota(workload.status)]
     selected = _select(holder, waiting, wanted)
@@ -122,7 +122,7 @@ def arrange(workloads: Sequence[Workload], wanted: Counts) -> Slices:
 
 def _select(holder: Workload | None, waiting: Sequence[Workload], wanted: Counts) -> Workload:
     if holder is None:
-        # What its user took out of the queue stays out of it.
+        # A slice that its user deactivated stays inactive.
         resting = [workload for workload in waiting if not workload.spec.active]
         fresh = [workload for workload in waiting if not is_leaving(workload)]
         return (resting or fresh or waiting)[-1]
@@ -140,7 +140,7 @@ def _fits_into(holder: Workload, wanted: Counts) -> bool:
 def _stays(workload: Workload, holder: Workload | None, selected: Workload) -> bool:
     if workload is holder or workload is selected:
         return True
-    # Beside one that has to stop, what waits is sorted out when it has.
+    # While a slice has to stop, the waiting ones are sorted out afterwards.
     is_waiting = not has_quota(workload.status)
     return holder is not None and is_leaving(holder) and is_waiting
 
@@ -153,7 +153,7 @@ def _left_over(workload: Workload, by: Workload | None, *, is_replaced: bool) ->
 
 
 def _ended(workloads: Sequence[Workload]) -> Workload | None:
-    """Return the slice with which the job ended; not those that others took the place of."""
+    """Return the slice with which the job ended; replaced slices do not count."""
     for workload in reversed(workloads):
         finished = find(workload.status, WorkloadCondition.FINISHED)
         is_out = finished is not None and finished.reason == Reason.OUT_OF_SYNC

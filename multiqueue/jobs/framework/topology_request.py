@@ -1,4 +1,4 @@
-"""Topology wishes of a pod template: annotations into the typed request of a pod set. Pure."""
+"""Topology requests of a pod template: annotations into the typed request of a pod set. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def build_topology_request(
     sub_group_index_label: str | None = None,
     sub_group_count: int | None = None,
 ) -> PodSetTopologyRequest | None:
-    """Read the topology annotations of a pod template; None where there are none.
+    """Read the topology annotations of a pod template; None if there are none.
 
     Raises:
-        InvalidJobError: a value cannot be read.
+        InvalidJobError: a value is invalid.
     """
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     required = annotations.get(names.PODSET_REQUIRED_TOPOLOGY)

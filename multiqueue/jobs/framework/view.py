@@ -1,4 +1,4 @@
-"""What is known about one job at one moment; what the rules decide on. Pure."""
+"""What is known about one job at one moment: the input of the rules. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from multiqueue.lib.selectors import LabelSelector, label_selector_from
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """What the Configuration says about jobs."""
+    """The options of the Configuration for jobs."""
 
     label_keys: tuple[str, ...] = ()
     manage_all: bool = False
@@ -63,12 +63,12 @@ class JobOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matching:
-    """How the Workloads of a job relate to what it asks for now (E-182).
+    """The Workloads of a job, by how they match what it requests now (E-182).
 
     Attributes:
-        match: The one that stands for the job.
-        update: One that does not, but may be changed to: nothing depends on it yet.
-        extra: Those that must go.
+        match: The Workload that stands for the job.
+        update: A Workload without quota that does not match yet and can be changed in place.
+        extra: The Workloads to delete.
     """
 
     match: Workload | None = None
@@ -78,22 +78,22 @@ class Matching:
 
 @dataclass(frozen=True, kw_only=True)
 class JobView:
-    """One job and everything about it that a decision needs.
+    """One job and everything that a decision about it needs.
 
     Attributes:
         job: The job as last seen.
-        integration: Its kind.
-        workloads: Workloads that it owns, oldest first.
-        prebuilt_name: Name of the Workload that it brings along, or an empty string.
-        prebuilt: That Workload, where it exists.
-        namespace_labels: Labels of its namespace.
+        integration: The integration of its kind.
+        workloads: The Workloads that it owns, oldest first.
+        prebuilt_name: The name of its prebuilt Workload, or an empty string.
+        prebuilt: The prebuilt Workload; None if it does not exist.
+        namespace_labels: The labels of its namespace.
         ancestor_admitted: Whether the queued job that owns this one runs; None without such an
             owner.
-        dispatched: Whether it runs on workers and nowhere else, as far as it runs.
-        options: The Configuration.
-        classes: Where priority classes are looked up.
-        find_flavor: Where flavors are looked up.
-        now: The time.
+        dispatched: Whether it runs on workers only.
+        options: The options of the Configuration.
+        classes: Access to the priority classes.
+        find_flavor: Finds a flavor by its name.
+        now: The time of the decision.
     """
 
     job: Job
@@ -111,12 +111,12 @@ class JobView:
 
     @cached_property
     def suspended(self) -> bool:
-        """Whether the job is kept from running."""
+        """Whether the job is suspended."""
         return self.integration.is_suspended(self.job)
 
     @cached_property
     def ended(self) -> bool:
-        """Whether the job ran to its end."""
+        """Whether the job has ended."""
         return self.integration.finished(self.job) is not None
 
     @property
@@ -131,10 +131,10 @@ class JobView:
 
     @cached_property
     def pod_sets(self) -> tuple[PodSet, ...]:
-        """What the job asks for.
+        """The pod sets that the job requests.
 
         Raises:
-            InvalidJobError: the job cannot be understood.
+            InvalidJobError: the job is invalid.
         """
         return self.integration.pod_sets(self.job)
 
@@ -145,17 +145,17 @@ class JobView:
 
     @cached_property
     def is_elastic(self) -> bool:
-        """Whether the job may change its size while it runs: its new pods wait until they may."""
+        """Whether the job may change its size while it runs; its new pods are gated."""
         return self.options.elastic_jobs and self.integration.is_elastic(self.job)
 
     @property
     def follows_size(self) -> bool:
-        """Whether slices follow the size of the job: not where somebody else makes them."""
+        """Whether slices are made from the job's size here; not if its Workload is prebuilt."""
         return self.is_elastic and not self.prebuilt_name and not self.ended
 
     @cached_property
     def slices(self) -> Slices:
-        """The slices of the job, where it is elastic; none where it brings its Workload along."""
+        """The slices of an elastic job; none if its Workload is prebuilt."""
         if not self.is_elastic or self.prebuilt_name:
             return Slices()
         try:
@@ -165,15 +165,15 @@ class JobView:
 
     @property
     def standing(self) -> tuple[Workload, ...]:
-        """The Workload that stands for the job, and the slice that runs on until it is admitted."""
+        """The Workload that stands for the job, and the slice that runs until that is admitted."""
         selected, holder = self.workload, self.slices.holder
         return tuple(w for w in (selected, None if holder is selected else holder) if w is not None)
 
     @cached_property
     def matching(self) -> Matching:
-        """Which Workload stands for the job, and what is wrong with the others."""
+        """Which Workload stands for the job, and what has to happen to the others."""
         if self.prebuilt_name:
-            # Adoption has its own rules; anything else that the job owns is left-over.
+            # Adoption has its own rules; other Workloads of the job are left over.
             return Matching(
                 match=self.prebuilt,
                 extra=tuple(w for w in self.workloads if w.metadata.name != self.prebuilt_name),
@@ -185,7 +185,7 @@ class JobView:
         try:
             equivalent = [w for w in self.live_workloads if self.is_equivalent(w)]
         except InvalidJobError:
-            # A job that can no longer be read keeps the Workload it has.
+            # An invalid job keeps the Workload it has.
             return _first(self.workloads)
         if equivalent:
             match = equivalent[0]
@@ -199,13 +199,13 @@ class JobView:
 
     @property
     def live_workloads(self) -> tuple[Workload, ...]:
-        """The Workloads that are of use; slices that ended are left as they are."""
+        """The Workloads in use; slices that ended are left as they are."""
         if not self.is_elastic:
             return self.workloads
         return tuple(w for w in self.workloads if not is_finished(w.status))
 
     def _may_stand(self, selected: Workload) -> bool:
-        """Whether a slice stands for the job: at its own size, and to be stopped at any."""
+        """Whether a slice stands for the job: at its own size, or at any size if it has to stop."""
         if self.ended or has_to_stop(selected):
             return True
         try:
@@ -214,12 +214,12 @@ class JobView:
             return True
 
     def is_equivalent(self, workload: Workload) -> bool:
-        """Whether a Workload says what the job asks for; a finished one is never wrong.
+        """Whether a Workload matches what the job requests; a finished one always does.
 
-        The size of an elastic job says nothing: pods beyond what was admitted wait (E-169).
+        The size of an elastic job is not compared: pods beyond the admitted ones wait (E-169).
 
         Raises:
-            InvalidJobError: the job cannot be understood.
+            InvalidJobError: the job is invalid.
         """
         return is_finished(workload.status) or is_equivalent(
             self.pod_sets,

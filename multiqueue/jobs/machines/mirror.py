@@ -1,4 +1,4 @@
-"""Passes on what is placed where: nodes, and what pods take of them that no topology placed."""
+"""Passes on nodes, and the usage of their pods that no topology placed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multiqueue.model.topology import Node
 
 
 class NodeMirror(Protocol):
-    """What an engine wants to know."""
+    """What an engine has to know about nodes."""
 
     def upsert_node(self, node: Node) -> None:
         """Add or change a node."""
@@ -21,11 +21,11 @@ class NodeMirror(Protocol):
         """Remove a node."""
 
     def set_pod_usage(self, key: str, node: str, requests: Mapping[str, Amount] | None) -> None:
-        """Note what a pod that no topology placed takes of a node; None once it takes nothing."""
+        """Note the requests of a pod that no topology placed; None once it uses nothing."""
 
 
 def pass_on_node(mirror: NodeMirror, old: WatchedNode | None, new: WatchedNode | None) -> bool:
-    """Tell of a node; return whether there was anything to tell."""
+    """Pass on a change of a node; return whether there was one that matters."""
     if new is None:
         if old is None:
             return False
@@ -38,7 +38,7 @@ def pass_on_node(mirror: NodeMirror, old: WatchedNode | None, new: WatchedNode |
 
 
 def pass_on_pod(mirror: NodeMirror, old: Pod | None, new: Pod | None) -> bool:
-    """Tell of a pod; return whether there was anything to tell."""
+    """Pass on a change of a pod; return whether there was one that matters."""
     before, after = _usage(old), _usage(new)
     if before == after:
         return False
@@ -50,7 +50,7 @@ def pass_on_pod(mirror: NodeMirror, old: Pod | None, new: Pod | None) -> bool:
 
 
 def _usage(pod: Pod | None) -> tuple[str, Mapping[str, Amount]] | None:
-    """Return the node and what the pod takes of it; None for pods that an engine placed itself."""
+    """Return the pod's node and requests; None for pods that an engine placed itself."""
     if pod is None or pod.workload or not pod.node or pod.ended:
         return None
     return pod.node, pod.requests

@@ -1,4 +1,4 @@
-"""Nodes as far as topologies are concerned. Pure."""
+"""Nodes, with the fields that topologies need. Pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ BY_HOSTNAME = "hostname"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedNode:
-    """A node, and since when it is in trouble.
+    """A node, and the time since which it is not ready.
 
     Shape: ``reports`` is whether it has a Ready condition at all; ``unready_since`` is None while
-    that is True.
+    that condition is True.
     """
 
     node: Node
@@ -35,12 +35,12 @@ class WatchedNode:
 
     @property
     def hostname(self) -> str:
-        """What topology assignments call it."""
+        """The name of the node in topology assignments."""
         return self.node.labels.get(HOSTNAME, self.node.name)
 
 
 def read_node(data: bytes) -> WatchedNode:
-    """Keep what is needed of a node."""
+    """Keep the needed fields of a node."""
     wire = orjson.loads(data)
     metadata, spec, status = wire["metadata"], wire.get("spec") or {}, wire.get("status") or {}
     ready = next((c for c in status.get("conditions") or () if c.get("type") == "Ready"), None)
@@ -82,7 +82,7 @@ def by_hostname(watched: WatchedNode) -> Iterable[str]:
 
 
 def _amounts(raw: dict[str, Any]) -> dict[str, int]:
-    """Read quantities; one that cannot be read counts as none, so that nobody is placed on it."""
+    """Read quantities; an invalid one counts as zero, so that no pod is placed on it."""
     amounts = {}
     for name, value in sorted(raw.items()):
         try:

@@ -1,4 +1,4 @@
-"""Pods as far as topologies are concerned: few fields, so that 100,000 stay small. Pure."""
+"""Pods, with the fields that topologies need: few, so that 100,000 pods stay small. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from multiqueue.model.pod_requests import sum_pod_requests
 from multiqueue.model.topology import HOSTNAME
 
 LIVE = "status.phase!=Succeeded,status.phase!=Failed"
-"""Field selector of the pods that take room or may yet take some: those that ended are replaced."""
+"""Field selector of pods that use room or may use it later; ended pods are replaced by others."""
 BY_WORKLOAD = "workload"
 """Pods that a topology places, by the key of their Workload."""
 BY_PINNED_NODE = "pinned-node"
-"""Pods that a topology placed, by the hostname they were told."""
+"""Pods that a topology placed, by the hostname in their node selector."""
 ENDED = frozenset({"Succeeded", "Failed"})
 CONSTRAINTS = (
     names.PODSET_REQUIRED_TOPOLOGY,
@@ -37,8 +37,8 @@ class Pod:
     """One live pod.
 
     Shape: ``workload`` is the key of the Workload by whose topology assignment the pod is placed,
-    "" for every other pod; only with it ``pod_set``, ``labels``, ``selector``, ``gates`` and
-    ``created_at`` are kept, and only without it ``requests``, what the pod takes of its node.
+    "" for every other pod. Only with it are ``pod_set``, ``labels``, ``selector``, ``gates`` and
+    ``created_at`` kept. Only without it is ``requests`` kept, the pod's usage of its node.
     """
 
     key: str
@@ -58,17 +58,17 @@ class Pod:
 
     @property
     def is_gated(self) -> bool:
-        """Whether the pod waits to be told its domain."""
+        """Whether the pod is gated until it gets its domain."""
         return names.TOPOLOGY_GATE in self.gates
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the pod was told its domain and no scheduler has found a place for it yet."""
+        """Whether the pod has its domain, but no scheduler has found a node for it yet."""
         return not (self.is_gated or self.node or self.ended or self.terminating)
 
 
 def read_pod(data: bytes) -> Pod:
-    """Keep what is needed of a pod."""
+    """Keep the needed fields of a pod."""
     wire = orjson.loads(data)
     metadata, spec, status = wire["metadata"], wire.get("spec") or {}, wire.get("status") or {}
     namespace, annotations = metadata.get("namespace", ""), metadata.get("annotations") or {}
@@ -125,5 +125,5 @@ def _requests(pod: Mapping[str, Any]) -> Mapping[str, Amount]:
 
 @lru_cache(maxsize=4096)
 def _share(requests: tuple[tuple[str, Amount], ...]) -> Mapping[str, Amount]:
-    """One mapping for all pods that request the same."""
+    """Return one shared mapping for all pods that request the same."""
     return dict(requests)

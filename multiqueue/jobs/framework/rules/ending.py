@@ -24,11 +24,11 @@ from multiqueue.jobs.framework.rules.stopping import stop
 from multiqueue.jobs.framework.view import JobView
 
 NEVER_RAN = frozenset({Reason.OUT_OF_SYNC, Reason.FAILED_TO_START, Reason.OWNER_NOT_FOUND})
-"""Ends of a Workload after which its job may not run on without one."""
+"""Ends of a Workload after which its job may not run without one."""
 
 
 def release_deleted(view: JobView) -> JobPlan | None:
-    """A Workload that is being deleted stops its job and goes."""
+    """Stop the job of a Workload that is being deleted, then release the Workload."""
     workload = view.workload
     if workload is None or not workload.metadata.deletion_timestamp:
         return None
@@ -38,7 +38,7 @@ def release_deleted(view: JobView) -> JobPlan | None:
 
 
 def leave_finished(view: JobView) -> JobPlan | None:
-    """A finished Workload is final."""
+    """Do nothing for a finished Workload: it is final."""
     workload = view.workload
     if workload is None or not is_finished(workload.status):
         return None
@@ -49,7 +49,7 @@ def leave_finished(view: JobView) -> JobPlan | None:
 
 
 def finish_workload(view: JobView) -> JobPlan | None:
-    """The Workload ends with its job."""
+    """Finish the Workload when its job ends."""
     ending = view.integration.finished(view.job)
     workload = view.workload
     if ending is None or workload is None:
@@ -76,7 +76,7 @@ def finish_workload(view: JobView) -> JobPlan | None:
 
 
 def delete_deactivated(view: JobView) -> JobPlan | None:
-    """With a retention policy, a job that we gave up is deleted after a while."""
+    """Delete a deactivated job after a while, if a retention policy says so."""
     retention, workload = view.options.delete_deactivated_after, view.workload
     if retention is None or workload is None:
         return None

@@ -1,4 +1,4 @@
-"""Rules by which a Workload follows what its user changes on the job. Parity: E-186..E-189."""
+"""Rules that copy changes of the user's job to its Workload. Parity: E-186..E-189."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from multiqueue.jobs.framework.view import JobView
 
 
 def is_remote_copy(workload: Workload) -> bool:
-    """Whether a manager elsewhere owns the spec: it would undo what we change."""
+    """Whether a manager elsewhere owns the spec: it would revert our changes."""
     return names.MULTIKUEUE_ORIGIN in workload.metadata.labels
 
 
 def reclaim(view: JobView) -> JobPlan | None:
-    """Pods that will not run again give their quota back (E-186); never fewer while it is held."""
+    """Release the quota of pods that will not run again (E-186); never fewer while it is held."""
     workload = view.workload
     if workload is None or not view.options.reclaim_pods:
         return None
@@ -52,7 +52,7 @@ def _reclaimable(view: JobView, workload: Workload) -> tuple[ReclaimablePod, ...
 
 
 def _never_back(view: JobView, workload: Workload, known: Mapping[str, int]) -> Mapping[str, int]:
-    """Return how many pods were given up for good; of what has shrunk the job counts anew."""
+    """Return the reclaimable counts, which never shrink; a shrunken pod set is counted anew."""
     admission = workload.status.admission
     if not view.is_elastic or admission is None:
         return known
@@ -62,7 +62,7 @@ def _never_back(view: JobView, workload: Workload, known: Mapping[str, int]) -> 
 
 
 def follow_queue(view: JobView) -> JobPlan | None:
-    """Another queue, as long as nothing is reserved in the first (E-189)."""
+    """Copy another queue name, as long as no quota is reserved in the first queue (E-189)."""
     workload = view.workload
     if workload is None or workload.spec.queue_name == view.queue or is_remote_copy(workload):
         return None
@@ -72,9 +72,9 @@ def follow_queue(view: JobView) -> JobPlan | None:
 
 
 def follow_priority(view: JobView) -> JobPlan | None:
-    """Another WorkloadPriorityClass, whatever the state of the Workload (E-187).
+    """Copy another WorkloadPriorityClass, whatever the state of the Workload (E-187).
 
-    A slice that runs on until a larger one is admitted may be preempted like any other (E-168).
+    A slice that runs until a larger one is admitted may be preempted like any other (E-168).
     """
     wanted = workload_class(view.job)
     for workload in view.standing if wanted else ():
@@ -98,7 +98,7 @@ def follow_priority(view: JobView) -> JobPlan | None:
 
 
 def follow_gates(view: JobView) -> JobPlan | None:
-    """Admission gates that were taken off the job; none can be added later (E-188)."""
+    """Copy the removal of admission gates from the job; none can be added later (E-188)."""
     workload = view.workload
     if workload is None:
         return None

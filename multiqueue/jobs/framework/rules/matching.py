@@ -1,4 +1,4 @@
-"""Rules that leave a job with exactly one Workload, and that one right. Parity: E-181, E-182."""
+"""Rules that give a job exactly one Workload, the matching one. Parity: E-181, E-182."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ MISSING = "Missing Workload; unable to restore pod templates"
 
 
 def stop_on_worker(view: JobView) -> JobPlan | None:
-    """A dispatched job that was changed stops on its worker before its Workload follows it.
+    """Stop a changed dispatched job on its worker before its Workload is changed.
 
-    The Workload is evicted, so it holds its quota until nothing runs there.
+    The Workload is evicted, so it holds its quota until nothing runs on the worker.
 
     Deviates: upstream stops the job here, and waits for ever for pods that run on a worker.
     """
@@ -76,7 +76,7 @@ def _list_counts(counts: Mapping[str, int]) -> str:
 
 
 def stop_without_match(view: JobView) -> JobPlan | None:
-    """A job that runs something else than was admitted is stopped before its Workload goes."""
+    """Stop a job that runs something else than was admitted, before its Workload is deleted."""
     if view.workload is not None or view.suspended:
         return None
     known = view.live_workloads[0] if len(view.live_workloads) == 1 else None
@@ -84,12 +84,12 @@ def stop_without_match(view: JobView) -> JobPlan | None:
 
 
 def delete_extra(view: JobView) -> JobPlan | None:
-    """Only one Workload stands for a job."""
+    """Delete all Workloads of a job but one."""
     extra = view.matching.extra
     if not extra:
         return None
     if view.workload is None and view.dispatched and has_quota(extra[0].status):
-        # Evicted; who dispatched it tells when nothing of it runs any more.
+        # It is evicted; dispatch reports when nothing of it runs any more.
         return stop(view, NO_MATCH, extra[0]) or Wait()
     return DeleteWorkload(
         workload=extra[0],
@@ -101,11 +101,11 @@ def delete_extra(view: JobView) -> JobPlan | None:
 
 
 def update_pending(view: JobView) -> JobPlan | None:
-    """A Workload that holds nothing yet follows its job in place."""
+    """Update a Workload without quota in place when its job changes."""
     workload = view.matching.update
     if workload is None:
         return None
-    # What an earlier start put in is none of what the job asks for.
+    # The fields that an earlier start added are not part of the job's request.
     restoring = stop(view, NO_MATCH, workload) if view.dispatched else None
     if restoring is not None:
         return restoring
@@ -124,12 +124,12 @@ def update_pending(view: JobView) -> JobPlan | None:
 
 
 def create_missing(view: JobView) -> JobPlan | None:
-    """A job without Workload gets one, once nothing of it runs any more."""
+    """Create the Workload of a job that has none, once nothing of the job runs any more."""
     if view.workload is not None:
         return None
     if view.ended:
         return Wait()
-    # What MultiKueue runs is none of this cluster's pods; its status may never change again.
+    # Jobs of MultiKueue have no pods on this cluster; their status may never change again.
     if view.integration.is_active(view.job) and not view.integration.managed_by(view.job):
         return Wait()
     if view.is_elastic:
@@ -147,7 +147,7 @@ def create_missing(view: JobView) -> JobPlan | None:
 
 
 def _create_slice(view: JobView) -> JobPlan:
-    """The first slice of a chain (E-165)."""
+    """Create the first slice of a chain (E-165)."""
     return CreateJobWorkload(
         body=compose_slice(
             view.job,

@@ -1,4 +1,4 @@
-"""Rules about whether a job is ours at all. Parity: E-181, first steps."""
+"""Rules about whether the framework manages a job at all. Parity: E-181, first steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from multiqueue.jobs.framework.view import JobView
 
 
 def release_with_job(view: JobView) -> JobPlan | None:
-    """A job that is being deleted lets go of its Workloads, so that the collector can take them."""
+    """Release the Workloads of a job under deletion, for the garbage collector."""
     if not view.job["metadata"].get("deletionTimestamp"):
         return None
     held = [w for w in view.workloads if RESOURCE_IN_USE in w.metadata.finalizers]
@@ -16,7 +16,7 @@ def release_with_job(view: JobView) -> JobPlan | None:
 
 
 def ignore_unmanaged(view: JobView) -> JobPlan | None:
-    """Jobs of other namespaces, and jobs that ask for no queue, are none of our business."""
+    """Leave jobs alone that are in unmanaged namespaces or request no queue."""
     if not view.options.namespaces.matches(view.namespace_labels):
         return Wait()
     if view.ancestor_admitted is not None:
@@ -25,7 +25,7 @@ def ignore_unmanaged(view: JobView) -> JobPlan | None:
 
 
 def follow_ancestor(view: JobView) -> JobPlan | None:
-    """A job that a queued job made runs when that one does and needs no Workload of its own."""
+    """Run a job of a queued job when that one runs; it needs no Workload of its own."""
     if view.ancestor_admitted is None:
         return None
     if view.ancestor_admitted or view.ended:

@@ -1,4 +1,4 @@
-"""Rules for a job that names the Workload made for it: what MultiKueue does on workers (E-183)."""
+"""Rules for a job that names its prebuilt Workload, as MultiKueue does on workers (E-183)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUT_OF_SYNC = "The prebuilt workload is out of sync with its user job"
 
 
 def adopt_prebuilt(view: JobView) -> JobPlan | None:
-    """Become the owner of the Workload; without it, or when it has another owner, do not run."""
+    """Own the prebuilt Workload; if it is missing or has another owner, do not run the job."""
     if not view.prebuilt_name:
         return None
     workload = view.prebuilt
@@ -49,7 +49,7 @@ def adopt_prebuilt(view: JobView) -> JobPlan | None:
 
 
 def refuse_out_of_sync(view: JobView) -> JobPlan | None:
-    """A job that is not what its Workload was admitted for may not run under it."""
+    """Do not run a job that differs from the job that its Workload was admitted for."""
     workload = view.prebuilt
     if not view.prebuilt_name or workload is None or is_finished(workload.status) or view.ended:
         return None

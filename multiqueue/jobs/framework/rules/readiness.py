@@ -1,4 +1,4 @@
-"""The rule by which PodsReady follows the pods of a running job. Parity: E-185."""
+"""The rule that keeps PodsReady in line with the pods of a running job. Parity: E-185."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from multiqueue.jobs.framework.view import JobView
 
 
 def follow_pods(view: JobView) -> JobPlan | None:
-    """Say whether all pods are ready, for those who wait for it.
+    """Write whether all pods are ready, if the Configuration waits for that.
 
-    Not of jobs that run on another cluster: that one waits for them.
+    Jobs that run on another cluster are left out: that cluster waits for their pods.
     """
     workload = view.workload
     if workload is None or not view.options.wait_for_pods or view.suspended:
@@ -22,7 +22,7 @@ def follow_pods(view: JobView) -> JobPlan | None:
         return None
     ready = view.integration.pods_ready(view.job)
     if not ready and find(workload.status, WorkloadCondition.PODS_READY) is None:
-        # Nobody ever said otherwise.
+        # The condition was never written.
         return None
 
     def change(newest: Workload) -> WorkloadStatus:

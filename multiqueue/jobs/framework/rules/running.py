@@ -1,4 +1,4 @@
-"""Rules that start and stop a job with its admission. Parity: E-104, E-181, E-184."""
+"""Rules that start and stop a job according to its admission. Parity: E-104, E-181, E-184."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from multiqueue.jobs.framework.rules.stopping import stop
 from multiqueue.jobs.framework.view import JobView
 
 RETRY_SECONDS = 5.0
-"""How soon a start is tried again whose flavor is missing; the flavor's return is not awaited."""
+"""Delay before a start with a missing flavor is tried again; the flavor is not watched."""
 
 
 def complete(view: JobView) -> JobPlan | None:
-    """An evicted job stops; the quota goes back once nothing of it runs.
+    """Stop an evicted job; release its quota once nothing of it runs.
 
-    Deviates: upstream believes the status of a dispatched job, too (M-175).
+    Deviates: for a dispatched job, upstream relies on the job's status, too (M-175).
     """
     workload = view.workload
     if workload is None or not is_evicted(workload.status) or view.slices.runs_on:
@@ -41,7 +41,7 @@ def complete(view: JobView) -> JobPlan | None:
         return stopping
     if not has_quota(workload.status):
         return None
-    # Who dispatched it ends it: the status here is what workers last said, not what they run.
+    # Dispatch ends it: the status here is the last one from workers, not what they run now.
     if view.dispatched or view.integration.is_active(view.job):
         return Wait()
 
@@ -58,7 +58,7 @@ def complete(view: JobView) -> JobPlan | None:
 
 
 def start(view: JobView) -> JobPlan | None:
-    """An admitted job is given its flavors and let go."""
+    """Start an admitted job with the fields of its flavors."""
     workload = view.slices.running or view.workload
     if workload is None or not view.suspended or not is_admitted(workload.status):
         return None
@@ -73,7 +73,7 @@ def start(view: JobView) -> JobPlan | None:
     except (StartConflictError, InvalidJobError) as error:
         return fail_to_start(view, workload, str(error))
     assert workload.status.admission is not None
-    # One that runs on a worker starts there: MultiKueue tells so here.
+    # A job on a worker starts there; MultiKueue reports that here.
     starts = patch.subresource is None and workload.status.cluster_name is None
     return WriteJob(
         patch=patch,
@@ -107,7 +107,7 @@ def fail_to_start(view: JobView, workload: Workload, message: str) -> JobPlan:
 
 
 def stop_unadmitted(view: JobView) -> JobPlan | None:
-    """What is not admitted does not run."""
+    """Stop a job that is not admitted."""
     workload = view.workload
     if workload is None or view.suspended or is_admitted(workload.status):
         return None

@@ -1,4 +1,4 @@
-"""Rules of elastic jobs: the slices follow the size of the job. Parity: E-165, E-166, E-168."""
+"""Rules of elastic jobs: the slices follow the job's size. Parity: E-165, E-166, E-168."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from multiqueue.jobs.framework.view import JobView
 
 
 def finish_left_over(view: JobView) -> JobPlan | None:
-    """A slice that another one took over from ends, and so does what nobody needs any more."""
+    """Finish a slice that another one replaced, and slices that are not needed any more."""
     if not view.slices.left_over:
         return None
     left_over = view.slices.left_over[0]
@@ -36,12 +36,12 @@ def _finished(view: JobView, left_over: LeftOver, newest: Workload) -> WorkloadS
 
 
 def follow_size(view: JobView) -> JobPlan | None:
-    """Another size: written into a slice that waits or shrinks, asked for by a new one else."""
+    """Follow another size: change a slice that waits or shrinks, otherwise create a new slice."""
     workload = view.workload
     if workload is None or not view.follows_size or has_to_stop(workload):
         return None
     if workload is not view.slices.selected:
-        return None  # the job is another one than its slices were made for
+        return None  # the slices were made for a different version of the job
     has, wanted = counts_of(workload.spec.pod_sets), counts_of(view.pod_sets)
     if has == wanted:
         return None

@@ -1,4 +1,4 @@
-"""How a job is stopped, step by step; shared by the rules that stop one."""
+"""How a job is stopped, step by step; shared by all rules that stop one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from multiqueue.jobs.framework.view import JobView
 
 
 def stop(view: JobView, message: str, workload: Workload | None = None) -> JobPlan | None:
-    """Return the next step that stops the job; None once it is stopped, or has ended.
+    """Return the next step that stops the job; None if it is stopped or has ended.
 
-    With the Workload, what its admission injected is taken out again. Only the first step, which
-    keeps pods from starting, is written whatever else changed; restoring is not.
+    With the Workload, the fields that its admission added are removed again. The first step, which
+    keeps pods from starting, is written even if the job changed meanwhile; restoring is not.
     """
     if view.ended:
         return None
