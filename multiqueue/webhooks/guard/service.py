@@ -108,7 +108,7 @@ class WorkerGuard:
     async def run(self) -> None:
         """Guard until cancelled.
 
-        Before it answers the first request, it lists the existing objects and reads the marks that an
+        Before it answers the first request, it lists existing objects and reads the marks that an
         earlier guard wrote.
         """
         self._book = EpochBook(await self._read_marks())
