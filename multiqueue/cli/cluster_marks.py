@@ -1,4 +1,4 @@
-"""Annotations of a MultiKueueCluster, put on and taken off for the user."""
+"""Sets and removes annotations of a MultiKueueCluster for the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def read_cluster(client: KubeClient, name: str) -> MultiKueueCluster:
     """Return a MultiKueueCluster.
 
     Raises:
-        CliError: there is none of that name.
+        CliError: there is no MultiKueueCluster of that name.
     """
     from multiqueue.api.serde import decode
     from multiqueue.api.v1beta2 import MultiKueueCluster
@@ -37,7 +37,7 @@ async def read_cluster(client: KubeClient, name: str) -> MultiKueueCluster:
 async def mark(
     client: KubeClient, cluster: MultiKueueCluster, wanted: Mapping[str, str | None]
 ) -> bool:
-    """Set annotations, or with None remove them; whether anything changed."""
+    """Set annotations, or remove those that are None; return whether anything changed."""
     from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
 
     known = cluster.metadata.annotations

@@ -18,7 +18,7 @@ def read_config_text(source: str) -> str:
     """Return the text of a file; ``-`` is standard input.
 
     Raises:
-        UsageProblem: it cannot be read.
+        UsageProblem: the file cannot be read.
     """
     try:
         return sys.stdin.read() if source == "-" else Path(source).read_text()
@@ -29,15 +29,16 @@ def read_config_text(source: str) -> str:
 def parse_config(
     text: str, feature_gates: str | None, *, source: str = ""
 ) -> tuple[Configuration, list[str]]:
-    """Return the configuration and what should be known of it.
+    """Return the configuration, and warnings about it.
 
     Args:
-        text: of the file.
-        feature_gates: of the command line, ``NAME=true,...``; not together with the file's.
-        source: names the file in messages.
+        text: The text of the file.
+        feature_gates: The gates of the command line, ``NAME=true,...``; not allowed if the file
+            has gates, too.
+        source: The name of the file in messages.
 
     Raises:
-        UsageProblem: both have gates, or those of the command line are none.
+        UsageProblem: both have gates, or those of the command line are malformed.
         ConfigurationError: lists every problem.
     """
     from multiqueue.api.config import build_configuration, load_configuration
@@ -56,7 +57,7 @@ def parse_config(
 
 
 def check_worker_kubeconfig(path: str, proxies: Collection[str]) -> str:
-    """Return why the manager would refuse a worker's kubeconfig; empty if it would not.
+    """Return why the manager would refuse a worker's kubeconfig; empty if it would accept it.
 
     Raises:
         UsageProblem: the file cannot be read.

@@ -1,4 +1,4 @@
-"""From ``--kubeconfig`` and ``--context`` to a client, with errors in the user's words."""
+"""From ``--kubeconfig`` and ``--context`` to a client, with errors that users understand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIMEOUT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTarget:
-    """Which cluster the user means."""
+    """The cluster that the user selected."""
 
     kubeconfig: str | None
     context: str | None
@@ -65,7 +65,7 @@ def system_namespace_option(function: F) -> F:
 
 
 def find_kubeconfig(target: ClusterTarget) -> str | None:
-    """Return the kubeconfig to use, or None where there is none or the pod's own account counts."""
+    """Return the kubeconfig to use; None if there is none or the pod's account is to be used."""
     given = target.kubeconfig or os.environ.get("KUBECONFIG")
     if given or is_in_cluster():
         return given
@@ -79,7 +79,7 @@ def is_in_cluster() -> bool:
 
 
 async def load_credentials(target: ClusterTarget) -> Credentials:
-    """Return the credentials of the cluster that the user means.
+    """Return the credentials of the selected cluster.
 
     Raises:
         CliError: there are none, or they cannot be used.
@@ -105,7 +105,7 @@ async def load_credentials(target: ClusterTarget) -> Credentials:
 
 
 def _check_readable(paths: str, context: str | None) -> None:
-    """A file or a name that is wrong is told from a cluster that does not know us."""
+    """Raise if a file or context name is wrong, so that it is not taken for a refused login."""
     from multiqueue.kube import kubeconfig
     from multiqueue.kube.errors import CredentialsError
 
@@ -117,7 +117,7 @@ def _check_readable(paths: str, context: str | None) -> None:
 
 @asynccontextmanager
 async def connect(target: ClusterTarget) -> AsyncIterator[tuple[KubeClient, str]]:
-    """Give a client and the namespace that the user means; explain failures of the connection."""
+    """Yield a client and the selected namespace; explain failures of the connection."""
     from multiqueue.kube.client import KubeClient
     from multiqueue.kube.errors import Forbidden, KubeError, TransportError, Unauthorized
 
@@ -145,7 +145,7 @@ async def connect(target: ClusterTarget) -> AsyncIterator[tuple[KubeClient, str]
 
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine; an error inside a task group counts as the error itself."""
+    """Run a command's coroutine; an error inside a task group is raised as itself."""
     try:
         return asyncio.run(main)
     except BaseExceptionGroup as group:

@@ -1,4 +1,4 @@
-"""Asks the manager for decisions of its dispatchers, and prints them."""
+"""Asks the manager for its dispatchers' decisions, and prints them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MISSING = ("the server could not find the requested resource", "404 page not fou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviewed:
-    """What would be decided about a manifest."""
+    """The decision that a manifest would get."""
 
     decision: Decision
     quota: str
@@ -41,17 +41,17 @@ async def fetch_decision(
     """Return the last decision about a Workload.
 
     Raises:
-        CliError: there is none, or it may not be seen.
+        CliError: there is none, or the user may not see it.
     """
     path = f"{REMOTE}/namespaces/{namespace}/workloads/{name}/dispatch"
     return load(Decision, (await _ask(client, "GET", path, retries=retries))["status"])
 
 
 async def fetch_recording(client: KubeClient) -> bytes:
-    """Return the last decisions, one a line.
+    """Return the last decisions, one per line.
 
     Raises:
-        CliError: they may not be seen, or no manager leads.
+        CliError: the user may not see them, or no manager leads.
     """
     return await _request(client, "GET", f"{REMOTE}/dispatchdecisions", accept=LINES)
 
@@ -60,7 +60,7 @@ async def review(client: KubeClient, manifest: Mapping[str, Any], namespace: str
     """Return where a job would go if it were submitted now.
 
     Raises:
-        CliError: it cannot be understood, would not be dispatched, or may not be asked about.
+        CliError: the manifest is invalid, would not be dispatched, or the user may not ask.
     """
     path = f"{REMOTE}/namespaces/{namespace}/dispatchreviews"
     answer = (await _ask(client, "POST", path, body={"spec": {"manifest": manifest}}))["status"]
@@ -74,7 +74,7 @@ async def review(client: KubeClient, manifest: Mapping[str, Any], namespace: str
 
 
 def print_decision(decision: Decision, now: datetime | None = None) -> None:
-    """Print a decision for people."""
+    """Print a decision as text."""
     lines = describe_clusters(decision)
     echo(describe_decision(decision, now))
     echo()

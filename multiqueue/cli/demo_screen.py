@@ -1,4 +1,4 @@
-"""The live screen of the demo: queues, clusters, and every job's way."""
+"""The live screen of the demo: queues, clusters, and the stage of every job."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class DemoScreen:
         self._printed: dict[str, JobStage] = {}
 
     async def run(self) -> None:
-        """Show the world until cancelled."""
+        """Show the demo until cancelled."""
         if not self._console.is_terminal:
             await self._print_changes()
         with Live(console=self._console, screen=False, auto_refresh=False) as live:
@@ -176,7 +176,7 @@ def _render_jobs(tracks: list[Track], now: float, room: int) -> Table:
 
 
 def _job_order(track: Track) -> tuple[int, float]:
-    """Those on their way first, the furthest on top; then the ended, the latest on top."""
+    """Sort unfinished jobs first, the furthest on top; then ended ones, the latest on top."""
     if track.stage.is_final:
         return (len(_ORDER), -(track.ended_at or 0.0))
     return (_ORDER.index(track.stage), track.submitted_at)
@@ -194,7 +194,7 @@ _BOILERPLATE = (
 
 
 def _brief(reason: str) -> str:
-    """Drop what every waiting job says, so that the numbers come into view."""
+    """Remove the words that all waiting jobs have, so that the numbers can be seen."""
     for text in _BOILERPLATE:
         reason = reason.replace(text, "")
     return reason

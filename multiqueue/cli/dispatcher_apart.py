@@ -1,6 +1,6 @@
-"""Asks a dispatcher in the process that a manager runs it in: what it does there ends nothing here.
+"""Asks a dispatcher in its own process, as a manager does: it cannot end this process.
 
-What is built in runs in the manager itself, and so it does here.
+Built-in dispatchers run in the manager's process, so they run in this process here.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from multiqueue.kube.call_thread import PluginError
 from multiqueue.plugins import Dispatcher, DispatchView, Nomination
 
 MOST_LOSSES = 3
-"""Times that it hangs or ends its process before it is asked no more."""
+"""After this many hangs or ended processes, the dispatcher is not asked again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came of asking.
+    """The result of asking.
 
     Attributes:
-        nomination: The answer, as the manager would read it; None where there is a problem.
-        problem: Why there is none.
-        is_lost: Whether it hung, or ended its process.
+        nomination: The answer, as the manager would read it; None if there is a problem.
+        problem: Why there is no answer.
+        is_lost: Whether the dispatcher hung, or ended its process.
     """
 
     nomination: Nomination | None = None
@@ -49,24 +49,24 @@ class Here:
         """Ask about one view."""
         try:
             got = take(self._dispatcher.nominate(freeze(view)))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's code
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - code of another author
             return Reply(problem=f"{type(error).__name__}: {error}")
         return _read(got, view)
 
     async def close(self) -> None:
-        """Nothing is left of it."""
+        """Do nothing: there is no process to end."""
 
 
 class Apart:
-    """Asks a dispatcher in a process of its own, in another one where that was lost.
+    """Asks a dispatcher in its own process; if that was lost, in a new one.
 
     Args:
-        name: What configurations call it.
+        name: Its name in configurations.
         value: ``module:Class``.
-        arguments: What it shall look at when it is loaded.
+        arguments: The arguments that it checks when it is loaded.
 
     Attributes:
-        wrong_arguments: What it says is wrong with them; None: it cannot tell.
+        wrong_arguments: The problems of the arguments, by its own check; None: it has no check.
     """
 
     def __init__(self, name: str, value: str, arguments: Mapping[str, Any]) -> None:
@@ -77,7 +77,7 @@ class Apart:
         self._losses = 0
 
     async def load(self) -> str:
-        """Load it; return why it cannot be, or nothing."""
+        """Load the dispatcher; return why that is impossible, or an empty text."""
         host = ProcessHost(self._way, self._value)
         try:
             selection = await within(LOAD_BUDGET.total_seconds(), host.load())
@@ -92,7 +92,7 @@ class Apart:
         return selection.problem
 
     async def ask(self, view: DispatchView) -> Reply:
-        """Ask about one view; the budget is that of a manager."""
+        """Ask about one view, with a manager's time budget."""
         if self._losses >= MOST_LOSSES:
             return Reply(problem="was not asked any more", is_lost=True)
         if self._host is None and (problem := await self.load()):
@@ -110,11 +110,11 @@ class Apart:
         return _read(got, view)
 
     async def close(self) -> None:
-        """End its process."""
+        """End the process."""
         if self._host is not None:
             self._host.abandon()
             self._host = None
-            await asyncio.sleep(0)  # its connection is closed by the loop
+            await asyncio.sleep(0)  # lets the event loop close its connection
 
     async def _lose(self, problem: str) -> Reply:
         self._losses += 1
@@ -123,7 +123,7 @@ class Apart:
 
 
 def _read(got: AnswerReading, view: DispatchView) -> Reply:
-    """Keep of an answer what a manager would."""
+    """Return the part of an answer that a manager would accept."""
     reading = hold_against(got, view, view.dispatcher)
     if reading.nomination is None:
         return Reply(problem=f"gave a malformed answer: {reading.malformed}")

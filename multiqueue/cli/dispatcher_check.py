@@ -1,4 +1,4 @@
-"""What a configuration says of its dispatcher, against the dispatchers that are installed here."""
+"""Compares the dispatcher in a configuration with the dispatchers that are installed here."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ ISOLATION = "multiKueue.dispatcherIsolation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What was found; each text begins with the field."""
+    """The problems found; each text begins with the field."""
 
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 def check_dispatcher(text: str, config: Configuration | None) -> Judgement:
-    """Look for the dispatcher, and have it look at its arguments; runs code of its package.
+    """Find the dispatcher, and let it check its arguments; this runs code of its package.
 
     Args:
-        text: Of the file, for one that has other mistakes.
-        config: What the file says; None where it cannot be read as a whole.
+        text: The text of the file, which is used if the file has other mistakes.
+        config: The file's configuration; None if it cannot be read as a whole.
     """
     section = config.multi_kueue if config is not None else Configuration().multi_kueue
     name, arguments = section.dispatcher_name, dict(section.dispatcher_arguments)
@@ -60,12 +60,12 @@ def check_dispatcher(text: str, config: Configuration | None) -> Judgement:
 
 
 def _check(dispatcher: Dispatcher, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return what is wrong with arguments; None where the dispatcher does not tell."""
+    """Return the problems of arguments; None if the dispatcher has no check."""
     if not isinstance(dispatcher, ChecksArguments):
         return None
     try:
         return tuple(dispatcher.check_arguments(arguments))
-    except Exception as error:  # noqa: BLE001 - whatever a stranger's package does
+    except Exception as error:  # noqa: BLE001 - another author's package may raise anything
         return (f"check_arguments raised {type(error).__name__}: {error}",)
 
 

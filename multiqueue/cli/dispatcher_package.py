@@ -21,7 +21,7 @@ LAYOUT = {
     "src/{module}/dispatcher.py": "dispatcher.py",
     "tests/test_dispatcher.py": "test_dispatcher.py",
 }
-"""Files of the package, and the templates that they come from."""
+"""The package's files, and the templates for them."""
 EMPTY = ("src/{module}/__init__.py", "src/{module}/py.typed")
 
 
@@ -29,14 +29,14 @@ def write_package(name: str, folder: Path) -> list[Path]:
     """Write a package into a folder of its own.
 
     Args:
-        name: Of the dispatcher and of its package.
-        folder: Where the package's folder is made.
+        name: The name of the dispatcher and of its package.
+        folder: The folder in which the package's folder is made.
 
     Returns:
         The files, relative to the folder.
 
     Raises:
-        UsageProblem: the name cannot be used, or something is there already.
+        UsageProblem: the name is invalid, or the folder exists already.
     """
     module = _module_of(name)
     if name in Dispatchers().names:

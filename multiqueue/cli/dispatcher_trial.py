@@ -1,4 +1,4 @@
-"""Finds a dispatcher by whatever its author calls it, and tries it on recorded decisions."""
+"""Finds a dispatcher by any of its names, and tries it on recorded decisions."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from multiqueue.plugins.recording import Decision
 
 APART = "apart"
 APART_WORDS = "answers the same in the process that a manager runs it in"
-"""What the contract cannot see from inside."""
+"""A promise that the contract's checks in this process cannot test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundDispatcher:
-    """A dispatcher that was found, and is not loaded yet.
+    """A dispatcher that was found but not loaded yet.
 
     Attributes:
-        name: What configurations call it.
-        value: ``module:Class``; empty for one that is built in.
-        dispatcher: One that is built in.
+        name: Its name in configurations.
+        value: ``module:Class``; empty for a built-in one.
+        dispatcher: The object, for a built-in one.
         is_installed: Whether an installed package names it.
     """
 
@@ -38,10 +38,10 @@ class FoundDispatcher:
     is_installed: bool = True
 
     def load(self) -> Dispatcher:
-        """Return it, loaded into this process: that runs code of its package.
+        """Load the dispatcher into this process, which runs code of its package, and return it.
 
         Raises:
-            CliError: it cannot be.
+            CliError: it cannot be loaded.
         """
         if self.dispatcher is not None:
             return self.dispatcher
@@ -53,11 +53,11 @@ class FoundDispatcher:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatcherTrial:
-    """A recorded decision beside what a dispatcher answers to the same view.
+    """A recorded decision, and a dispatcher's answer to the same view.
 
     Attributes:
-        decision: As it was recorded.
-        answer: What the dispatcher says; None where it failed.
+        decision: The recorded decision.
+        answer: The dispatcher's answer; None if it failed.
         problem: Why it failed.
     """
 
@@ -67,7 +67,7 @@ class DispatcherTrial:
 
     @property
     def differs(self) -> bool:
-        """Whether that would have led to something else."""
+        """Whether the answer would have had another result."""
         then = self.decision.nomination
         if then is None or self.answer is None:
             return True
@@ -78,7 +78,7 @@ def find_entries(name: str) -> list[FoundDispatcher]:
     """Return dispatchers: the one of that name, ``module:Class``, or all of a distribution.
 
     Raises:
-        CliError: there is none.
+        CliError: no dispatcher was found.
     """
     if ":" in name:
         points = entry_points(group=ENTRY_POINT_GROUP)
@@ -108,7 +108,8 @@ async def examine(
 ) -> tuple[Breach, ...]:
     """Return the promises that a dispatcher breaks.
 
-    It is asked in a process of its own first: one that hangs or ends that is asked no more here.
+    It is asked in its own process first. If it hangs or ends that process, it is not asked in this
+    one.
 
     Raises:
         CliError: it cannot be loaded.
@@ -138,13 +139,13 @@ async def examine(
 async def list_trials(
     entry: FoundDispatcher, decisions: Iterable[Decision], arguments: Mapping[str, Any]
 ) -> list[DispatcherTrial]:
-    """Return what a dispatcher says to each recorded view.
+    """Return a dispatcher's answer to each recorded view.
 
     Args:
-        entry: Who is asked.
-        decisions: What was recorded.
-        arguments: What it is told. Empty: what it was told itself; what another dispatcher was told
-            is not for it.
+        entry: The dispatcher to ask.
+        decisions: The recorded decisions.
+        arguments: The arguments for the dispatcher. If empty, the recorded ones are used, but only
+            if they were recorded for this dispatcher.
 
     Raises:
         UsageProblem: it refuses the arguments.
@@ -165,7 +166,7 @@ async def list_trials(
 
 
 async def _open(entry: FoundDispatcher, arguments: Mapping[str, Any]) -> Here | Apart:
-    """Return where it is asked: what is built in, and what nobody else can import, here."""
+    """Return a way to ask it: in this process if it is built in or importable only here."""
     if entry.dispatcher is None:
         apart = Apart(entry.name, entry.value, arguments)
         problem = await apart.load()

@@ -1,4 +1,4 @@
-"""What ``clusters drain --dry-run`` reads: of the manager, and of each worker side by side."""
+"""Reads what ``clusters drain --dry-run`` needs from the manager and all workers at once."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from multiqueue.kube.resources import Resource
 
 
 async def read_surroundings(client: KubeClient, *, system_namespace: str) -> DrainSurroundings:
-    """Read everything that decides who could run where.
+    """Read everything that decides which worker could run a job.
 
-    What is no right of this user is left out.
+    Objects that the user may not read are left out.
     """
     workloads = await client.list(
         resources.WORKLOADS, decode=lambda data: decode(api.Workload, data)
@@ -72,11 +72,11 @@ async def _read_worker(
 async def _read_quotas(
     client: KubeClient, read: Callable[[KubeClient, Resource, type[Any]], Awaitable[list[Any]]]
 ) -> tuple[OwnQuota, list[api.ResourceFlavor]]:
-    """Return the queues of a cluster, and its flavors."""
+    """Return a cluster's queues and flavors."""
     cluster_queues, flavors, cohorts = await asyncio.gather(
         read(client, resources.CLUSTER_QUEUES, api.ClusterQueue),
         read(client, resources.RESOURCE_FLAVORS, api.ResourceFlavor),
-        # Old workers have none, and those that may not be read bind rarely.
+        # Old workers have no Cohorts; if they may not be read, they rarely matter.
         _list(client, resources.COHORTS, api.Cohort),
     )
     quota = OwnQuota(

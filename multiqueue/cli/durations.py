@@ -1,6 +1,4 @@
-"""Durations on the command line, one way for every option: ``90s``, ``10m``, ``1h30m``, or bare
-seconds.
-"""
+"""Durations on the command line: ``90s``, ``10m``, ``1h30m``, or a number of seconds."""
 
 from __future__ import annotations
 
@@ -11,10 +9,10 @@ import click
 
 
 class DurationType(click.ParamType[timedelta]):
-    """Reads a duration as configurations have it; a number alone counts seconds.
+    """Reads a duration in the form of configurations; a number alone means seconds.
 
     Args:
-        shortest: What is less is wrong use.
+        shortest: The shortest valid duration.
     """
 
     name = "duration"
@@ -25,7 +23,7 @@ class DurationType(click.ParamType[timedelta]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> timedelta:
-        """Return the time; refuse what is none, or too short."""
+        """Return the duration; refuse an invalid or too short one."""
         from multiqueue.api.config import parse_duration
 
         if isinstance(value, timedelta):

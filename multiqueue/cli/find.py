@@ -1,4 +1,4 @@
-"""Finding the Workload that a user means: by its own name, or by the name of its job."""
+"""Finds the Workload that a user means, by its own name or by the name of its job."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def decode_workload(data: bytes) -> Workload:
 
 
 async def find_workload(client: KubeClient, namespace: str, name: str) -> Workload:
-    """Return the Workload called ``name``, or the newest one of the job called so.
+    """Return the Workload called ``name``, or the newest one of the job with that name.
 
     Args:
-        client: Of the cluster.
-        namespace: Where to look, unless the name says so itself.
+        client: The cluster's client.
+        namespace: The namespace, unless the name contains one.
         name: ``NAME``, ``KIND/NAME`` or ``NAMESPACE/NAME``.
 
     Raises:
-        CliError: there is none.
+        CliError: there is no such Workload.
     """
     kind, _, bare = name.rpartition("/")
     listed = await client.list(WORKLOADS, namespace=namespace, decode=decode_workload)
@@ -53,7 +53,7 @@ async def find_workload(client: KubeClient, namespace: str, name: str) -> Worklo
 
 
 async def _explain_absence(client: KubeClient, namespace: str, kind: str, name: str) -> str:
-    """Return why a job has no Workload; empty where there is no such job."""
+    """Return why a job has no Workload; empty if there is no such job."""
     named = [row for row in JOB_KINDS if kind in {row.kind.lower(), row.plural}]
     if kind and not named:
         namespace = kind  # NAMESPACE/NAME
@@ -65,7 +65,7 @@ async def _explain_absence(client: KubeClient, namespace: str, kind: str, name: 
 
 
 async def _explain_unqueued(row: JobKind, client: KubeClient, namespace: str, name: str) -> str:
-    """Return what is so of an object whose kind is not queued; empty where there is none."""
+    """Return why an object of an unqueued kind has no Workload; empty if there is no object."""
     from multiqueue.api.validation.unqueued import find_unqueued
 
     resource = resource_of(row)
@@ -82,14 +82,14 @@ async def _explain_unqueued(row: JobKind, client: KubeClient, namespace: str, na
 
 
 def resource_of(row: JobKind) -> Resource:
-    """Return the collection of a kind of jobs."""
+    """Return the resource of a job kind."""
     return Resource(
         group=row.group, version=row.version, plural=row.plural, kind=row.kind, namespaced=True
     )
 
 
 async def _explain_job(client: KubeClient, namespace: str, name: str) -> str:
-    """Return why a Job has no Workload; empty where there is no such Job."""
+    """Return why a Job has no Workload; empty if there is no such Job."""
     try:
         job = await client.get(JOBS, name, namespace=namespace)
     except NotFound:
@@ -132,7 +132,7 @@ def _pick(workloads: list[Workload], kind: str, name: str) -> Workload | None:
             for owner in w.metadata.owner_references
         )
     ]
-    # Of the slices of an elastic job that one, which is not over.
+    # Of an elastic job's slices, take the unfinished one.
     return max(
         owned,
         key=lambda w: (not is_finished(w.status), w.metadata.creation_timestamp),

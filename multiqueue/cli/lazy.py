@@ -1,4 +1,4 @@
-"""A group that knows its commands by name and help; the module behind one is imported to run it."""
+"""A click group that has names and help of its commands, and imports only the one to run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class LazyGroup(click.Group):
     """Imports a command only when it is used.
 
     Args:
-        table: Name of each command -> its line of help, in the order shown.
-        modules: Where the commands are; ``{}`` stands for the name. Each module has ``command``.
+        table: The line of help of each command, by name, in the order shown.
+        modules: The module of a command, with ``{}`` for its name. Each module has ``command``.
     """
 
     def __init__(self, *args: Any, table: Mapping[str, str], modules: str, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Whether a manager leads: what states say is worth as much as whoever keeps them up to date."""
+"""Whether a manager leads: without a leader, states may be outdated."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from multiqueue.kube.errors import Forbidden, NotFound
 from multiqueue.kube.resources import LEASES
 
 ALLOWED = timedelta(seconds=30)
-"""How old the last sign of a leader may be: longer than any hand-over, and than clocks differ."""
+"""The maximum age of the last renewal: more than any hand-over or difference of clocks."""
 
 
 async def find_absence(client: KubeClient, namespace: str) -> str:
-    """Say since when no manager leads; empty where one does, or that cannot be told.
+    """Return since when no manager leads; empty if one does, or if that is unknown.
 
-    Without leader election there is no Lease, and some may not read it.
+    It is unknown without leader election, which means no Lease, or if the user may not read it.
     """
     try:
         lease = await client.get(LEASES, LEASE, namespace=namespace)

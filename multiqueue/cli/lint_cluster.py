@@ -1,4 +1,4 @@
-"""A cluster and its workers for the linter: listed page by page, never written to."""
+"""Reads a cluster and its workers for the linter, page by page; writes nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from multiqueue.lint.world import LintEntry, LintInput, LintSurroundings
 from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal
 
 WORKER_SECONDS = 30.0
-"""How long all lists of one worker may take."""
+"""The time limit for all lists of one worker."""
 BUDGETS = Resource(
     group="policy",
     version="v1",
@@ -48,16 +48,16 @@ KINDS = (
     BUDGETS,
     resources.PRIORITY_CLASSES,
 )
-"""Workloads are left out: there are many, and each was checked when it was made."""
+"""Workloads are left out: there are many, and each was checked when it was created."""
 
 
 @dataclass(slots=True)
 class ClusterReading:
-    """What was read of one cluster.
+    """The objects of one cluster.
 
     Attributes:
-        complete: Kinds of which everything was read.
-        skipped: Which kinds were not, and why.
+        complete: The kinds of which all objects were read.
+        skipped: The kinds that were not read, and why.
     """
 
     entries: list[LintEntry] = field(default_factory=list)
@@ -65,12 +65,12 @@ class ClusterReading:
     skipped: list[str] = field(default_factory=list)
 
     def to_world(self) -> LintInput:
-        """Return it for the rules."""
+        """Return the input for the rules."""
         return LintInput(self.entries, LintSurroundings(complete=frozenset(self.complete)))
 
 
 async def read_cluster(client: KubeClient, kinds: Sequence[Resource] = KINDS) -> ClusterReading:
-    """List kinds that rules look at; what is forbidden or not served is skipped and named."""
+    """List the kinds for the rules; kinds that are forbidden or not served are skipped."""
     reading = ClusterReading()
     for resource in kinds:
         try:
@@ -78,7 +78,7 @@ async def read_cluster(client: KubeClient, kinds: Sequence[Resource] = KINDS) ->
         except Forbidden:
             reading.skipped.append(f"{resource.kind}: not allowed to list {resource.plural}")
         except NotFound:
-            if resource.group == OWN_GROUP:  # there are none, as on workers
+            if resource.group == OWN_GROUP:  # not served means no objects, as on workers
                 reading.complete.add(resource.kind)
                 continue
             reading.skipped.append(f"{resource.kind}: the cluster does not serve {resource.plural}")
@@ -88,7 +88,7 @@ async def read_cluster(client: KubeClient, kinds: Sequence[Resource] = KINDS) ->
 
 
 async def read_unqueued(client: KubeClient, reading: ClusterReading) -> None:
-    """List objects that name a queue and are of kinds that are not queued."""
+    """List objects that name a queue but whose kinds are not queued."""
     for row in UNSUPPORTED:
         resource = resource_of(row)
         try:
@@ -115,7 +115,7 @@ async def _list(client: KubeClient, resource: Resource, reading: ClusterReading)
 
 @dataclass(slots=True)
 class LintWorkers:
-    """Worlds of workers, and why some are missing, by MultiKueueCluster."""
+    """The input of each worker, and why some are missing, by MultiKueueCluster."""
 
     worlds: dict[str, LintInput] = field(default_factory=dict)
     unseen: dict[str, str] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class LintWorkers:
 async def read_workers(
     client: KubeClient, clusters: Sequence[Object], *, namespace: str
 ) -> LintWorkers:
-    """Look at the workers side by side, each through the kubeconfig in its Secret."""
+    """Read all workers at once, each through the kubeconfig in its Secret."""
     workers = LintWorkers()
     await asyncio.gather(*(_read_worker(client, c, namespace, workers) for c in clusters))
     return workers
@@ -156,7 +156,7 @@ async def _read_worker(
 
 
 async def add_worker(name: str, credentials: Credentials, workers: LintWorkers) -> None:
-    """Read one worker within its time."""
+    """Read one worker within its time limit."""
     try:
         async with (
             asyncio.timeout(WORKER_SECONDS),

@@ -1,4 +1,4 @@
-"""Manifests for the linter: every object with the file and the line it stands at."""
+"""Manifests for the linter: every object with its file and line."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SUFFIXES = {".yaml", ".yml", ".json"}
 
 @dataclass(slots=True)
 class Manifests:
-    """What was read.
+    """The objects that were read.
 
     Attributes:
-        skipped: What is no object in files that were not named themselves, such as Helm values.
+        skipped: Documents in directories that are not objects, such as Helm values.
     """
 
     entries: list[LintEntry] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Manifests:
 
 
 def read_sources(sources: tuple[str, ...]) -> Manifests:
-    """Read files, directories (with all below) and standard input (``-``).
+    """Read files, directories (recursively) and standard input (``-``).
 
     Raises:
         UsageProblem: something cannot be read or is no YAML; names the file and the line.

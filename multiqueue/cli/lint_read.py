@@ -1,4 +1,4 @@
-"""From the command line of ``multiqueue lint`` to the world that rules look at."""
+"""From the command line of ``multiqueue lint`` to the input of the rules."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CONFIG_GROUP = "config.kueue.x-k8s.io/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What else was named.
+    """Inputs beside the manifests or the cluster.
 
     Attributes:
-        workers: MultiKueueCluster -> a kubeconfig, or manifests.
+        workers: A kubeconfig, or manifests, by MultiKueueCluster.
         config_file: The manager's configuration.
-        system_namespace: Where the manager and its Secrets are.
+        system_namespace: The namespace of the manager and its Secrets.
     """
 
     workers: dict[str, str]
@@ -42,7 +42,7 @@ class Inputs:
 
 
 async def read_file_world(sources: tuple[str, ...], inputs: Inputs) -> tuple[LintInput, list[str]]:
-    """Read manifests; returns them with what was skipped."""
+    """Read manifests; return them, and what was skipped."""
     from multiqueue.cli.lint_cluster import LintWorkers
 
     manifests = read_sources(sources)
@@ -55,7 +55,7 @@ async def read_file_world(sources: tuple[str, ...], inputs: Inputs) -> tuple[Lin
 
 
 async def read_cluster_world(target: ClusterTarget, inputs: Inputs) -> tuple[LintInput, list[str]]:
-    """List a cluster and its workers; returns them with what could not be read."""
+    """List a cluster and its workers; return them, and what could not be read."""
     from multiqueue.cli import lint_cluster
     from multiqueue.cli.stored import read_config
 
@@ -91,7 +91,7 @@ def _around(
 
 
 async def _read_named(inputs: Inputs, workers: LintWorkers) -> None:
-    """Read what ``--worker`` names: a kubeconfig, or manifests."""
+    """Read the inputs of ``--worker``: a kubeconfig, or manifests."""
     from multiqueue.cli.lint_cluster import add_worker
 
     for name, path in inputs.workers.items():
@@ -133,7 +133,7 @@ def _config_among(manifests: Manifests) -> Configuration | None:
 def _check_secrets(
     manifests: Manifests, namespace: str, workers: LintWorkers, proxies: Collection[str]
 ) -> None:
-    """Judge the kubeconfigs that stand among the manifests; others are somewhere else."""
+    """Check the kubeconfigs among the manifests; others may be stored elsewhere."""
     from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal, check_secret
 
     now, world = datetime.now(UTC), LintInput(manifests.entries)
@@ -147,7 +147,7 @@ def _check_secrets(
 
 
 def _encoded(secret: Any) -> dict[str, Any]:
-    """The Secret as the API server keeps it: stringData is merged into data."""
+    """Return the Secret as the API server stores it: stringData is merged into data."""
     import base64
 
     plain = mapping(secret, "stringData")

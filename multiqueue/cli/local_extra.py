@@ -1,4 +1,4 @@
-"""The embedded cluster needs libraries that the manager does without: the extra ``local``."""
+"""Checks for the extra ``local``, whose libraries only the embedded cluster needs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def require_local_extra(command: str) -> None:
     """Refuse a command if the libraries of the embedded cluster are not installed.
 
     Args:
-        command: What the user has started.
+        command: The command that the user started.
 
     Raises:
-        CliError: With what to install.
+        CliError: names the package to install.
     """
     missing = [name for name in LIBRARIES if not _is_installed(name)]
     if missing:
@@ -30,5 +30,5 @@ def require_local_extra(command: str) -> None:
 def _is_installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # of a package around it
+    except ModuleNotFoundError:  # a parent package is missing
         return False

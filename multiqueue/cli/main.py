@@ -47,7 +47,7 @@ class ProgramGroup(LazyGroup):
     """Reads the command line for all commands."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take ``-o=json`` as kubectl does; click would make the sign a part of the value."""
+        """Accept ``-o=json`` as kubectl does; click would make the sign a part of the value."""
         return super().parse_args(ctx, [SHORT_WITH_VALUE.sub(r"\1", each) for each in args])
 
 
@@ -64,7 +64,7 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code."""
+    """Run a command line; return the exit code."""
     try:
         result = cli.main(
             args=None if arguments is None else list(arguments),
@@ -84,14 +84,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # The reader (head, less) has enough; keep the interpreter from complaining at exit.
+        # The reader (head, less) has closed the pipe; avoid the interpreter's complaint at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     return result if isinstance(result, int) else ExitCode.OK
 
 
 def _program_name() -> str:
-    """As a kubectl plugin the program is called ``kubectl multiqueue``."""
+    """Return the program's name; as a kubectl plugin it is ``kubectl multiqueue``."""
     return (
         " ".join(Path(sys.argv[0]).name.split("-")) if "kubectl-" in sys.argv[0] else "multiqueue"
     )

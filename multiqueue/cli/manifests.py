@@ -1,4 +1,4 @@
-"""Reading manifests from files and standard input."""
+"""Reads manifests from files and standard input."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from multiqueue.cli.errors import UsageProblem
 
 
 def read_manifests(source: str) -> list[dict[str, Any]]:
-    """Return the objects of a YAML or JSON file (``-``: standard input); Lists are taken apart.
+    """Return the objects of a YAML or JSON file (``-``: standard input); Lists are unpacked.
 
     Raises:
-        UsageProblem: the file cannot be read, or something in it is no object.
+        UsageProblem: the file cannot be read, or contains something that is no object.
     """
     name = "standard input" if source == "-" else f'"{source}"'
     objects: list[dict[str, Any]] = []

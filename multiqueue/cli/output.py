@@ -1,6 +1,6 @@
-"""How results are printed: aligned columns for people, JSON or YAML for programs.
+"""Prints results: aligned columns for people, JSON or YAML for programs.
 
-Colours appear on a terminal only (click strips them elsewhere, and `NO_COLOR` is honoured).
+Colours appear on a terminal only (click removes them elsewhere, and `NO_COLOR` is honoured).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COLOURS = {
     "inactive": "red",
     "deactivated": "red",
 }
-"""First word of a state, in lower case -> its colour."""
+"""The colour of a state, by its first word in lower case."""
 
 
 def output_option(function: F) -> F:
@@ -61,7 +61,7 @@ def output_option(function: F) -> F:
 
 
 def wide_output_option(function: F) -> F:
-    """Add ``-o wide|json|yaml``; wide cuts nothing."""
+    """Add ``-o wide|json|yaml``; wide shows all columns in full."""
     return click.option(
         "-o",
         "--output",
@@ -73,7 +73,7 @@ def wide_output_option(function: F) -> F:
 
 
 def print_data(data: Any, output: str) -> None:
-    """Print a value for programs."""
+    """Print a value as JSON or YAML."""
     if output == "json":
         import orjson
 
@@ -87,7 +87,7 @@ def print_data(data: Any, output: str) -> None:
 def print_table(
     headers: Sequence[str], rows: Sequence[Sequence[Any]], *, wide: bool = False
 ) -> bool:
-    """Print aligned columns; the last one is cut to the terminal's width, unless it may be wide.
+    """Print aligned columns; the last is cut to the terminal's width unless ``wide`` is set.
 
     Returns:
         Whether anything was cut.
@@ -98,10 +98,10 @@ def print_table(
 
 
 class RowPrinter:
-    """Prints a table whose rows come one by one; columns grow with what has come so far.
+    """Prints a table row by row; columns become wider as longer cells arrive.
 
     Args:
-        headers: Titles, printed with the first row.
+        headers: The titles, printed with the first row.
     """
 
     def __init__(self, headers: Sequence[str]) -> None:
@@ -120,7 +120,7 @@ class RowPrinter:
         click.echo(_join(told, self._widths), color=_wants_colour())
 
     def print_all(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Print rows that are known together; all of them fit the columns."""
+        """Print several rows; the columns are wide enough for all of them."""
         for row in rows:
             self._make_room([_text(cell) for cell in row])
         for row in rows:
@@ -136,9 +136,9 @@ def format_table(
     """Return aligned columns as text.
 
     Args:
-        headers: Titles.
-        rows: Cells; None prints as ``-``.
-        width: Longest line; None leaves lines as long as they are.
+        headers: The titles.
+        rows: The cells; None prints as ``-``.
+        width: The longest line; None leaves lines as long as they are.
     """
     texts = [[_text(cell) for cell in row] for row in rows]
     widths = [
@@ -155,13 +155,13 @@ def format_table(
 
 
 def style_state(text: str, state: str = "") -> str:
-    """Colour a text by a state, or by its own first word."""
+    """Colour a text by a state, or by the text's first word."""
     colour = COLOURS.get((state or text).split(" ", 1)[0].rstrip(",:").lower())
     return click.style(text, fg=colour) if colour else text
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Print a line; colours in it vanish where nobody sees them."""
+    """Print a line; its colours are removed if the output is no terminal."""
     click.echo(text, err=err, color=_wants_colour(err=err))
 
 

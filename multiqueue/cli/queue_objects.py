@@ -1,4 +1,4 @@
-"""The objects about queues that a command shows, as far as the user may read them."""
+"""The queue objects that a command shows, as far as the user may read them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _KINDS: dict[str, tuple[Resource, type[Any]]] = {
     "clusters": (resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
     "jobs": (resources.JOBS, dict),
 }
-"""Attribute of `QueueObjects` -> what is read for it."""
+"""The resource and type to read for each attribute of `QueueObjects`."""
 
 
 @dataclass(slots=True, kw_only=True)
 class QueueObjects:
-    """What was read. A kind that a command does not need is empty.
+    """The objects that were read. Kinds that a command does not need are empty.
 
     Attributes:
-        now: When it was read.
+        now: The time of reading.
         workloads, local_queues: By ``namespace/name``.
-        jobs: Those in queues, by uid.
+        jobs: The jobs in queues, by uid.
         hidden: Kinds that the user may not read, or that the cluster does not serve.
     """
 
@@ -53,30 +53,30 @@ class QueueObjects:
     hidden: list[str] = field(default_factory=list)
 
     def add(self, kind: str, objects: Sequence[Any]) -> None:
-        """Take in objects of a kind, which is the name of an attribute."""
+        """Add objects of a kind, which is the name of an attribute."""
         known = getattr(self, kind)
         for each in objects:
             known[each["metadata"]["uid"] if kind == "jobs" else each.metadata.key] = each
 
     def cluster_queue_of(self, workload: api.Workload) -> str:
-        """Return the ClusterQueue behind a Workload's LocalQueue, or an empty string."""
+        """Return the ClusterQueue of a Workload's LocalQueue, or an empty string."""
         if workload.status.admission is not None:
             return workload.status.admission.cluster_queue
         queue = self.local_queues.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
         return queue.spec.cluster_queue if queue else ""
 
     def job_of(self, workload: api.Workload) -> dict[str, Any] | None:
-        """Return the job of a Workload, as far as it is known."""
+        """Return the job of a Workload, if it was read."""
         owners = (self.jobs.get(owner.uid) for owner in workload.metadata.owner_references)
         return next(filter(None, owners), None)
 
     async def list(self, client: KubeClient, *kinds: str, namespace: str | None = None) -> None:
-        """Read all objects of some kinds, side by side; those in namespaces of one or of all."""
+        """Read all objects of some kinds at once, in one namespace or in all."""
         await asyncio.gather(*(self._list(client, kind, namespace) for kind in kinds))
 
     async def _list(self, client: KubeClient, kind: str, namespace: str | None) -> None:
         resource, type_ = _KINDS[kind]
-        # Of jobs, those in queues: a cluster may have many others.
+        # Only jobs in queues: a cluster may have many others.
         selector = QUEUE_NAME if resource is resources.JOBS else ""
         where = namespace if resource.namespaced else None
         try:
@@ -91,7 +91,7 @@ class QueueObjects:
     async def get(
         self, client: KubeClient, kind: str, name: str, *, namespace: str | None = None
     ) -> None:
-        """Read one object, if there is one and the user may; nothing has an empty name."""
+        """Read one object, if it exists and the user may read it; an empty name is ignored."""
         if not name:
             return
         resource, type_ = _KINDS[kind]

@@ -14,7 +14,7 @@ from multiqueue.kube.resources import PROVISIONING_REQUESTS
 
 
 async def read_requests(client: KubeClient, workload: Workload) -> list[ProvisioningRequest]:
-    """Return the requests that a Workload owns; none where they may not be read."""
+    """Return the requests that a Workload owns; none if they may not be read."""
     for version in VERSIONS:
         try:
             listed = await client.list(

@@ -11,11 +11,11 @@ def read_setting(setting: str, form: str) -> tuple[str, Any]:
     """Return the name and the value, which is YAML.
 
     Args:
-        setting: As it was given.
-        form: How one is written, for the message.
+        setting: The text of the option.
+        form: The expected form, for the message.
 
     Raises:
-        UsageProblem: it is none.
+        UsageProblem: the text does not have this form.
     """
     from multiqueue.lib import bounded_yaml
 

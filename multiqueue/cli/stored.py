@@ -1,4 +1,4 @@
-"""What the manager has stored: its configuration, and the kubeconfigs of its workers."""
+"""Reads the manager's stored configuration, and the kubeconfigs of its workers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ CONFIG_MAP, CONFIG_KEY = "kueue-manager-config", "controller_manager_config.yaml
 
 
 async def read_config(client: KubeClient, namespace: str) -> Configuration | None:
-    """Return the manager's configuration from its ConfigMap, where it is there and can be read.
+    """Return the manager's configuration from its ConfigMap; None if it cannot be read.
 
     Raises:
-        ConfigurationError: it cannot be used.
+        ConfigurationError: it is invalid.
     """
     from multiqueue.api.config import load_configuration
     from multiqueue.api.validation.access import mapping, text
@@ -44,8 +44,8 @@ async def read_stored(
 ) -> SafeKubeconfig | KubeconfigRefusal:
     """Read the kubeconfig in a Secret, and check it as the manager does.
 
-    So our credentials go to nobody whom the manager would not send them to. The configuration is
-    asked only if something is refused: it may allow a proxy.
+    The check prevents that credentials go to a server to which the manager would not send them. The
+    configuration is read only if the check fails, since it may allow a proxy.
 
     Raises:
         KubeError: the Secret may not be read.

@@ -1,6 +1,6 @@
-"""Asks the manager who waits where and why: its visibility API, by the rights of the user.
+"""Asks the manager's visibility API for positions and reasons, with the user's rights.
 
-The manager alone knows its Configuration, so nothing here is computed again. Where it cannot be
+Only the manager knows its Configuration, so nothing is computed here. If the manager cannot be
 asked, the answers say why.
 """
 
@@ -20,16 +20,16 @@ from multiqueue.kube.wire import read_answer
 PENDING = "/apis/visibility.kueue.x-k8s.io/v1beta2"
 REMOTE = "/apis/remote.multiqueue.dev/v1alpha1"
 SECONDS = 5.0
-"""How long the manager may take to answer: what else there is to say shall not wait longer."""
+"""How long the manager may take to answer; the rest of the output must not wait longer."""
 TRIES = 4
-"""Of several managers only one knows reasons, and a Service leads to any of them."""
+"""How often to ask: only the leader knows reasons, and the Service leads to any replica."""
 PAGE = 10_000
-"""Workloads of a queue that are asked for at a time: 3 MB."""
+"""The page size of a queue's Workloads: 3 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePosition:
-    """Where a Workload waits; both count from 1."""
+    """The position of a Workload; both numbers count from 1."""
 
     in_cluster_queue: int
     in_local_queue: int
@@ -37,7 +37,7 @@ class QueuePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Who waits in a queue, by ``namespace/name``; ``problem`` says why that is not known."""
+    """The positions in a queue, by ``namespace/name``; ``problem`` says why they are unknown."""
 
     by_key: Mapping[str, QueuePosition] = field(default_factory=dict)
     problem: str = ""
@@ -45,7 +45,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorNumbers:
-    """Quota of one resource in one flavor, against what the Workload asks. Wire quantities."""
+    """Quota of one resource in one flavor, and the Workload's request. Wire quantities."""
 
     flavor: str
     resource: str
@@ -59,16 +59,16 @@ class FlavorNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerAnswer:
-    """What the manager says about a waiting Workload; empty or None where it says nothing.
+    """The manager's answer about a waiting Workload; missing values are empty or None.
 
     Attributes:
-        problem: What of it is missing, and why; empty where the leader told everything.
-        reason: That of its QuotaReserved=False condition; ``message`` its words.
-        place: None where it does not wait.
-        waiting: How many wait in its ClusterQueue.
+        problem: What is missing, and why; empty if the leader answered in full.
+        reason: The reason of its QuotaReserved=False condition; ``message`` its text.
+        place: The position; None if it does not wait.
+        waiting: How many Workloads wait in its ClusterQueue.
         share: The weighted share of its ClusterQueue; None without fair sharing.
-        past_usage: LocalQueues in which Workloads wait, the least usage first. A name is empty
-            where the user may not know it, a usage None where it is endless.
+        past_usage: LocalQueues with waiting Workloads, the least usage first. A name is empty if
+            the user may not know it; a usage is None if it is infinite.
     """
 
     problem: str = ""
@@ -85,13 +85,13 @@ class ManagerAnswer:
 async def explain_workload(
     client: KubeClient, namespace: str, name: str, queue: str
 ) -> ManagerAnswer:
-    """Return what the manager says about a Workload.
+    """Return the manager's answer about a Workload.
 
     Args:
-        client: Of the cluster.
-        namespace: Of the Workload.
-        name: Of the Workload.
-        queue: Its LocalQueue, for managers that only know positions.
+        client: The cluster's client.
+        namespace: The Workload's namespace.
+        name: The Workload's name.
+        queue: Its LocalQueue, for managers that serve only positions.
     """
     path = f"{REMOTE}/namespaces/{_quote(namespace)}/workloads/{_quote(name)}/explanation"
     status: Mapping[str, Any] = {}
@@ -112,12 +112,12 @@ async def explain_workload(
 
 
 async def read_local_queue(client: KubeClient, namespace: str, name: str) -> Places:
-    """Return who waits in a LocalQueue."""
+    """Return the positions in a LocalQueue."""
     return await _read_places(client, f"namespaces/{_quote(namespace)}/localqueues/{_quote(name)}")
 
 
 async def read_cluster_queue(client: KubeClient, name: str) -> Places:
-    """Return who waits in a ClusterQueue."""
+    """Return the positions in a ClusterQueue."""
     return await _read_places(client, f"clusterqueues/{_quote(name)}")
 
 
@@ -130,7 +130,7 @@ async def _read_places(client: KubeClient, queue: str) -> Places:
             items = (await _ask(client, path, **page))["items"]
         except (ApiError, RequestTimeout) as error:
             if isinstance(error, NotFound) and error.details.get("name"):
-                return Places()  # there is no such queue, so nobody waits in it
+                return Places()  # there is no such queue, so no Workload waits in it
             return Places(problem=f"{_describe(error)}; positions are missing")
         for item in items:
             metadata = item["metadata"]
@@ -142,7 +142,7 @@ async def _read_places(client: KubeClient, queue: str) -> Places:
 async def _explain_by_position(
     client: KubeClient, key: str, queue: str, error: Forbidden | NotFound
 ) -> ManagerAnswer:
-    """Return the position alone: older managers, and Kueue, explain nothing else."""
+    """Return the position alone: older managers, and Kueue, serve nothing else."""
     if error.details.get("kind") == "workloads" and isinstance(error, NotFound):
         return ManagerAnswer(problem="the manager has not seen this Workload yet")
     namespace, _, _ = key.partition("/")

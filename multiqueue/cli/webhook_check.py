@@ -1,4 +1,4 @@
-"""Whether the API server would trust the webhooks: for ``multiqueue config check``."""
+"""Checks for ``multiqueue config check`` whether the API server would trust the webhooks."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ OFF = "internalCertManagement.enable: false"
 
 @dataclass(slots=True)
 class Judged:
-    """What would fail, and what should be known."""
+    """Errors and warnings."""
 
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
 async def check_files(config: Configuration) -> Judged:
-    """Judge the certificate files by themselves; they may be somewhere else."""
+    """Check the certificate files alone; they may be on another machine."""
     judged = Judged()
     if config.internal_cert_management.enable:
         return judged
@@ -60,7 +60,7 @@ async def check_files(config: Configuration) -> Judged:
 
 
 async def check_cluster(target: ClusterTarget, config: Configuration) -> Judged:
-    """Judge what is registered in a cluster, and the certificate where it can be read."""
+    """Check the registration in a cluster, and the certificate if it can be read."""
     judged, problems = Judged(), dict[str, list[str]]()
     async with connect(target) as (client, _):
         serving = None
@@ -96,7 +96,7 @@ async def check_cluster(target: ClusterTarget, config: Configuration) -> Judged:
 def _find_registered(
     found: Mapping[str, Any], serving: Serving | None, config: Configuration
 ) -> str | None:
-    """Return what is wrong with a registration: as we see it, or else as the manager saw it."""
+    """Return the problem of a registration: by our own check, or else the manager's note."""
     if serving is None:
         told: str | None = (found["metadata"].get("annotations") or {}).get(WEBHOOK_PROBLEM)
         return told
@@ -129,7 +129,7 @@ def _client_configs(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _host(config: Configuration, client_config: Mapping[str, Any]) -> str:
-    """The name by which the API server calls, as it is registered or will be."""
+    """Return the host name that the API server uses, as registered or as it will be."""
     if service := client_config.get("service"):
         return f"{service['name']}.{service['namespace']}.svc"
     if url := client_config.get("url"):
@@ -140,7 +140,7 @@ def _host(config: Configuration, client_config: Mapping[str, Any]) -> str:
 
 
 async def _read_files(config: Configuration, judged: Judged) -> Serving | None:
-    """Read what is mounted, where it is."""
+    """Read the mounted certificate, if it exists."""
     try:
         return await FileCertificates(Path(config.webhook.cert_dir)).load()
     except FileNotFoundError:
@@ -151,7 +151,7 @@ async def _read_files(config: Configuration, judged: Judged) -> Serving | None:
 
 
 async def _read_secret(client: KubeClient, config: Configuration) -> Serving | None:
-    """The Secret that the files are usually mounted from."""
+    """Return the certificate in the Secret from which the files are usually mounted."""
     name = config.internal_cert_management.webhook_secret_name
     try:
         secret = await client.get(SECRETS, name, namespace=config.namespace)

@@ -1,4 +1,4 @@
-"""The way to a worker: the kubeconfig that the manager uses, read by the rights of the user."""
+"""Access to a worker by the manager's kubeconfig, which is read with the user's rights."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ WORKER_SECONDS = 5.0
 async def worker_credentials(
     client: KubeClient, cluster: MultiKueueCluster, namespace: str
 ) -> Credentials:
-    """Return what the manager uses, read from its Secret by the rights of the user.
+    """Return the manager's credentials for a worker, read with the user's rights.
 
     Raises:
-        KubeError: not for this user.
+        KubeError: the user may not read the Secret.
         ValueError: there is no such Secret, or it must not be used.
     """
-    # Only what runs on workers needs these.
+    # Only commands that contact workers need these modules.
     from multiqueue.cli.stored import read_stored
     from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal
 
@@ -47,7 +47,7 @@ async def read_remote_states(
     *,
     system_namespace: str,
 ) -> dict[str, str]:
-    """Return what the copies of a Workload say about themselves, by cluster; best effort."""
+    """Return the state of a Workload's copies, by cluster; best effort."""
     states = await asyncio.gather(
         *(_read_remote_state(client, cluster, key, system_namespace) for cluster in clusters)
     )

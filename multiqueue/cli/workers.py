@@ -1,6 +1,4 @@
-"""Reading the workers: each through its own kubeconfig, side by side, none holding up the
-others.
-"""
+"""Reads all workers at once, each through its own kubeconfig; none delays the others."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class FlavorGpus:
-    """Accelerators of one flavor on a worker."""
+    """The accelerators of one flavor on a worker."""
 
     flavor: str
     total: int = 0
@@ -48,7 +46,7 @@ class FlavorGpus:
 
     @property
     def free(self) -> int:
-        """Not reserved by any Workload."""
+        """The accelerators that no Workload has reserved."""
         return max(0, self.total - self.used)
 
 
@@ -58,9 +56,9 @@ class WorkerStatus:
 
     Attributes:
         use: Whether it is in use, cordoned or drained.
-        warnings: What its MultiKueueCluster says that somebody should do.
+        warnings: Problems that its MultiKueueCluster reports.
         capabilities: Its versions, job kinds, flavors and topologies, as the manager found them.
-        problem: Why its own figures are missing; empty when they are there.
+        problem: Why its own figures are missing; empty if they are there.
         stopped: ClusterQueues there that admit nothing, each in a sentence.
     """
 
@@ -77,7 +75,7 @@ class WorkerStatus:
     stopped: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form for ``-o json``."""
+        """Return the worker for ``-o json``."""
         return {
             "name": self.name,
             "connected": self.connected,
@@ -97,7 +95,7 @@ class WorkerStatus:
 
 
 async def read_workers(client: KubeClient, *, system_namespace: str) -> list[WorkerStatus]:
-    """Return every MultiKueueCluster with what its cluster says about itself."""
+    """Return every MultiKueueCluster, with the figures that its cluster gives."""
     listed = await client.list(
         MULTIKUEUE_CLUSTERS, decode=lambda data: decode(MultiKueueCluster, data)
     )
@@ -111,7 +109,7 @@ async def read_workers(client: KubeClient, *, system_namespace: str) -> list[Wor
 
 
 async def _read_capabilities(client: KubeClient, namespace: str) -> dict[str, Any]:
-    """Return what the manager published of the workers; nothing where that is not to be read."""
+    """Return what the manager published about the workers; empty if it may not be read."""
     try:
         found = await client.get(CONFIG_MAPS, CONFIG_MAP, namespace=namespace)
     except (NotFound, Forbidden):
@@ -170,7 +168,7 @@ async def _read_figures(worker: KubeClient, status: WorkerStatus) -> None:
 
 
 def count_gpus(queues: Sequence[ClusterQueue], workloads: Sequence[Workload]) -> list[FlavorGpus]:
-    """Return accelerators by flavor: nominal quota of all queues, and what Workloads hold of it."""
+    """Return accelerators by flavor: nominal quota of all queues, and the reserved part."""
     by_flavor: dict[str, FlavorGpus] = {}
 
     def flavor_of(name: str) -> FlavorGpus:

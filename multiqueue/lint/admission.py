@@ -1,4 +1,4 @@
-"""The same rules at admission: what can be judged from one object and what it names."""
+"""The linter's rules at admission, for one object and the objects that it names."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _AT_ADMISSION = tuple(
 
 
 def warn(obj: Object, lookup: Lookup, known_paths: AbstractSet[str] = frozenset()) -> list[str]:
-    """Return admission warnings about one object (in v1beta2, if it is ours).
+    """Return admission warnings about one object (in v1beta2, if it is of our kinds).
 
-    Only what is hardly meant; what may well be is for those who ask the linter. Fields of which
-    the author is warned already are left out. Cost: a few look-ups by name, whatever exists.
+    Only likely mistakes are reported; what may be intended is left to the `lint` command. Fields
+    with a warning already are left out. Cost: a few look-ups by name, however many objects exist.
     """
     once = _Once(lookup)
     return [
@@ -32,7 +32,7 @@ def warn(obj: Object, lookup: Lookup, known_paths: AbstractSet[str] = frozenset(
 
 
 class _Once:
-    """Looks each name up once: several rules ask for the same queue."""
+    """Caches look-ups, since several rules ask for the same queue."""
 
     def __init__(self, lookup: Lookup) -> None:
         self.config = lookup.config

@@ -1,4 +1,4 @@
-"""What the linter says: which object, where in it, what is odd, why it matters, what to do."""
+"""A finding of the linter: the object, the field, the problem, its effect, and the remedy."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How sure it is that something does not work as its author means."""
+    """How likely it is that something does not work as its author intends."""
 
     ERROR = "error"
     """It cannot work."""
     WARNING = "warning"
-    """It works, but hardly as meant."""
+    """It works, but probably not as intended."""
     INFO = "info"
-    """It may well be meant, and surprises people."""
+    """It may be intended, but surprises people."""
 
     @property
     def rank(self) -> int:
-        """0 for what matters most."""
+        """The rank, 0 for the most severe."""
         return list(Severity).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that a rule found.
+    """One problem that a rule found.
 
     Attributes:
-        rule: Id of the rule.
-        cluster: The worker it was found on; empty for the cluster or the files that were named.
-        source: ``file:line`` of the object; empty where it was read from a cluster.
-        path: Field of the object, as in Kubernetes' errors; empty for the object as a whole.
-        what: What was found, with names and numbers.
+        rule: The id of the rule.
+        cluster: The worker with the problem; empty for the manager's cluster or the given files.
+        source: ``file:line`` of the object; empty if it was read from a cluster.
+        path: The field of the object, as in Kubernetes' errors; empty for the whole object.
+        what: The problem, with names and numbers.
         why: Why it matters.
         todo: What to do about it.
     """
@@ -50,5 +50,5 @@ class Finding:
     todo: str
 
     def to_dict(self) -> Mapping[str, str]:
-        """Return the form for programs; the keys are stable."""
+        """Return the finding for programs; the keys are stable."""
         return {field: str(getattr(self, field)) for field in self.__slots__}

@@ -1,4 +1,4 @@
-"""Which nodes a flavor means, and what they have."""
+"""The nodes that a flavor selects, and their resources and taints."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from multiqueue.lint.quotas import ZERO, runs_elsewhere
 from multiqueue.lint.world import LintInput, labels_of
 
 _TRANSIENT = "node.kubernetes.io/"
-"""Taints that Kubernetes itself sets and takes away: not ready, cordoned, out of disk."""
+"""Taints that Kubernetes itself sets and removes: not ready, cordoned, out of disk."""
 
 
 def matching_nodes(flavor: Object, world: LintInput) -> Sequence[Object]:
-    """The nodes with all labels of a flavor."""
+    """Return the nodes that have all labels of a flavor."""
     wanted = mapping(flavor, "spec", "nodeLabels").items()
     return [node for node in world.all("Node") if wanted <= labels_of(node).items()]
 
 
 def needs_nodes(flavor: str, world: LintInput) -> bool:
-    """Whether some queue admits to this flavor what shall run on nodes that are here already."""
+    """Whether some queue uses this flavor for pods that run on nodes of this cluster."""
     queues = world.queues_by_flavor.get(flavor, ())
     return any(not runs_elsewhere(queue, world) for queue in queues)
 
 
 def allocatable(nodes: Sequence[Object], resource: str) -> Quantity:
-    """What nodes have of a resource together."""
+    """Return the sum of a resource over nodes."""
     total, format_ = 0, ZERO.format
     for node in nodes:
         amount = quantity(mapping(node, "status", "allocatable").get(resource))
@@ -36,7 +36,7 @@ def allocatable(nodes: Sequence[Object], resource: str) -> Quantity:
 
 
 def uncovered_taints(node: Object, flavor: Object) -> Iterator[str]:
-    """Taints that keep pods away, and that the flavor neither names nor tolerates."""
+    """Yield the taints that keep pods away, and that the flavor neither lists nor tolerates."""
     spec = mapping(flavor, "spec")
     named = {(t.get("key"), t.get("effect")) for _, t in items(spec.get("nodeTaints"))}
     for _, taint in items(mapping(node, "spec").get("taints")):
@@ -48,7 +48,7 @@ def uncovered_taints(node: Object, flavor: Object) -> Iterator[str]:
 
 
 def tolerates(toleration: Object, taint: Object) -> bool:
-    """Whether a toleration of a pod covers a taint, as the Kubernetes scheduler sees it."""
+    """Whether a pod's toleration covers a taint, by the rules of the Kubernetes scheduler."""
     if text(toleration.get("effect")) not in {"", text(taint.get("effect"))}:
         return False
     key, exists = text(toleration.get("key")), toleration.get("operator") == "Exists"

@@ -1,4 +1,4 @@
-"""Reading quotas, requests and nodes of wire objects, for several rules."""
+"""Reads quotas, requests and nodes from wire objects, for several rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ZERO = Quantity(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorQuota:
-    """One resource of one flavor; limits are None where there are none."""
+    """The quota of one resource of one flavor; an absent limit is None."""
 
     path: str
     flavor: str
@@ -28,7 +28,7 @@ class FlavorQuota:
 
 
 def quotas_of(queue: Object) -> Iterator[FlavorQuota]:
-    """Every quota of a ClusterQueue or Cohort; malformed ones are left to validation."""
+    """Yield all quotas of a ClusterQueue or Cohort; validation reports malformed ones."""
     for path, flavor in flavors_of(queue):
         for k, resource in items(flavor.get("resources")):
             nominal = quantity(resource.get("nominalQuota"))
@@ -44,30 +44,30 @@ def quotas_of(queue: Object) -> Iterator[FlavorQuota]:
 
 
 def covered_by(queue: Object) -> frozenset[str]:
-    """The resources that a ClusterQueue gives quota for."""
+    """Return the resources for which a ClusterQueue has quota."""
     return frozenset(quota.resource for quota in quotas_of(queue))
 
 
 def cohort_of(queue: Object) -> str:
-    """The cohort of a ClusterQueue, or the parent of a Cohort."""
+    """Return the cohort of a ClusterQueue, or the parent of a Cohort."""
     spec = mapping(queue, "spec")
     return text(spec.get("cohortName")) or text(spec.get("parentName"))
 
 
 def preemption_of(queue: Object, field: str) -> str:
-    """One of the preemption policies of a ClusterQueue."""
+    """Return one of the preemption policies of a ClusterQueue."""
     return text(mapping(queue, "spec", "preemption").get(field)) or "Never"
 
 
 def checks_of(queue: Object) -> Iterator[tuple[str, Object]]:
-    """(path, rule) of each AdmissionCheck of a ClusterQueue."""
+    """Yield (path, rule) for each AdmissionCheck of a ClusterQueue."""
     strategy = mapping(queue, "spec", "admissionChecksStrategy")
     for i, rule in items(strategy.get("admissionChecks")):
         yield f"spec.admissionChecksStrategy.admissionChecks[{i}]", rule
 
 
 def controllers_of(queue: Object, lookup: Lookup) -> frozenset[str]:
-    """Who answers the AdmissionChecks of a ClusterQueue, of those that are in sight."""
+    """Return the controllers of a ClusterQueue's AdmissionChecks, of those that were read."""
     return frozenset(
         text(mapping(check, "spec").get("controllerName"))
         for _, rule in checks_of(queue)
@@ -76,18 +76,18 @@ def controllers_of(queue: Object, lookup: Lookup) -> frozenset[str]:
 
 
 def runs_elsewhere(queue: Object, lookup: Lookup) -> bool:
-    """Whether what a queue admits needs no nodes here, or such as are made for it."""
+    """Whether a queue's jobs need no nodes of this cluster, or get nodes made for them."""
     elsewhere = {MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER}
     return bool(controllers_of(queue, lookup) & elsewhere)
 
 
 def queue_label(job: Object) -> str:
-    """The LocalQueue that a job names, or an empty text."""
+    """Return the LocalQueue that a job names; empty if it names none."""
     return labels_of(job).get(QUEUE_NAME, "")
 
 
 def queue_of_job(job: Object, lookup: Lookup) -> Object | None:
-    """The ClusterQueue that a job waits in, where it is in sight."""
+    """Return the ClusterQueue that a job waits in, if it was read."""
     name = queue_label(job)
     local = lookup.get("LocalQueue", name, namespace_of(job)) if name else None
     if local is None:
@@ -96,25 +96,25 @@ def queue_of_job(job: Object, lookup: Lookup) -> Object | None:
 
 
 def template_of(job: Object) -> Object:
-    """The pod template of a Job."""
+    """Return the pod template of a Job."""
     return mapping(job, "spec", "template")
 
 
 def pods_of(job: Object) -> int:
-    """How many pods of a Job run at a time."""
+    """Return how many pods of a Job run at a time."""
     spec = mapping(job, "spec")
     parallelism = number(spec.get("parallelism"), 1)
     return min(parallelism, number(spec.get("completions"), parallelism))
 
 
 def requests_of(job: Object) -> Mapping[str, int]:
-    """What one pod requests, as it is counted; resources of which it wants none are left out."""
+    """Return what one pod requests, as quota counts it; resources with zero are left out."""
     requests = sum_pod_requests(template_of(job)).requests
     return {name: int(amount) for name, amount in requests.items() if int(amount) > 0}
 
 
 def missing_severity(lookup: Lookup, kind: str) -> Severity:
-    """How bad it is that an object is not in sight."""
+    """Return the severity of a missing object."""
     return {
         Sight.ALL: Severity.ERROR,
         Sight.SOME: Severity.WARNING,
@@ -123,7 +123,7 @@ def missing_severity(lookup: Lookup, kind: str) -> Severity:
 
 
 def absent(lookup: Lookup, kind: str, name: str) -> str:
-    """Say that an object is not in sight."""
+    """Return the words that report a missing object."""
     if lookup.sight(kind) is Sight.ALL:
         return f'{kind} "{name}" does not exist'
     return f'{kind} "{name}" is not among what was read'

@@ -1,4 +1,4 @@
-"""A rule: a small function that looks at one object, and the words that go with it."""
+"""A rule: a small function that checks one object, and texts that describe the problem."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ W_contra = TypeVar("W_contra", bound=Lookup, contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Where a rule found what, and what to do; ``severity`` where it differs from the rule's."""
+    """The field, the problem and the remedy; ``severity`` if it differs from the rule's."""
 
     path: str
     what: str
@@ -27,16 +27,16 @@ class Hit:
 class LintRule(Generic[W_contra]):
     """One rule.
 
-    A ``Rule[Lookup]`` needs only the object and what it names, so it can be asked at admission; a
-    ``Rule[World]`` looks at everything that was read.
+    A ``Rule[Lookup]`` needs only the object and the objects that it names, so it can run at
+    admission. A ``Rule[World]`` needs everything that was read.
 
     Attributes:
-        id: What ``--ignore`` and ``--rule`` take.
-        kinds: Of which objects `check` is asked.
-        title: What it finds, in a few words.
-        why: Why that matters, in a sentence.
-        check: Yields what it finds at one object, in the order of its fields.
-        at_admission: False where the webhooks say the same already.
+        id: The id for ``--ignore`` and ``--rule``.
+        kinds: The kinds of objects that `check` gets.
+        title: The problem, in a few words.
+        why: Why it matters, in a sentence.
+        check: Yields the problems of one object, in the order of its fields.
+        at_admission: False if the webhooks report the same already.
     """
 
     id: str

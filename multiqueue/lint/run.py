@@ -1,4 +1,4 @@
-"""Asks every rule about every object."""
+"""Runs every rule on every object."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from multiqueue.lint.world import LintEntry, LintInput, name_of, namespace_of
 
 
 def lint(world: LintInput, rules: Sequence[LintRule[LintInput]] = RULES) -> list[Finding]:
-    """Return what rules find in a world and in those of its workers.
+    """Return the findings in a cluster and in its workers.
 
-    The most severe come first, then by cluster and object, then in the order of the rules.
+    The most severe come first; then by cluster and object, then in the order of the rules.
     """
     found = [*_lint_one(world, rules, "")]
     for name in sorted(world.workers):

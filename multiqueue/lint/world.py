@@ -1,6 +1,7 @@
-"""The objects that rules look at: by name, by kind, and how much of a kind is in sight.
+"""The objects for the rules: by name, by kind, and how much of a kind was read.
 
-Objects are dicts as on the wire; ours are in v1beta2, whatever they were written in.
+Objects are dicts as on the wire. Those of our kinds are in v1beta2, whatever version they were
+written in.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ OURS = (
     "WorkloadPriorityClass",
 )
 OWN = {"DispatchProfile": V1ALPHA1}
-"""Kinds that upstream does not have -> their apiVersion."""
+"""The apiVersion of each kind that upstream does not have."""
 FOREIGN = {
     "LimitRange": "v1",
     "Namespace": "v1",
@@ -40,7 +41,7 @@ FOREIGN = {
     "PriorityClass": "scheduling.k8s.io/v1",
     "Secret": "v1",
 }
-"""Kinds of others that rules look at -> their apiVersion; and those of `JOB_KINDS`."""
+"""The apiVersion of each other kind that rules read; those of `JOB_KINDS` are included."""
 
 
 _NAMESPACED = {"LimitRange", "LocalQueue", "PodDisruptionBudget", "Secret", "Workload"}.union(
@@ -49,7 +50,7 @@ _NAMESPACED = {"LimitRange", "LocalQueue", "PodDisruptionBudget", "Secret", "Wor
 
 
 class Sight(Enum):
-    """How much of a kind was read, which is what a missing name means."""
+    """How much of a kind was read; it decides what a missing name means."""
 
     NONE = "none"
     SOME = "some"
@@ -57,22 +58,22 @@ class Sight(Enum):
 
 
 class Lookup(Protocol):
-    """What a rule may ask at admission: objects by name."""
+    """The objects that a rule may use at admission, by name."""
 
     @property
     def config(self) -> Configuration | None:
-        """The manager's configuration, where it is known."""
+        """The manager's configuration, if known."""
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | None:
-        """Return an object; None where it is not in sight."""
+        """Return an object; None if it was not found."""
 
     def sight(self, kind: str) -> Sight:
-        """How much of a kind is in sight."""
+        """Return how much of a kind was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class LintEntry:
-    """An object and where it stands: ``file:line``, or nothing."""
+    """An object and its source: ``file:line``, or empty."""
 
     obj: Object
     source: str = ""
@@ -80,14 +81,14 @@ class LintEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintSurroundings:
-    """What is known besides objects.
+    """Facts beside objects.
 
     Attributes:
-        complete: Kinds of which everything was read.
-        config: The manager's configuration, where it is known.
-        workers: The worlds of the workers, by MultiKueueCluster.
-        worker_problems: MultiKueueCluster -> why its cluster could not be looked at.
-        kubeconfig_problems: MultiKueueCluster -> why the manager will refuse its kubeconfig.
+        complete: The kinds of which all objects were read.
+        config: The manager's configuration, if known.
+        workers: The input of each worker, by MultiKueueCluster.
+        worker_problems: Why a worker could not be read, by MultiKueueCluster.
+        kubeconfig_problems: Why the manager will refuse a kubeconfig, by MultiKueueCluster.
     """
 
     complete: frozenset[str] = frozenset()
@@ -98,7 +99,7 @@ class LintSurroundings:
 
 
 class LintInput:
-    """Everything that was read of one cluster, or from files. Never changed once built."""
+    """All objects that were read from one cluster, or from files; immutable."""
 
     def __init__(
         self, entries: Iterable[LintEntry], surroundings: LintSurroundings | None = None, /
@@ -118,18 +119,18 @@ class LintInput:
                 objects[namespace_of(hub), name_of(hub)] = LintEntry(hub, entry.source)
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | None:
-        """Return an object; None where it was not read."""
+        """Return an object; None if it was not read."""
         entry = self._by_kind.get(kind, {}).get((namespace, name))
         return entry.obj if entry else None
 
     def sight(self, kind: str) -> Sight:
-        """How much of a kind was read."""
+        """Return how much of a kind was read."""
         if kind in self._complete:
             return Sight.ALL
         return Sight.SOME if kind in self._by_kind else Sight.NONE
 
     def entries(self, kind: str) -> Sequence[LintEntry]:
-        """Return the objects of a kind with where they stand, by namespace and name."""
+        """Return the objects of a kind with their sources, by namespace and name."""
         by_name = self._by_kind.get(kind, {})
         return [by_name[key] for key in sorted(by_name)]
 
@@ -139,12 +140,12 @@ class LintInput:
 
     @property
     def count(self) -> int:
-        """Objects that rules can look at."""
+        """Return the number of objects that rules can check."""
         return sum(map(len, self._by_kind.values()))
 
     @cached_property
     def queues_by_root(self) -> Mapping[str, Sequence[Object]]:
-        """ClusterQueues by the root of their cohort tree; those without cohort are left out."""
+        """The ClusterQueues by the root of their cohort tree, without those that have no cohort."""
         found: dict[str, list[Object]] = {}
         for queue in self.all("ClusterQueue"):
             cohort = text(mapping(queue, "spec").get("cohortName"))
@@ -154,7 +155,7 @@ class LintInput:
 
     @cached_property
     def queues_by_flavor(self) -> Mapping[str, Sequence[Object]]:
-        """ClusterQueues by the flavors they name."""
+        """The ClusterQueues by the flavors that they name."""
         found: dict[str, list[Object]] = {}
         for queue in self.all("ClusterQueue"):
             for name in sorted({text(f.get("name")) for _, f in flavors_of(queue)}):
@@ -163,7 +164,7 @@ class LintInput:
 
 
 def known_kind(obj: Object) -> str:
-    """The kind of an object that rules look at; empty for all others."""
+    """Return the kind of an object that rules can check; empty for all others."""
     kind, version = text(obj.get("kind")), text(obj.get("apiVersion"))
     if version.startswith(f"{GROUP}/"):
         return kind if version in {V1BETA1, V1BETA2} and kind in OURS else ""
@@ -174,13 +175,13 @@ def known_kind(obj: Object) -> str:
 
 
 def name_of(obj: Object) -> str:
-    """Its name; what it will be called after for one that the server names."""
+    """Return an object's name, or its generateName if the server will name it."""
     metadata = mapping(obj, "metadata")
     return text(metadata.get("name")) or text(metadata.get("generateName"))
 
 
 def namespace_of(obj: Object) -> str:
-    """Its namespace; kubectl's default where a namespaced one names none."""
+    """Return an object's namespace; kubectl's default if a namespaced object names none."""
     kind = text(obj.get("kind"))
     if kind not in _NAMESPACED:
         return ""
@@ -188,20 +189,20 @@ def namespace_of(obj: Object) -> str:
 
 
 def labels_of(obj: Object) -> dict[str, str]:
-    """Its labels."""
+    """Return an object's labels."""
     found = mapping(obj, "metadata", "labels")
     return {k: v for k, v in found.items() if isinstance(v, str)}
 
 
 def flavors_of(queue: Object) -> Iterable[tuple[str, Object]]:
-    """(path, quotas) of each flavor of a ClusterQueue or Cohort."""
+    """Yield (path, quotas) for each flavor of a ClusterQueue or Cohort."""
     for i, group in items(mapping(queue, "spec").get("resourceGroups")):
         for j, flavor in items(group.get("flavors")):
             yield f"spec.resourceGroups[{i}].flavors[{j}]", flavor
 
 
 def root_of(cohort: str, lookup: Lookup) -> str:
-    """The root of a cohort's tree; of a cycle its first name."""
+    """Return the root of a cohort's tree; in a cycle, its first name."""
     seen: list[str] = []
     while cohort not in seen:
         seen.append(cohort)

@@ -7,7 +7,7 @@ from multiqueue.observability.local_queue_metrics import LocalQueueMetrics
 
 
 class DispatchMetrics(LocalQueueMetrics):
-    """How dispatchers behave, and what is decided by which profile."""
+    """How dispatchers behave, and which profile decides."""
 
     dispatch_failures_total = counter(
         "multiqueue_dispatch_failures_total",

@@ -1,4 +1,4 @@
-"""Metric families whose label children are looked up once: 0.35 instead of 1.1 microseconds a time.
+"""Metric families with cached label children: 0.35 instead of 1.1 microseconds a look-up.
 
 A class that declares its metrics in its body, one per line, is the table of metrics::
 
@@ -20,16 +20,16 @@ from prometheus_client.metrics import MetricWrapperBase
 M = TypeVar("M", bound=MetricWrapperBase)
 
 ROLE = "replica_role"
-"""Label that the table fills in: leader, follower or standalone."""
+"""The label that the table fills in: leader, follower or standalone."""
 
 
 def exponential(count: int) -> tuple[float, ...]:
-    """Return so many of Kueue's buckets: 1, then 2.5 doubled each time."""
+    """Return ``count`` of Kueue's buckets: 1, then 2.5 doubled each time."""
     return (1.0, *(2.5 * 2**n for n in range(count - 1)))
 
 
 class Family(Generic[M]):
-    """One metric with all its label values."""
+    """One metric with all of its label values."""
 
     def __init__(self, metric: M, labels: tuple[str, ...], table: MetricTable) -> None:
         self.metric = metric
@@ -39,7 +39,7 @@ class Family(Generic[M]):
         self._children: dict[tuple[str, ...], M] = {}
 
     def child(self, *values: str) -> M:
-        """Return the child of these label values, in the order of the table, without the role."""
+        """Return the child of these label values, in the declared order and without the role."""
         child = self._children.get(values)
         if child is None:
             full = (*values, self._table.role) if self._has_role else values
@@ -48,7 +48,7 @@ class Family(Generic[M]):
         return child
 
     def forget(self, **wanted: str) -> None:
-        """Drop all children with these values of labels: what they told of is gone."""
+        """Drop all children with these label values, because the object they describe is gone."""
         if not wanted.keys() <= set(self.labels):
             return
         positions = {self.labels.index(label): value for label, value in wanted.items()}
@@ -57,12 +57,12 @@ class Family(Generic[M]):
             self.metric.remove(*((*values, self._table.role) if self._has_role else values))
 
     def clear(self) -> None:
-        """Drop all children: whoever counts begins anew."""
+        """Drop all children; counting starts anew."""
         self._children.clear()
         self.metric.clear()
 
     def change_role(self) -> None:
-        """Start anew under another role; a gauge of the old one would be a lie."""
+        """Drop all children and use another role; the old role's gauges would be wrong."""
         self._children.clear()
         if self._has_role and isinstance(self.metric, Gauge):
             self.metric.clear()
@@ -70,7 +70,7 @@ class Family(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class Declared(Generic[M]):
-    """A row of a table; on an instance of the table it gives the family."""
+    """A row of a table; accessed on an instance of the table, it returns the family."""
 
     name: str
     help: str
@@ -89,10 +89,10 @@ class Declared(Generic[M]):
 
 
 class MetricTable:
-    """Base of tables of metrics, each with a registry of its own: no state is global.
+    """The base of metric tables, each with its own registry: no state is global.
 
     Args:
-        role: Value of the ``replica_role`` label.
+        role: The value of the ``replica_role`` label.
     """
 
     def __init__(self, *, role: str = "standalone") -> None:
@@ -104,12 +104,12 @@ class MetricTable:
 
     @classmethod
     def rows(cls) -> list[Declared[Any]]:
-        """Return what the table and those that it extends declare, in their order."""
+        """Return the rows of the table and of its base classes, in order of declaration."""
         bodies = (vars(owner).values() for owner in reversed(cls.__mro__))
         return [value for body in bodies for value in body if isinstance(value, Declared)]
 
     def change_role(self, role: str) -> None:
-        """Report under another role from now on."""
+        """Use another role from now on."""
         if role == self.role:
             return
         self.role = role

@@ -1,7 +1,7 @@
-"""Metrics of LocalQueues: those of ClusterQueues again, by what the users of a namespace know.
+"""Metrics of LocalQueues: those of ClusterQueues again, by namespace and LocalQueue.
 
-Parity: names, labels and buckets as in Kueue's reference, which has 14 buckets of the wait for an
-admission here and 16 for ClusterQueues. Which LocalQueues have them is said in the Configuration.
+Parity: names, labels and buckets as in Kueue's reference. It has 14 buckets of the wait for
+admission here, and 16 for ClusterQueues. The Configuration selects the LocalQueues with metrics.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WAITS = exponential(14)
 
 
 class LocalQueueMetrics(MetricTable):
-    """One row each, next to those of ClusterQueues in `Metrics`."""
+    """One row per metric, like those of ClusterQueues in `Metrics`."""
 
     local_queue_pending_workloads = gauge(
         "kueue_local_queue_pending_workloads",

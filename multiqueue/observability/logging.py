@@ -1,8 +1,8 @@
-"""Logs: structured, one line each, without secrets.
+"""Structured logs, one line per entry, without secrets.
 
-`configure_logging` is called once by whoever owns the process; modules only call
-`structlog.get_logger(component=...)`. JSON for machines, colours for a terminal. Records of
-libraries that use the standard library's logging arrive in the same stream.
+The owner of the process calls `configure_logging` once; modules only call
+`structlog.get_logger(component=...)`. Lines are JSON for machines, coloured text for a terminal.
+Records of libraries that use the standard library's logging go to the same stream.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import structlog
 
 REDACTED = "[redacted]"
 MAX_DEPTH = 6
-"""How deep values are searched for secrets; log entries are flat, so this only bounds the work."""
+"""How deep values are searched for secrets; entries are flat, so it only bounds the work."""
 
 _SECRET_KEY = re.compile(
     r"token|password|passwd|secret|authorization|kubeconfig|credential|private.?key|client.?key|"
@@ -29,12 +29,12 @@ _SECRET_KEY = re.compile(
 )
 _SECRET_DATA = frozenset({"data", "stringdata", "string_data", "binarydata"})
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
-# Names of objects are no secrets, though their keys sound so.
+# These keys sound like secrets, but their values are names of objects or numbers.
 _HARMLESS_KEYS = frozenset({"secret_name", "secretname", "tokens_available"})
 
 
 class LogFormat(StrEnum):
-    """How a log line looks."""
+    """The format of log lines."""
 
     AUTO = "auto"
     JSON = "json"
@@ -51,8 +51,9 @@ def configure_logging(
 
     Args:
         level: ``debug``, ``info``, ``warning`` or ``error``.
-        format: AUTO is for people where the stream is a terminal, else JSON.
-        stream: Where lines go; standard error by default, for standard output is for results.
+        format: The format of the lines; AUTO means text if the stream is a terminal, else JSON.
+        stream: The stream to write to; standard error by default, because standard output is for
+            results.
     """
     stream = stream or sys.stderr
     threshold = logging.getLevelNamesMapping()[level.upper()]
@@ -81,7 +82,7 @@ def configure_logging(
 
 
 def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Mask what must not be in a log: a structlog processor."""
+    """Mask secrets; a structlog processor."""
     for key, value in event.items():
         if _is_secret(key):
             event[key] = REDACTED
@@ -117,10 +118,10 @@ def _dump(event: Any, **_: Any) -> bytes:
 
 
 class _Adopt(logging.Handler):
-    """Hands records of libraries to structlog."""
+    """Passes records of libraries to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the record as ours."""
+        """Log the record through structlog."""
         log = structlog.get_logger(component=record.name)
         log.log(record.levelno, record.getMessage(), exc_info=record.exc_info)
 

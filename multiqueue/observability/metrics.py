@@ -1,7 +1,8 @@
-"""Every metric that we export: one row each, with Kueue's names where Kueue has the notion.
+"""All exported metrics, one row each, with Kueue's names for Kueue's metrics.
 
-Parity: names, labels and buckets as in Kueue's reference. Ours begin with ``multiqueue_``. A new
-metric is a new row; labels must be bounded by objects that an administrator makes.
+Parity: names, labels and buckets as in Kueue's reference. Our own metrics begin with
+``multiqueue_``. To add a metric, add a row. Label values must be bounded by the objects that
+administrators create.
 """
 
 from __future__ import annotations
@@ -39,26 +40,26 @@ REQUEST_BUCKETS = (
 
 
 class RequestOutcome(Protocol):
-    """What became of one API request; `multiqueue.kube` has the type."""
+    """The outcome of one API request; `multiqueue.kube` has the type."""
 
     @property
     def method(self) -> str:
-        """HTTP method."""
+        """The HTTP method."""
         ...
 
     @property
     def resource(self) -> str:
-        """Plural of the collection."""
+        """The plural of the resource."""
         ...
 
     @property
     def status(self) -> int:
-        """HTTP status; 0 for no answer."""
+        """The HTTP status; 0 if there was no answer."""
         ...
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration in seconds."""
         ...
 
 
@@ -375,7 +376,7 @@ class ManagerMetrics(DispatchMetrics):
         buckets=REQUEST_BUCKETS,
     )
 
-    # Towards API servers; cluster is empty for our own
+    # Requests to API servers; cluster is empty for the manager's own
     api_requests_total = counter(
         "multiqueue_api_requests_total",
         "Requests, by method, collection and status; 0 is no answer.",
@@ -405,7 +406,7 @@ class ManagerMetrics(DispatchMetrics):
         "reason",
     )
 
-    # Inside
+    # Internals
     reconciles_total = counter(
         "multiqueue_reconciles_total", "Reconciles, by outcome.", "reconciler", "outcome"
     )
@@ -427,7 +428,7 @@ class ManagerMetrics(DispatchMetrics):
     )
 
     def __init__(self, *, role: str = "standalone") -> None:
-        # Creation times double the size of a scrape and nobody asked for them.
+        # Creation times would double the size of a scrape, and nothing uses them.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         super().__init__(role=role)
         self.build_info.child(
@@ -440,10 +441,10 @@ class ManagerMetrics(DispatchMetrics):
         ).set(1)
 
     def request_observer(self, cluster: str = "") -> Callable[[RequestOutcome], None]:
-        """Return what a client calls with the outcome of each request.
+        """Return a function that a client calls with the outcome of each request.
 
         Args:
-            cluster: Name of the worker; empty for the cluster of the manager itself.
+            cluster: The worker's name; empty for the manager's own cluster.
         """
         requests, durations = self.api_requests_total, self.api_request_duration_seconds
 
@@ -454,7 +455,7 @@ class ManagerMetrics(DispatchMetrics):
         return observe
 
     def watch_observer(self, resource: str, cluster: str = "") -> Callable[[str], None]:
-        """Return what an informer calls with the reason of each restart."""
+        """Return a function that an informer calls with the reason of each restart."""
         family = self.watch_restarts_total
 
         def observe(reason: str) -> None:
@@ -468,26 +469,26 @@ class ManagerMetrics(DispatchMetrics):
         self.reconcile_duration_seconds.child(reconciler).observe(seconds)
 
     def watch_health(self, cluster: str, health: WorkerScore) -> None:
-        """Read the score of a worker whenever metrics are read."""
+        """Export a worker's score; it is read at each scrape."""
         self.worker_health.child(cluster).set_function(lambda: health.score)
 
     def watch_limiter(self, limiter: Limiter, cluster: str = "") -> None:
-        """Read rate and requests in flight of a limiter whenever metrics are read."""
+        """Export a limiter's rate and requests in flight; they are read at each scrape."""
         self.api_rate_limit.child(cluster).set_function(lambda: limiter.rate)
         self.api_requests_in_flight.child(cluster).set_function(lambda: limiter.in_flight)
 
 
 class WorkerScore(Protocol):
-    """What we export of a worker's health; `multiqueue.dispatch` has the type."""
+    """The exported part of a worker's health; `multiqueue.dispatch` has the type."""
 
     @property
     def score(self) -> float:
-        """From 0 to 1."""
+        """The score, from 0 to 1."""
         ...
 
 
 class Limiter(Protocol):
-    """What we export of a rate limiter; `multiqueue.kube` has the type."""
+    """The exported part of a rate limiter; `multiqueue.kube` has the type."""
 
     rate: float
     in_flight: int

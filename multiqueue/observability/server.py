@@ -1,8 +1,9 @@
 """Metrics and health over HTTP, for Prometheus and the kubelet.
 
-``/metrics``; ``/healthz`` (is the process sane?) and ``/readyz`` (should it get traffic?) in the
-way of the API server: ``ok``, or 500 with a line per check; ``?verbose`` shows the lines in any
-case, and ``/readyz/NAME`` asks one check. Metrics can be kept from strangers by TLS and a guard.
+``/metrics`` serves the metrics; TLS and a guard can restrict it to authorized readers. ``/healthz``
+says whether the process must be restarted, ``/readyz`` whether it should get traffic. Both answer
+as the API server does: ``ok``, or 500 with a line per check. ``?verbose`` always shows the lines,
+and ``/readyz/NAME`` runs one check.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from multiqueue.serving.request import HttpRequest
 from multiqueue.serving.server import Handler, HttpServer
 
 Check = Callable[[], str | None]
-"""Says what is wrong, or None; must not block."""
+"""Returns the problem, or None; must not block."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsRefusal:
-    """Why somebody does not get what they asked for."""
+    """Why a request for the metrics is refused."""
 
     status: int
-    """Of HTTP."""
+    """The HTTP status."""
     reason: str
 
 
 Guard = Callable[[str, str], Awaitable[MetricsRefusal | None]]
-"""Says why an ``Authorization`` header (or "") does not open a path, or None."""
+"""Returns why an ``Authorization`` header (or "") does not give access to a path, or None."""
 
 
 class HealthChecks:
-    """Named checks of liveness and readiness.
+    """The named checks of liveness and readiness.
 
     Args:
-        liveness: Path of the checks of liveness, without the slash.
-        readiness: Likewise of readiness.
+        liveness: The path of the liveness checks, without the slash.
+        readiness: The path of the readiness checks, without the slash.
     """
 
     def __init__(self, *, liveness: str = "healthz", readiness: str = "readyz") -> None:
@@ -53,19 +54,19 @@ class HealthChecks:
         self._ready: dict[str, Check] = {}
 
     def add_live(self, name: str, check: Check) -> None:
-        """Add a check of ``/healthz``: where it fails for long, the process should be restarted."""
+        """Add a liveness check: if it fails for long, the process should be restarted."""
         self._live[name] = check
 
     def add_ready(self, name: str, check: Check) -> None:
-        """Add a check of ``/readyz``: where it fails, others should not rely on us now."""
+        """Add a readiness check: while it fails, the process should not get traffic."""
         self._ready[name] = check
 
     def live(self) -> dict[str, str | None]:
-        """Return what is wrong, or None, by check of liveness."""
+        """Return the problem, or None, of each liveness check."""
         return _run(self._live)
 
     def ready(self) -> dict[str, str | None]:
-        """Return what is wrong, or None, by check of readiness."""
+        """Return the problem, or None, of each readiness check."""
         return _run(self._ready)
 
 
@@ -73,12 +74,12 @@ class ObservabilityServer:
     """Serves metrics, health, or both, until cancelled.
 
     Args:
-        host: Address to listen on.
-        port: Port; 0 takes a free one, then `port` tells which.
-        registry: Serve these metrics.
-        health: Serve these checks.
-        ssl_context: Serve with TLS.
-        guard: Keeps the metrics from strangers; health tells no secrets.
+        host: The address to listen on.
+        port: The port; 0 takes a free one, which `port` then names.
+        registry: The metrics to serve, if any.
+        health: The checks to serve, if any.
+        ssl_context: The TLS context; None: plain HTTP.
+        guard: Checks who may read the metrics; health is not secret and needs no check.
     """
 
     name = "observability"
@@ -99,12 +100,12 @@ class ObservabilityServer:
 
     @property
     def host(self) -> str:
-        """Address that is listened on."""
+        """The address that is listened on."""
         return self._server.host
 
     @property
     def port(self) -> int:
-        """Port that is listened on, once started."""
+        """The port that is listened on, once started."""
         return self._server.port
 
     async def __aenter__(self) -> Self:
@@ -115,11 +116,11 @@ class ObservabilityServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         await self._server.start()
 
     async def stop(self) -> None:
-        """Stop to listen."""
+        """Stop listening."""
         await self._server.stop()
 
     async def run(self) -> None:
@@ -158,7 +159,7 @@ async def _show_metrics(
         if refusal is not None:
             return web.Response(status=refusal.status, text=f"{refusal.reason}\n")
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-    # Thousands of queues make megabytes of text; the loop has better things to do.
+    # Thousands of queues make megabytes of text, which would block the event loop.
     body = await asyncio.to_thread(encode, registry)
     return web.Response(body=body, headers={"Content-Type": content_type})
 
@@ -184,6 +185,6 @@ def _run(checks: dict[str, Check]) -> dict[str, str | None]:
     for name, check in checks.items():
         try:
             results[name] = check()
-        except Exception as error:  # noqa: BLE001 - a check that breaks has failed
+        except Exception as error:  # noqa: BLE001 - a check that raises has failed
             results[name] = f"{type(error).__name__}: {error}"
     return results

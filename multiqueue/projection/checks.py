@@ -1,4 +1,4 @@
-"""What a drift report says beyond objects: rights, credentials, names, servers, hardware."""
+"""The drift report's checks beyond objects: rights, credentials, names, servers, hardware."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from multiqueue.projection.report import Drift, DriftReason
 from multiqueue.projection.worker_role import Right
 
 ENDS = ("Complete", "Failed", "Finished")
-"""Conditions of what has ended: its name is taken, but nothing runs."""
+"""Conditions of an ended object: its name is taken, but nothing runs."""
 
 
 def find_missing_rights(answers: Mapping[Right, bool]) -> Iterator[Drift]:
-    """Name what a manager does on a worker and may not do there."""
+    """Yield the rights that a manager needs on a worker but does not have."""
     for right in sorted(right for right, allowed in answers.items() if not allowed):
         message = f"the manager may not {right}; apply config/worker-role or bootstrap it again"
         yield Drift(reason=DriftReason.RIGHT_MISSING, name=str(right), message=message)
 
 
 def find_unserved(wanted: Iterable[str], served: Iterable[str]) -> Iterator[Drift]:
-    """Name kinds (``jobs.batch/v1``) that a worker does not serve."""
+    """Yield the kinds (``jobs.batch/v1``) that a worker does not serve."""
     known = frozenset(served)
     for kind in wanted:
         if kind not in known:
@@ -39,7 +39,7 @@ def find_unserved(wanted: Iterable[str], served: Iterable[str]) -> Iterator[Drif
 def find_expiry(
     what: str, expires_at: datetime | None, now: datetime, within: timedelta
 ) -> Iterator[Drift]:
-    """Say that credentials end soon, and ``what`` of them does."""
+    """Yield a drift if credentials end soon; ``what`` names the credential."""
     if expires_at is not None and expires_at - now < within:
         days = (expires_at - now).days
         when = f"in {days} days" if days > 0 else "within a day"
@@ -53,12 +53,12 @@ def find_expiry(
 def find_taken_names(
     here: Iterable[Object], there: Iterable[Object], origin: str
 ) -> Iterator[Drift]:
-    """Name jobs and Workloads of others whose names would be those of our copies.
+    """Yield others' jobs and Workloads whose names our copies would need.
 
     Args:
-        here: Jobs and Workloads of the manager.
-        there: Those of the worker.
-        origin: What the manager's copies carry as their origin.
+        here: The manager's jobs and Workloads.
+        there: The worker's jobs and Workloads.
+        origin: The origin on the manager's copies.
     """
     ours = {
         _key(obj)
@@ -87,10 +87,10 @@ def _ended(obj: Object) -> bool:
 
 
 def find_same_servers(identities: Mapping[str, str]) -> Iterator[tuple[str, Drift]]:
-    """Yield (worker, drift) for each name of a server that has several.
+    """Yield (worker, drift) for each MultiKueueCluster whose server another one leads to, too.
 
     Args:
-        identities: MultiKueueCluster -> what its server is; empty where it does not tell.
+        identities: The identity of each MultiKueueCluster's server; empty if unknown.
     """
     for name, identity in identities.items():
         others = sorted(
@@ -102,11 +102,11 @@ def find_same_servers(identities: Mapping[str, str]) -> Iterator[tuple[str, Drif
 
 
 def find_own_cluster(identities: Mapping[str, str], own: str) -> Iterator[tuple[str, Drift]]:
-    """Yield (worker, drift) for each name that leads to the manager's own cluster.
+    """Yield (worker, drift) for each MultiKueueCluster that is the manager's own cluster.
 
     Args:
-        identities: MultiKueueCluster -> what its server is; empty where it does not tell.
-        own: What the manager's is.
+        identities: The identity of each MultiKueueCluster's server; empty if unknown.
+        own: The identity of the manager's cluster.
     """
     for name, identity in identities.items():
         if identity and identity == own:
@@ -118,12 +118,12 @@ def find_own_cluster(identities: Mapping[str, str], own: str) -> Iterator[tuple[
 
 
 def find_oddities(name: str, manager: LintInput, there: LintInput) -> Iterator[str]:
-    """Say what linter rules find about a worker: hardware, quotas, stopped queues.
+    """Yield the linter's findings about a worker: hardware, quotas, stopped queues.
 
     Args:
-        name: Of the worker.
-        manager: The manager's objects, this worker among its ``workers``.
-        there: The worker's objects, Nodes too where they could be read.
+        name: The worker's name.
+        manager: The manager's objects, with this worker among its ``workers``.
+        there: The worker's objects, with its Nodes if they could be read.
     """
     for finding in lint(there, (MORE_THAN_NODES,)):
         yield f'{finding.kind} "{finding.name}": {finding.what}; {finding.todo}'

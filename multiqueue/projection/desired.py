@@ -1,8 +1,8 @@
-"""What a worker shall have, from the manager's own objects and the fleet file.
+"""The objects that a worker must have, from the manager's own objects and the fleet file.
 
-The way of a job is declared on the manager already: its LocalQueue leads to a ClusterQueue whose
-check lists workers. Each of those needs the namespace, the LocalQueue of the same name, and the
-priority classes; flavors and quotas are the worker's own and come from the fleet file.
+The manager already declares how a job reaches a worker: a LocalQueue leads to a ClusterQueue whose
+check lists workers. Each of these workers needs the namespace, the LocalQueue of the same name, and
+the priority classes. Flavors and quotas are the worker's own and come from the fleet file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from multiqueue.projection.fleet import FleetConfiguration, FleetWorker, Item
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """What a worker shall have.
+    """The objects that a worker must have.
 
     Attributes:
-        objects: Manifests with the label of the manager, each after what it may refer to.
-        closed: Kinds of which all is declared: what else carries our label is left over.
-        problems: What cannot be told, each in a sentence that says what to do.
+        objects: Manifests with the manager's label, in an order in which references resolve.
+        closed: Kinds that are declared completely: other objects with our label are left over.
+        problems: Problems of the declaration, each a sentence that says what to do.
     """
 
     objects: tuple[Object, ...]
@@ -34,7 +34,7 @@ class Desired:
 
 
 FROM_MANAGER = frozenset({"Namespace", "WorkloadPriorityClass", "LocalQueue"})
-"""Kinds that are declared without a fleet file, too."""
+"""The kinds that are declared even without a fleet file."""
 
 
 def build_desired(
@@ -45,14 +45,15 @@ def build_desired(
     there: LintInput,
     origin: str,
 ) -> Desired:
-    """Return what a worker shall have.
+    """Return the objects that a worker must have.
 
     Args:
-        name: Of its MultiKueueCluster.
+        name: The name of its MultiKueueCluster.
         manager: The manager's objects.
         fleet: The fleet file; without one the manager's objects alone are the declaration.
-        there: What the worker has: LocalQueues of which nothing is declared stay where they lead.
-        origin: Value of the label `PROJECTED_FROM`.
+        there: The worker's objects. LocalQueues about which nothing is declared keep their
+            ClusterQueue.
+        origin: The value of the label `PROJECTED_FROM`.
     """
     declared = fleet or FleetConfiguration()
     worker = declared.worker(name)
@@ -79,7 +80,7 @@ def build_desired(
 
 
 def queues_of_worker(name: str, manager: LintInput) -> Iterator[Object]:
-    """LocalQueues of the manager whose jobs may be sent to a worker."""
+    """Yield the manager's LocalQueues whose jobs may be sent to a worker."""
     for queue in manager.all("LocalQueue"):
         target = manager.get("ClusterQueue", _target(queue))
         if target is not None and name in workers_of(target, manager):
@@ -89,7 +90,7 @@ def queues_of_worker(name: str, manager: LintInput) -> Iterator[Object]:
 def _namespaces(
     queues: Sequence[Object], worker: FleetWorker, manager: LintInput, problems: list[str]
 ) -> Iterator[Object]:
-    """Namespaces with the labels that ClusterQueues select them by, here or there; no others."""
+    """Yield the namespaces, with only the labels by which ClusterQueues select them."""
     selectors = [mapping(q, "spec", "namespaceSelector") for q in manager.all("ClusterQueue")]
     selectors += [mapping(q.spec, "namespaceSelector") for q in worker.cluster_queues]
     wanted = {key for selector in selectors for key in _keys(selector)}
@@ -113,9 +114,9 @@ def _keys(selector: Object) -> Iterator[str]:
 def _flavors(
     worker: FleetWorker, manager: LintInput, there: LintInput, problems: list[str]
 ) -> Iterator[Object]:
-    """The flavors that the worker's declared queues name, and those that are listed.
+    """Yield the flavors that the worker's declared queues name, and those that are listed.
 
-    Where no queue is declared: those that both have, since one name means the same hardware.
+    If no queue is declared, yield the flavors on both sides, since one name means one hardware.
     """
     listed = {item.name: item for item in worker.flavors}
     holders = [{"spec": item.spec} for item in (*worker.cluster_queues, *worker.cohorts)]
@@ -151,7 +152,7 @@ def _topologies(
 
 
 def _spec(kind: str, name: str, manager: LintInput, item: Item | None) -> dict[str, Any] | None:
-    """The manager's spec, with what the fleet file says otherwise; None where nobody has it."""
+    """Return the manager's spec, overridden by the fleet file; None if neither has one."""
     here = manager.get(kind, name)
     if here is None:
         return dict(item.spec) if item is not None else None
@@ -159,7 +160,7 @@ def _spec(kind: str, name: str, manager: LintInput, item: Item | None) -> dict[s
 
 
 def _priority_classes(manager: LintInput) -> Iterator[Object]:
-    """All of them: jobs may name any."""
+    """Yield all priority classes, since jobs may name any."""
     for here in manager.all("WorkloadPriorityClass"):
         made = _ours("WorkloadPriorityClass", name_of(here), None)
         made["value"] = here.get("value", 0)
@@ -183,7 +184,7 @@ def _local_queues(
 
 
 def _target_there(queue: Object, worker: FleetWorker, there: LintInput) -> str:
-    """The ClusterQueue of the worker that a LocalQueue leads to; empty where that is open."""
+    """Return the worker's ClusterQueue for a LocalQueue; empty if it is ambiguous."""
     here = _target(queue)
     declared = worker.cluster_queues
     for each in declared:

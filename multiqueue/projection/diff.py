@@ -1,4 +1,4 @@
-"""A plan for people: unified diffs of what is declared, as ``kubectl diff`` prints them."""
+"""A plan for people: unified diffs of the declared fields, like those of ``kubectl diff``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from multiqueue.projection.plan import Held, SyncAction, SyncStep, title_of
 
 
 def diff_lines(worker: str, change: SyncStep | Held) -> Iterator[str]:
-    """Yield the lines of one object's diff; only what is declared is shown."""
+    """Yield the lines of one object's diff; only declared fields are shown."""
     title = f"{worker} {title_of(change.obj)}"
     deleted = isinstance(change, SyncStep) and change.action is SyncAction.DELETE
     wanted = {} if deleted else without_identity(change.obj)
@@ -39,7 +39,7 @@ def diff_lines(worker: str, change: SyncStep | Held) -> Iterator[str]:
 
 
 def narrow(found: Any, wanted: Any, key: str = "") -> Any:
-    """Keep of an object what is declared, as it is spelt there; defaults do not show."""
+    """Return only the declared fields of an object, in its own notation and without defaults."""
     if is_same(wanted, found, key):
         return wanted
     if isinstance(found, Mapping) and isinstance(wanted, Mapping) and key not in WHOLE:
@@ -58,7 +58,7 @@ def narrow(found: Any, wanted: Any, key: str = "") -> Any:
 
 
 def _with_left_over(found: Mapping[str, Any], difference: FieldDifference) -> Mapping[str, Any]:
-    """Show a field that goes at its place, where that is a plain path; else by its whole path."""
+    """Add a field that will be removed: at its place if its path is plain, else by its path."""
     first, dot, rest = difference.path.partition(".")
     if not dot or "[" in first:
         return {**found, difference.path: difference.found}

@@ -1,7 +1,7 @@
-"""Where an object is not as it was declared.
+"""The differences between an object and its declaration.
 
-Only what is declared counts: servers add defaults, and others may own other fields. A field that we
-declared once and do not declare any more is a difference, too; managedFields say which those are.
+Only declared fields count: servers add defaults, and others may own other fields. A field that we
+declared once but no longer declare is a difference, too; managedFields list those.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from multiqueue.api.validation.access import Object, items, mapping, quantity, t
 from multiqueue.api.validation.normalize import without_empty
 
 WHOLE = frozenset({"namespaceSelector", "nodeLabels"})
-"""Maps that mean something else with one more entry."""
+"""Maps whose meaning changes with one more entry."""
 BY_NAME = frozenset({"admissionChecks"})
-"""Lists whose entries are told apart by name; others may add theirs."""
+"""Lists whose entries are identified by name; others may add entries."""
 QUANTITIES = frozenset({"nominalQuota", "borrowingLimit", "lendingLimit", "weight"})
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """One field; ``wanted`` is None where it shall go, ``found`` where it is missing."""
+    """One field; ``wanted`` is None if it must go, ``found`` if it is missing."""
 
     path: str
     wanted: Any
@@ -35,14 +35,15 @@ class FieldDifference:
 def find_differences(
     desired: Object, actual: Object, *, is_whole: bool = True
 ) -> tuple[FieldDifference, ...]:
-    """Return where an object is not as declared, in the order of the declaration.
+    """Return the differences of an object from its declaration, in the declaration's order.
 
-    The mark of who projects is left out: an object of somebody else that is as declared is fine.
+    The projection label is ignored: another owner's object may be as declared, too.
 
     Args:
-        desired: What is declared.
-        actual: What is there.
-        is_whole: All of it is declared; otherwise fields of ours may be declared elsewhere.
+        desired: The declaration.
+        actual: The existing object.
+        is_whole: Whether the declaration is complete; otherwise some of our fields may be
+            declared elsewhere.
     """
     wanted = without_identity(desired)
     labels = {k: v for k, v in mapping(wanted, "metadata", "labels").items() if k != PROJECTED_FROM}
@@ -52,7 +53,7 @@ def find_differences(
 
 
 def without_identity(obj: Object) -> dict[str, Any]:
-    """The object without what says which one it is."""
+    """Return the object without the fields that identify it."""
     metadata = {k: v for k, v in mapping(obj, "metadata").items() if k == "labels"}
     rest = {k: v for k, v in obj.items() if k not in {"apiVersion", "kind", "metadata"}}
     return {"metadata": metadata, **rest} if metadata else rest
@@ -77,7 +78,7 @@ def _compare(wanted: Any, found: Any, path: str) -> Iterator[FieldDifference]:
 
 
 def is_same(wanted: Any, found: Any, key: str) -> bool:
-    """Whether two values mean the same: quantities in any spelling, nothing and empty."""
+    """Whether two values mean the same: quantities in any notation, and absent or empty."""
     if key in QUANTITIES and quantity(wanted) is not None:
         return quantity(wanted) == quantity(found)
     pruned = without_empty(wanted), without_empty(found)
@@ -98,14 +99,14 @@ def _join(path: str, name: str) -> str:
 
 
 def _left_over(desired: Object, actual: Object) -> Iterator[FieldDifference]:
-    """Fields that we applied earlier and that are not declared any more."""
+    """Yield fields that we applied earlier and that are no longer declared."""
     for _, entry in items(mapping(actual, "metadata").get("managedFields")):
         if (entry.get("manager"), entry.get("operation")) == (PROJECTION_FIELD_MANAGER, "Apply"):
             yield from _undeclared(mapping(entry, "fieldsV1"), desired, actual, "")
 
 
 def _undeclared(fields: Object, desired: Any, actual: Any, path: str) -> Iterator[FieldDifference]:
-    """Walk a set of fields (`FieldsV1`) beside the declaration and what is there."""
+    """Walk a set of fields (`FieldsV1`) beside the declaration and the existing object."""
     for key, below in fields.items():
         marker, _, name = key.partition(":")
         if marker == "f":

@@ -1,8 +1,8 @@
-"""The fleet file: what each worker has that the manager's own objects do not say.
+"""The fleet file: facts about workers that the manager's own objects do not have.
 
-Quotas above all: they are the worker's hardware, so nobody but its operator can tell them. Specs
-are those of Kueue's kinds and stay as they were written; they are checked here by the same rules as
-at admission, so that a mistake is told before any worker is looked at.
+Above all these are quotas: they describe a worker's hardware, which only its operator knows. Specs
+have Kueue's form and stay as written. They are checked here by the same rules as at admission, so
+that a mistake is reported before any worker is contacted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from multiqueue.lib import bounded_yaml
 
 API_VERSION, KIND = "config.multiqueue.dev/v1alpha1", "FleetConfiguration"
 CONFIG_MAP, CONFIG_MAP_KEY = "multiqueue-fleet", "fleet.yaml"
-"""Where it may be kept on the manager, in the manager's namespace."""
+"""The ConfigMap that may have the fleet file, in the manager's namespace."""
 PROJECTED_KINDS = (
     "Namespace",
     "Topology",
@@ -32,7 +32,7 @@ PROJECTED_KINDS = (
     "ClusterQueue",
     "LocalQueue",
 )
-"""What can be projected, each after what it may refer to."""
+"""The kinds that can be projected, each after the kinds that it may refer to."""
 _Info = msgspec.inspect
 
 
@@ -43,7 +43,7 @@ class FleetSection(
 
 
 class Item(FleetSection, frozen=True, kw_only=True):
-    """An object by name; ``spec`` is that of its kind, in v1beta2."""
+    """An object by name; ``spec`` is its kind's spec, in v1beta2."""
 
     name: str
     spec: dict[str, Any] = {}
@@ -53,7 +53,7 @@ class ServingQueue(Item, frozen=True, kw_only=True):
     """A ClusterQueue of a worker.
 
     Attributes:
-        serves: ClusterQueues of the manager whose LocalQueues lead to this one; empty: all that no
+        serves: The manager's ClusterQueues whose LocalQueues lead to this one; empty: all that no
             other one serves.
     """
 
@@ -64,10 +64,10 @@ class FleetWorker(FleetSection, frozen=True, kw_only=True):
     """One worker, by the name of its MultiKueueCluster.
 
     Attributes:
-        flavors: Fields of a spec replace those that the manager's ResourceFlavor has.
-        topologies: The same for Topologies.
-        cohorts: Only those that are listed; the manager's are about the manager's quotas.
-        cluster_queues: With the worker's own quotas.
+        flavors: ResourceFlavors; their fields override those of the manager's.
+        topologies: Topologies; their fields override those of the manager's.
+        cohorts: All of the worker's Cohorts; the manager's are about the manager's quotas.
+        cluster_queues: The ClusterQueues, with the worker's own quotas.
     """
 
     name: str
@@ -81,14 +81,14 @@ class FleetConfiguration(FleetSection, frozen=True, kw_only=True):
     """The whole file.
 
     Attributes:
-        kinds: What is projected at all; a company may make its namespaces by other means.
+        kinds: The kinds to project; an operator may create namespaces by other means.
     """
 
     kinds: tuple[str, ...] = PROJECTED_KINDS
     workers: tuple[FleetWorker, ...] = ()
 
     def worker(self, name: str) -> FleetWorker:
-        """Return the section of a worker; an empty one where it has none."""
+        """Return the section of a worker; an empty one if there is none."""
         return next((w for w in self.workers if w.name == name), FleetWorker(name=name))
 
 
@@ -104,7 +104,7 @@ def load_fleet(content: str) -> FleetConfiguration:
     """Read the YAML (or JSON) of a FleetConfiguration.
 
     Raises:
-        FleetError: lists every problem that was found.
+        FleetError: lists all problems.
     """
     try:
         raw = bounded_yaml.load(content)
@@ -170,7 +170,7 @@ def _check_serving(queues: Sequence[ServingQueue], path: str) -> Iterator[str]:
 
 
 def _check_spec(kind: str, item: Item, path: str) -> Iterator[str]:
-    """Fields, types and rules of one spec; part of a spec is judged by its fields and types."""
+    """Yield problems of a spec's fields and types or, if there are none, of its rules."""
     type_ = _SPECS[kind]
     unknown = list(_find_unknown(_Info.type_info(type_), item.spec, path))
     yield from unknown
@@ -211,7 +211,7 @@ def _repeated(path: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _find_unknown(info: Any, value: Any, path: str) -> Iterator[str]:
-    """Yield each key that no section has, with the nearest one that exists."""
+    """Yield each unknown key, with the most similar known one."""
     if isinstance(info, _Info.Metadata):
         yield from _find_unknown(info.type, value, path)
     elif isinstance(info, _Info.UnionType):

@@ -1,4 +1,4 @@
-"""Who uses an object, so that it must not be deleted."""
+"""The users of an object, because of which it must not be deleted."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ MAX_NAMED = 3
 
 
 def key_of(obj: Object) -> Key:
-    """Return kind, namespace and name."""
+    """Return an object's kind, namespace and name."""
     return text(obj.get("kind")), namespace_of(obj), name_of(obj)
 
 
 def find_users(obj: Object, others: Iterable[Object], there: LintInput) -> str:
-    """Name a few users of an object; empty where there are none.
+    """Name a few users of an object; empty if it has none.
 
     Args:
-        obj: What shall go.
-        others: Objects that stay, as they will be.
-        there: The worker; where its Workloads were not read, queues and classes count as used.
+        obj: The object to delete.
+        others: The objects that stay, in their new form.
+        there: The worker's objects; if its Workloads were not read, queues and classes count as
+            used.
     """
     users = [*_objects(obj, others), *_workloads(obj, there)]
     if not users:

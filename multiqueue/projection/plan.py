@@ -1,6 +1,6 @@
-"""From what a worker shall have and what it has to steps in order, and what has to be left alone.
+"""Plans the steps from a worker's objects to the declared ones, and lists what must stay.
 
-Applying a plan and planning again gives nothing more to do, except for what is held back.
+After a plan has been applied, the next plan has no more steps, except for what is held back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from multiqueue.projection.in_use import Key, find_users, key_of
 
 
 class SyncAction(StrEnum):
-    """What a step does."""
+    """The action of a step."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -27,7 +27,7 @@ class SyncAction(StrEnum):
 
 
 class HeldReason(StrEnum):
-    """Why something is left as it is."""
+    """Why an object stays as it is."""
 
     NOT_OURS = "NotOurs"
     IN_USE = "InUse"
@@ -42,9 +42,9 @@ class SyncStep:
     """One write.
 
     Attributes:
-        obj: The manifest; of a deletion what is there.
-        actual: What is there; None before a creation.
-        takes_over: It belonged to somebody else until now.
+        obj: The manifest; for a deletion the existing object.
+        actual: The existing object; None for a creation.
+        takes_over: Whether the object belonged to another owner until now.
     """
 
     action: SyncAction
@@ -56,7 +56,7 @@ class SyncStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Something that would have to change and is left as it is."""
+    """An object that should change but stays as it is."""
 
     obj: Object
     reason: HeldReason
@@ -67,12 +67,12 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncPlan:
-    """Steps in the order in which they must be done.
+    """The steps, in the order in which they must be done.
 
     Attributes:
-        in_step: How many declared objects are there as declared.
-        left_over: What carries our label and is not declared any more, whether it goes or not.
-        problems: What could not be told of the declaration.
+        in_step: How many objects are as declared already.
+        left_over: Objects with our label that are no longer declared, whether they go or stay.
+        problems: Problems of the declaration.
     """
 
     steps: tuple[SyncStep, ...] = ()
@@ -87,9 +87,9 @@ class Options:
     """What the user allows.
 
     Attributes:
-        origin: Value of our label.
-        force: Take over what others made, too.
-        prune: Delete what carries our label, is not declared any more and is not in use.
+        origin: The value of our label.
+        force: Whether to take over objects of other owners.
+        prune: Whether to delete objects with our label that are neither declared nor in use.
     """
 
     origin: str
@@ -106,7 +106,7 @@ class _Draft:
 
 
 def make_plan(desired: Desired, there: LintInput, options: Options) -> SyncPlan:
-    """Compare and order; pure."""
+    """Compare the declaration with the worker, and order the steps; pure."""
     draft = _Draft(
         after={key_of(obj): obj for kind in PROJECTED_KINDS for obj in there.all(kind)},
     )
@@ -130,12 +130,12 @@ def make_plan(desired: Desired, there: LintInput, options: Options) -> SyncPlan:
 
 
 def owner_of(obj: Object) -> str:
-    """Value of the label of whoever projected an object; empty where nobody did."""
+    """Return the label value of the manager that projected an object; empty if none did."""
     return labels_of(obj).get(PROJECTED_FROM, "")
 
 
 def title_of(obj: Object) -> str:
-    """``LocalQueue "research/research"``."""
+    """Return an object's title: ``LocalQueue "research/research"``."""
     name = "/".join(filter(None, (namespace_of(obj), name_of(obj))))
     return f'{text(obj.get("kind"))} "{name}"'
 
@@ -203,7 +203,7 @@ def _ours(there: LintInput, origin: str) -> Iterator[Object]:
 
 
 def _why_unclear(desired: Desired, there: LintInput) -> str:
-    """Say why nothing can be deleted safely; empty where it can."""
+    """Return why nothing can be deleted safely; empty if it can."""
     if desired.problems:
         return "what is declared is not clear (see the problems)"
     unseen = [kind for kind in PROJECTED_KINDS if there.sight(kind) is not Sight.ALL]
@@ -211,7 +211,7 @@ def _why_unclear(desired: Desired, there: LintInput) -> str:
 
 
 def _prune(left_over: Sequence[Object], there: LintInput, draft: _Draft, *, unclear: str) -> None:
-    """Delete users before what they use: a queue that stays keeps its flavors."""
+    """Delete users before the objects they use; a queue that stays keeps its flavors."""
     for obj in _users_first(left_over):
         why = _why_kept(obj, there, draft, unclear)
         if why is not None:

@@ -1,4 +1,4 @@
-"""The objects that make a cluster a worker: the manager's account there, its kubeconfig here."""
+"""Objects that make a cluster a worker: the manager's account there, its kubeconfig here."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _CLUSTER_KEYS = ("server", "certificate-authority-data", "tls-server-name", "pro
 
 
 def account_manifests() -> list[Json]:
-    """Return namespace, account, role and binding on the worker, in order; tokens come apart."""
+    """Return the worker's namespace, account, role and binding, in order, without tokens."""
     return [dict(manifest) for manifest in load_worker_role() if manifest["kind"] != "Secret"]
 
 
 def anchor_manifest(name: str, origin: str, *, long_lived: bool) -> Json:
-    """Return the Secret on the worker that a token is bound to, or comes in: it ends with it.
+    """Return the Secret on the worker to which a token is bound; the token ends with it.
 
     Args:
-        name: Of the MultiKueueCluster.
-        origin: Which manager: others leave it alone.
-        long_lived: The cluster puts a token into it that has no end of its own.
+        name: The name of the MultiKueueCluster.
+        origin: The manager's origin; other managers leave the Secret alone.
+        long_lived: Whether the cluster puts a token without an end into the Secret.
     """
     metadata: Json = {
         "generateName": f"{ACCOUNT}-",
@@ -51,7 +51,7 @@ def anchor_selector(name: str, origin: str) -> str:
 
 
 def token_request(anchor: Mapping[str, Any], seconds: int) -> Json:
-    """Return the TokenRequest of a token that ends with its anchor, or after its time."""
+    """Return the request for a token that ends with its anchor, or after its lifetime."""
     metadata = anchor["metadata"]
     return {
         "apiVersion": "authentication.k8s.io/v1",
@@ -69,11 +69,11 @@ def token_request(anchor: Mapping[str, Any], seconds: int) -> Json:
 
 
 def build_kubeconfig(cluster: Mapping[str, Any], token: str) -> Json:
-    """Return a kubeconfig as a manager takes it: inline CA, a token, nothing else.
+    """Return a kubeconfig as a manager accepts it: an inline CA, a token, nothing else.
 
     Args:
-        cluster: server, certificate-authority-data and the like.
-        token: Of the account.
+        cluster: The cluster entry: server, certificate-authority-data and so on.
+        token: The account's token.
     """
     kept = {key: cluster[key] for key in _CLUSTER_KEYS if cluster.get(key)}
     return {
@@ -87,7 +87,7 @@ def build_kubeconfig(cluster: Mapping[str, Any], token: str) -> Json:
 
 
 def kubeconfig_secret(name: str, namespace: str, kubeconfig: Mapping[str, Any]) -> Json:
-    """Return the Secret on the manager."""
+    """Return the Secret with a worker's kubeconfig on the manager."""
     data = base64.b64encode(orjson.dumps(kubeconfig)).decode()
     return {
         "apiVersion": "v1",
@@ -110,7 +110,7 @@ def cluster_manifest(name: str, secret: str) -> Json:
 
 
 def masked(manifest: Mapping[str, Any]) -> Json:
-    """Return a manifest that may be shown: values of Secrets are covered."""
+    """Return a manifest for display: values of Secrets are masked."""
     hidden = {
         key: dict.fromkeys(manifest[key], MASK) for key in ("data", "stringData") if key in manifest
     }

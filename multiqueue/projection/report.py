@@ -1,4 +1,4 @@
-"""The drift report of a worker: what differs, what cannot be told, what is odd."""
+"""The drift report of a worker: differences, unknown facts, and warnings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from multiqueue.projection.plan import Held, HeldReason, SyncAction, SyncPlan, S
 
 
 class ReportState(StrEnum):
-    """What a report comes to."""
+    """The result of a report."""
 
     IN_STEP = "InStep"
     DRIFT = "Drift"
@@ -25,7 +25,7 @@ class ReportState(StrEnum):
 
 
 class DriftReason(StrEnum):
-    """What is not as it should be."""
+    """The kind of a drift."""
 
     MISSING = "Missing"
     DIFFERS = "Differs"
@@ -39,7 +39,7 @@ class DriftReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """One thing; ``field``, ``wanted`` and ``found`` where a field differs."""
+    """One drift; ``field``, ``wanted`` and ``found`` are set if a field differs."""
 
     reason: DriftReason
     message: str
@@ -51,18 +51,18 @@ class Drift:
     found: Any = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form for programs; the keys are stable."""
+        """Return the drift for programs; the keys are stable."""
         return {key: getattr(self, key) for key in self.__slots__} | {"reason": str(self.reason)}
 
 
 @dataclass(slots=True, kw_only=True)
 class WorkerReport:
-    """What is known of one worker.
+    """The findings about one worker.
 
     Attributes:
-        unknown: What could not be looked at though it matters, each with its reason.
-        warnings: What is odd and nothing that sync could change.
-        expires_at: When the manager's credentials end, where they say so.
+        unknown: Relevant facts that could not be read, each with the reason.
+        warnings: Oddities that sync cannot change.
+        expires_at: When the manager's credentials end, if they say so.
     """
 
     worker: str
@@ -73,13 +73,13 @@ class WorkerReport:
 
     @property
     def state(self) -> ReportState:
-        """What cannot be told comes first: it may hide anything."""
+        """The result; unknown facts come first, because they may hide anything."""
         if self.unknown:
             return ReportState.UNKNOWN
         return ReportState.DRIFT if self.drift else ReportState.IN_STEP
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form for programs; the keys are stable."""
+        """Return the report for programs; the keys are stable."""
         return {
             "worker": self.worker,
             "state": str(self.state),
@@ -91,7 +91,7 @@ class WorkerReport:
 
 
 def add_plan(report: WorkerReport, plan: SyncPlan) -> None:
-    """Take over what a plan would change, and what it could not tell."""
+    """Add the changes and the problems of a plan."""
     report.unknown.extend(plan.problems)
     changes: tuple[SyncStep | Held, ...] = (*plan.steps, *plan.held)
     for change in filter(lambda c: not _is_deletion(c), changes):
@@ -109,7 +109,7 @@ def _is_deletion(change: SyncStep | Held) -> bool:
 
 
 def _add_unseen(report: WorkerReport, held: Held) -> None:
-    """A namespace that cannot be seen is there where its LocalQueue is; nothing else is lost."""
+    """Note what cannot be read; for a namespace a warning is enough: its LocalQueue shows it."""
     note = f"{text(held.obj.get('kind'))} objects were not looked at: {held.message}"
     notes = report.warnings if held.obj["kind"] == "Namespace" else report.unknown
     if note not in notes:
@@ -160,7 +160,7 @@ def _of(
 
 
 def worst(reports: Iterable[WorkerReport]) -> ReportState:
-    """Return what all reports come to."""
+    """Return the worst result of all reports."""
     states = {report.state for report in reports}
     for state in (ReportState.UNKNOWN, ReportState.DRIFT):
         if state in states:

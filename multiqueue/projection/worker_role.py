@@ -1,6 +1,7 @@
-"""What a manager may do on a worker: the manifests of config/worker-role, right by right.
+"""A manager's rights on a worker: the manifests of config/worker-role, right by right.
 
-The copy beside this file goes with the program; ``make roles`` makes it, a test compares the two.
+The copy beside this file is packaged with the program. ``make roles`` updates it, and a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _FILE = Path(__file__).with_name("worker_role.yaml")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """One verb on one kind of thing; ``name`` where it is one object only."""
+    """One verb on one kind; ``name`` if it is for one object only."""
 
     group: str
     resource: str
@@ -41,7 +42,7 @@ def load_worker_role() -> tuple[dict[str, Any], ...]:
 
 
 def list_rights() -> tuple[Right, ...]:
-    """Return every right of the roles, sorted: the calls that a manager makes on a worker."""
+    """Return every right of the roles, sorted: one for each call that a manager makes."""
     return tuple(sorted(set(_rights())))
 
 

@@ -1,12 +1,10 @@
-"""Addresses as configurations write them: ``:8443``, ``127.0.0.1:0``, ``[::]:8081``, ``0`` for
-off.
-"""
+"""Addresses in configurations: ``:8443``, ``127.0.0.1:0``, ``[::]:8081``, ``0`` for off."""
 
 from __future__ import annotations
 
 
 def parse_bind_address(text: str) -> tuple[str, int] | None:
-    """Return host ("" for any) and port; None where the server is turned off (empty or ``0``).
+    """Return host ("" for any) and port; None if the server is turned off (empty or ``0``).
 
     Raises:
         ValueError: the text is no address.

@@ -1,4 +1,4 @@
-"""Plain apply of manifests: create what is missing, merge what differs, whatever its kind."""
+"""Apply manifests of any kind: create missing objects, and merge manifests that differ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KNOWN = {
 
 
 class AppliedManifest(StrEnum):
-    """What became of one manifest, in kubectl's words."""
+    """The outcome of applying one manifest, in kubectl's words."""
 
     CREATED = "created"
     CONFIGURED = "configured"
@@ -45,11 +45,11 @@ class UnservedKind(Exception):  # noqa: N818 - a fact about a manifest
 
 
 class Applier:
-    """Applies manifests to one cluster; kinds that we do not know are looked up there once.
+    """Applies manifests to one cluster; each kind unknown to this program is looked up once.
 
     Args:
-        client: Of the cluster.
-        namespace: For namespaced objects that name none.
+        client: The cluster's client.
+        namespace: The namespace of namespaced objects whose manifest names none.
     """
 
     def __init__(self, client: KubeClient, *, namespace: str = "default") -> None:
@@ -58,7 +58,7 @@ class Applier:
         self._found: dict[tuple[str, str], Resource] = {}
 
     async def apply(self, manifest: Mapping[str, Any]) -> ApplyResult:
-        """Create an object, or merge the manifest into the one that is there.
+        """Create an object, or merge the manifest into the existing one.
 
         Raises:
             UnknownKind: the cluster does not know the kind.
@@ -85,7 +85,7 @@ class Applier:
         return ApplyResult(outcome=outcome, resource=resource, obj=patched)
 
     async def create_missing(self, manifest: Mapping[str, Any]) -> None:
-        """Create an object unless one of its name is there.
+        """Create an object unless one with its name exists.
 
         Raises:
             UnknownKind: the cluster does not know the kind.
@@ -93,7 +93,7 @@ class Applier:
         """
         resource, namespace = await self._locate(manifest)
         try:
-            # Asked first: a creation may be refused before the server looks whether it is there.
+            # The server may refuse a creation before it checks whether the object exists.
             await self._client.get(resource, manifest["metadata"]["name"], namespace=namespace)
         except NotFound:
             await self._create(resource, manifest, namespace)
@@ -102,7 +102,7 @@ class Applier:
         """Return the collection of a kind.
 
         Raises:
-            UnknownKind: the cluster does not serve it.
+                UnknownKind: the cluster does not serve the kind.
         """
         key = (api_version, kind)
         found = _KNOWN.get(key) or self._found.get(key)
@@ -155,14 +155,14 @@ async def apply_all(client: KubeClient, manifests: Iterable[Mapping[str, Any]]) 
 
 
 async def create_missing(client: KubeClient, manifests: Iterable[Mapping[str, Any]]) -> None:
-    """Create what is not there, in order; what is there stays as others have made it."""
+    """Create missing objects in order; existing ones stay as they are."""
     applier = Applier(client)
     for manifest in manifests:
         await applier.create_missing(manifest)
 
 
 def _contains(current: Any, wanted: Any) -> bool:
-    """Whether everything that a manifest says is so already; defaulted fields do not matter."""
+    """Whether an object already has everything in the manifest; defaulted fields are ignored."""
     if isinstance(wanted, Mapping):
         return isinstance(current, Mapping) and all(
             _contains(current.get(key), value) for key, value in wanted.items()
@@ -177,7 +177,7 @@ def _contains(current: Any, wanted: Any) -> bool:
 
 
 def _patch_type(resource: Resource) -> PatchType:
-    """Kubernetes' own kinds merge lists by key; custom resources know plain merges only."""
+    """Return the patch type: built-in kinds merge lists by key, custom resources do not."""
     is_builtin = "." not in resource.group or (
         resource.group.endswith(".k8s.io") and not resource.group.endswith(".x-k8s.io")
     )

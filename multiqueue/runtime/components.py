@@ -1,15 +1,16 @@
-"""Running components side by side so that none can fail unnoticed.
+"""Runs components side by side, so that no failure goes unnoticed.
 
-A `Supervisor` keeps a manager's components running. One that raises, or ends by itself, is logged
-with its cause, counted in ``multiqueue_component_restarts_total`` and started again in place, with
-growing pauses; the others do not notice. So `run()` of every component can be called again: it
-begins from what the API says, and handlers that it adds to an informer are added once.
-`UnrecoverableError` ends the process instead, for a new one reads all state from the API:
-  * a part of the scheduler raises outside of one tree, one admission or one object: the engine
-    counts quota for decisions that nobody writes, or misses some, and nothing can tell which;
-  * a port cannot be listened on; leadership is lost.
-Smaller units are contained below this: an object in its informer, a key in its reconciler, a
-worker in its connection, a profile in its runner. Health tells the rest: `Supervisor.check_live`.
+A `Supervisor` keeps a manager's components running. If a component raises, or ends by itself, its
+cause is logged, it is counted in ``multiqueue_component_restarts_total`` and it is started again
+after a pause that grows. The other components keep running. So `run()` of every component can be
+called again: it starts from the API's state, and adds its handlers to an informer only once.
+`UnrecoverableError` ends the process instead, because a new process reads all state from the API:
+  * A part of the scheduler raises outside of one tree, one admission or one object. The engine may
+    then count quota for decisions that were never written, or miss some.
+  * A port cannot be listened on, or leadership is lost.
+Failures in smaller units do not reach this level: an object in its informer, a key in its
+reconciler, a worker in its connection, a profile in its runner. `Supervisor.check_live` reports
+health.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ from multiqueue.kube.backoff import Backoff
 
 RESTART_SECONDS = 1.0
 MAX_RESTART_SECONDS = 60.0
-"""How long a component that failed waits, doubling from the first failure in a row to the cap."""
+"""The longest pause before a restart; the pause doubles with each failure in a row."""
 HEALTHY_SECONDS = 300.0
-"""A component that ran for so long has recovered; later failures are the first of a new row."""
+"""A component that runs this long has recovered; its next failure starts a new row."""
 STUBBORN_SECONDS = 900.0
-"""A component that has not recovered for so long makes the process unhealthy: a new process is the
-last remedy, and the restarts of a container are seen. No sooner, for everything else works."""
+"""A component that has not recovered for this long makes the process unhealthy.
+
+The container is then restarted, which operators can see. The limit is long because all other
+components still work.
+"""
 
 E = TypeVar("E", bound=BaseException)
 
@@ -40,7 +44,7 @@ log = structlog.get_logger("multiqueue.runtime")
 
 
 class ComponentFailed(Exception):  # noqa: N818 - a fact about a component
-    """A part of the program ended although it should run; the process must not go on without it."""
+    """A component ended although it should run on; the process must not go on without it."""
 
     def __init__(self, name: str, reason: str = "it ended by itself") -> None:
         super().__init__(f'component "{name}" failed: {reason}')
@@ -49,7 +53,7 @@ class ComponentFailed(Exception):  # noqa: N818 - a fact about a component
 
 
 async def run_component(runnable: Runnable) -> None:
-    """Run a part until cancelled; any other end is a `ComponentFailed` that names it."""
+    """Run a component until cancelled; any other end raises a `ComponentFailed` that names it."""
     try:
         await runnable.run()
     except Exception as error:
@@ -62,7 +66,7 @@ async def run_component(runnable: Runnable) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A component that has no class of its own."""
+    """A component without a class of its own."""
 
     name: str
     run: Callable[[], Coroutine[Any, Any, None]]
@@ -70,7 +74,7 @@ class Component:
 
 @dataclass(slots=True)
 class _Row:
-    """Failures in a row of one component; times are those of the event loop."""
+    """The failures in a row of one component; times are those of the event loop."""
 
     failed_at: float
     cause: str
@@ -162,7 +166,7 @@ async def _run_until_failure(runnable: Runnable) -> Exception:
     except asyncio.CancelledError:
         if task.cancelling():
             raise
-        # It awaited something that others cancelled; a task group would take that for an end.
+        # Others cancelled what it awaited; a task group would mistake that for an end.
         return RuntimeError("it awaited something that was cancelled")
     except Exception as error:  # noqa: BLE001 - `keep` tells it, and starts the component again
         return error
@@ -175,14 +179,14 @@ def _describe(error: Exception) -> str:
 
 
 class TaskScope:
-    """Tasks that live as long as a block of code does."""
+    """The tasks that live as long as a block of code."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
         self._started: list[asyncio.Task[Any]] = []
 
     def start(self, runnable: Runnable) -> asyncio.Task[None]:
-        """Start a part that must not end by itself."""
+        """Start a component that must not end by itself."""
         return self.create_task(run_component(runnable), name=runnable.name)
 
     def create_task(
@@ -201,10 +205,12 @@ class TaskScope:
 
 @contextlib.asynccontextmanager
 async def open_scope() -> AsyncIterator[TaskScope]:
-    """Cancel at the end of the block what was started in it; a failure ends the block.
+    """Open a scope whose tasks are cancelled at the end of the block.
+
+    A failed task ends the block.
 
     Raises:
-        ExceptionGroup: with the failure in it; `innermost` finds it.
+        ExceptionGroup: contains the failure; `innermost` finds it.
     """
     async with asyncio.TaskGroup() as tasks:
         scope = TaskScope(tasks)
@@ -213,12 +219,12 @@ async def open_scope() -> AsyncIterator[TaskScope]:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Return the one error that a nest of exception groups is about: the first that was raised."""
+    """Return the original error in nested exception groups: the first that was raised."""
     return next(_leaves(error), error)
 
 
 def find_cause(error: BaseException, kind: type[E]) -> E | None:
-    """Return the first error of this type in a nest of exception groups."""
+    """Return the first error of this type in nested exception groups."""
     return next((leaf for leaf in _leaves(error) if isinstance(leaf, kind)), None)
 
 

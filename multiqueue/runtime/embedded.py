@@ -1,5 +1,6 @@
-"""An embedded cluster in this process: API server with our CRDs, and on request simulated nodes
-and a manager.
+"""An embedded cluster in this process: an API server with our CRDs.
+
+Simulated nodes and a manager are optional.
 """
 
 from __future__ import annotations
@@ -35,18 +36,19 @@ from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedOptions:
-    """What an embedded cluster is made of.
+    """The parts of an embedded cluster.
 
     Attributes:
-        name: Names the cluster in its kubeconfig and in logs.
-        data_dir: Where the API server keeps its objects; None: in memory.
-        port: Of the API server; 0 takes a free one.
-        kubeconfig: Where to write the administrator's kubeconfig; None: nowhere.
-        crds: Definitions beside our own.
-        objects: Created where they are missing, before simulation and manager start.
-        secrets: Applied then, whatever an earlier run has left: they tell addresses of this run.
-        simulation: Nodes and their pace; None: no nodes, nothing runs.
-        manager: Configuration of a manager in this process; None: no manager.
+        name: The cluster's name in its kubeconfig and in logs.
+        data_dir: The folder in which the API server keeps its objects; None: in memory.
+        port: The port of the API server; 0 takes a free one.
+        kubeconfig: The path for the administrator's kubeconfig; None: not written.
+        crds: CustomResourceDefinitions beside our own.
+        objects: Objects to create if they are missing, before simulation and manager start.
+        secrets: Secrets to apply at the same time. They replace those of an earlier run, because
+            they contain addresses of this run.
+        simulation: The nodes and their pace; None: no nodes, so no pod runs.
+        manager: The configuration of a manager in this process; None: no manager.
     """
 
     name: str = "multiqueue"
@@ -61,12 +63,12 @@ class EmbeddedOptions:
 
 
 class EmbeddedCluster:
-    """A cluster that lives as long as `run` does.
+    """A cluster that exists while `run` runs.
 
     Attributes:
-        kubeconfig: The administrator's, once `started` is set.
-        started: The API server answers and holds the initial objects.
-        ready: Simulated nodes are Ready, and the manager is at work.
+        kubeconfig: The administrator's kubeconfig, once `started` is set.
+        started: Set once the API server answers and holds the initial objects.
+        ready: Set once the simulated nodes are Ready and the manager leads.
     """
 
     def __init__(self, options: EmbeddedOptions) -> None:
@@ -78,7 +80,7 @@ class EmbeddedCluster:
         self.ready = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve, simulate and manage until cancelled."""
+        """Run the server, the simulation and the manager until cancelled."""
         structlog.contextvars.bind_contextvars(cluster=self.options.name)
         async with self._serve() as credentials, KubeClient(credentials) as client:
             if self.options.objects:
@@ -100,7 +102,7 @@ class EmbeddedCluster:
     @contextlib.asynccontextmanager
     async def _serve(self) -> AsyncIterator[Credentials]:
         options = self.options
-        # A real cluster has the kind from its autoscaler; here the simulation is that.
+        # In a real cluster, the autoscaler brings the kind; here the simulation replaces it.
         autoscaling = [provisioning_request_crd()] if options.simulation is not None else []
         server_options = ServerOptions(
             port=options.port,
@@ -125,9 +127,7 @@ class EmbeddedCluster:
 
 
 async def _forget_webhooks(client: KubeClient) -> None:
-    """Drop registrations of an earlier run: nobody listens there, and they would refuse
-    everything.
-    """
+    """Delete webhook registrations of an earlier run, which would block every request."""
     for resource, name in (
         (MUTATING_WEBHOOKS, MUTATING_NAME),
         (VALIDATING_WEBHOOKS, VALIDATING_NAME),

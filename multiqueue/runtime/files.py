@@ -1,4 +1,4 @@
-"""Files that other programs read: written at once or not at all, secrets for the owner only."""
+"""Files for other programs: written atomically; secrets are readable by the owner only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ import yaml
 
 
 def write_yaml(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a mapping for the owner only; a reader sees the old or the new file, never half of
-    one.
-    """
+    """Write a mapping, readable by the owner only. A reader sees the old or the new file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = yaml.safe_dump(dict(data), sort_keys=False)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -1,8 +1,9 @@
 """The manager: from a configuration to a working queue, in one process.
 
-Order of a start: client, health, kinds present, informers (fed to the engine), webhooks,
-leadership, controllers. A standby does all but the last and so takes over at once. A component
-that fails is started again; `components` says which failures end the process.
+The manager starts these in order: client, health, check of the served kinds, informers (which feed
+the engine), webhooks, leadership, controllers. A standby does everything but the last, so it takes
+over at once. A failed component is started again; `components` lists the failures that end the
+process.
 """
 
 from __future__ import annotations
@@ -53,23 +54,24 @@ from multiqueue.workers.kubeconfigs.worker_access import WorkerAccess
 
 NOT_SYNCED = "informers are not synced"
 WEBHOOK_SECONDS = 10.0
-"""How long a new leader waits for its webhooks; a wrong registration fails its own writes."""
+"""How long a new leader waits for its webhooks; a wrong registration blocks its writes."""
 
 log = structlog.get_logger("multiqueue.runtime")
 
 
 class LeadershipLost(Exception):  # noqa: N818 - a fact, which ends the process
-    """Another manager may lead now; this one must stop at once and start anew."""
+    """Another manager may lead now; this process must stop at once and start again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerOptions:
-    """What a manager is besides its configuration.
+    """Options of a manager beside its configuration.
 
     Attributes:
-        identity: Tells it from its competitors; made up by default.
-        webhooks: Serve and register admission webhooks; None: where the API server can reach them.
-        clock: For times in objects.
+        identity: The manager's name in the Lease; made up by default.
+        webhooks: Whether to serve and register admission webhooks; None: if the API server can
+            reach them.
+        clock: The clock for times in objects.
     """
 
     identity: str = ""
@@ -78,14 +80,14 @@ class ManagerOptions:
 
 
 class Manager:
-    """Runs until cancelled, or until a failure that no restart of a component can mend.
+    """Runs until cancelled, or until a failure that restarting a component cannot solve.
 
     Attributes:
         serving: Set once metrics and health are served.
         leading: Set while this manager is the active one.
-        waiting: Set while the cluster lacks something without which there is nothing to do.
-        metrics_port: Where metrics are served, once they are; None where they are not.
-        health_port: Likewise for health.
+        waiting: Set while the cluster lacks something that the manager cannot work without.
+        metrics_port: The port of the metrics once they are served; None if they are not.
+        health_port: The port of health once it is served; None if it is not.
     """
 
     name = "manager"
@@ -130,7 +132,7 @@ class Manager:
             await self._work(scope, context)
 
     async def until_at_work(self) -> None:
-        """Return once this manager leads and, where it serves webhooks, is asked by the server."""
+        """Return once this manager leads and its webhooks, if it serves any, are registered."""
         await self.leading.wait()
         if self._webhooks is not None:
             await self._webhooks.registered.wait()
@@ -190,7 +192,7 @@ class Manager:
         scope.create_task(self._supervisor.keep(runnable), name=runnable.name)
 
     async def _take_over_webhooks(self) -> None:
-        """An earlier leader may have registered an address at which nobody listens any more."""
+        """Register the webhooks anew: an earlier leader's address may be dead."""
         if self._webhooks is None:
             return
         self._webhooks.lead()
@@ -204,8 +206,10 @@ class Manager:
             )
 
     def _check_started(self) -> str | None:
-        """A Service leads only to who is ready: whoever must convert what it lists itself, as
-        after an upgrade, is so before it has listed. Reviews wait until then.
+        """Return why the manager is not ready, or None.
+
+        A Service routes to ready pods only. If a manager's own lists need its conversion webhook,
+        as after an upgrade, it must be ready before it has listed. Reviews wait until then.
         """
         webhooks = self._webhooks
         return None if webhooks is not None and webhooks.must_convert else self._starting
@@ -333,7 +337,7 @@ class Manager:
             yield
 
     async def _wait_for_kinds(self, client: KubeClient) -> None:
-        """Return once the cluster serves our kinds; say what is missing until then."""
+        """Return once the cluster serves the required kinds; log the missing ones until then."""
         told: str | None = None
 
         async def is_complete() -> bool:

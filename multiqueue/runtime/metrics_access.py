@@ -1,4 +1,4 @@
-"""Who may read the metrics: the API server says whose token it is, and what they may do.
+"""Access to the metrics: the API server identifies a token's user and reviews the rights.
 
 Parity: controller-runtime's authentication and authorization filter, which guards upstream's
 metrics; whoever is bound to the ClusterRole ``kueue-metrics-reader`` may read them.
@@ -14,7 +14,7 @@ from multiqueue.visibility.front_proxy import FrontProxyTrust
 from multiqueue.visibility.refusals import StatusRefusal
 
 MAX_ASKING = 8
-"""Questions at a time: strangers must not keep the manager's own requests waiting."""
+"""The limit of concurrent reviews: strangers must not delay the manager's own requests."""
 BUSY = MetricsRefusal(503, "Too many tokens to check; try again")
 NO_TOKEN = MetricsRefusal(401, "Unauthorized: a bearer token is needed")
 
@@ -23,7 +23,7 @@ class MetricsAccess:
     """Checks bearer tokens by TokenReview and SubjectAccessReview.
 
     Args:
-        client: Of the cluster that issued the tokens.
+        client: The client of the cluster that issued the tokens.
     """
 
     def __init__(self, client: KubeClient) -> None:
@@ -34,7 +34,7 @@ class MetricsAccess:
         self._asking = 0
 
     async def check(self, authorization: str, path: str) -> MetricsRefusal | None:
-        """Return why this header does not open the path, or None."""
+        """Return why this header does not give access to the path, or None if it does."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return NO_TOKEN

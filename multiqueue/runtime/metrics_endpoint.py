@@ -1,7 +1,7 @@
-"""Where metrics are served: with TLS and to those who may, or plainly on the loopback address.
+"""The metrics endpoint: TLS for authorized readers, or plain HTTP on a loopback address.
 
-Deviates: upstream guards a loopback address, too; whoever is on this machine, or in this pod, may
-read ours.
+Deviates: upstream guards a loopback address, too; here everybody on this machine, or in this pod,
+may read the metrics.
 """
 
 from __future__ import annotations
@@ -23,25 +23,28 @@ from multiqueue.observability.server import ObservabilityServer
 from multiqueue.runtime.metrics_access import MetricsAccess
 
 CERTIFICATES = Path("/etc/kueue/metrics/certs")
-"""Where somebody else, such as cert-manager, keeps a certificate (internalCertManagement off)."""
+"""The folder of a certificate from elsewhere, such as cert-manager.
+
+It is used if internalCertManagement is off.
+"""
 SERVICE = "kueue-controller-manager-metrics-service"
 RENEW_SECONDS = 24 * 3600.0
-"""How often our own certificate is made anew: nobody keeps it, and it is good for a year."""
+"""How often our own certificate is renewed; it is kept in memory and valid for a year."""
 REREAD_SECONDS = 60.0
 
 log = structlog.get_logger("multiqueue.runtime")
 
 
 class MetricsEndpoint:
-    """The server of the metrics, and the certificate that it shows.
+    """The server of the metrics, and its certificate.
 
     Args:
-        config: Says where to listen and how.
+        config: The configuration that says where to listen, and how.
         address: Host and port, from ``metrics.bindAddress``.
         registry: The metrics.
-        client: To ask whose token is shown.
-        clock: For the life of certificates.
-        certificates: Folder with ``tls.crt`` and ``tls.key`` of somebody else.
+        client: The client that checks the bearer tokens of readers.
+        clock: The clock for the validity of certificates.
+        certificates: The folder with ``tls.crt`` and ``tls.key`` of a certificate from elsewhere.
     """
 
     name = "metrics"
@@ -79,7 +82,7 @@ class MetricsEndpoint:
         )
 
     async def run(self) -> None:
-        """Keep the certificate fresh until cancelled; `server` is started by who owns it."""
+        """Keep the certificate fresh until cancelled. The owner of `server` starts that itself."""
         while True:
             await asyncio.sleep(REREAD_SECONDS if self._from_files else RENEW_SECONDS)
             if self._context is None:
@@ -107,7 +110,7 @@ class MetricsEndpoint:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether an address can be reached from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""Assembles what sends Workloads to other clusters."""
+"""Assembles the parts that dispatch Workloads to worker clusters."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from multiqueue.workers.own_cluster import OwnCluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiKueueParts:
-    """What sends Workloads to other clusters.
+    """The parts that dispatch Workloads to worker clusters.
 
     Attributes:
-        parts: What has to run while this manager leads.
-        gate: What the engine's shell asks about the workers.
+        parts: The components that run while this manager leads.
+        gate: Answers the engine's shell about the workers.
         fleet: The workers.
-        capacity: What they could hold.
-        workloads: What dispatches.
+        capacity: What the workers could hold.
+        workloads: The controller that dispatches Workloads.
     """
 
     parts: tuple[Runnable, ...]
@@ -63,18 +63,18 @@ def build_multikueue(
     open_transport: OpenTransport = HttpTransport,
     open_thread: OpenThread = PluginThread,
 ) -> MultiKueueParts:
-    """Connect to the manager's informers, and return what has to run while this manager leads.
+    """Connect to the manager's informers, and return the components to run while it leads.
 
     Call it before the informers run. Nothing is written, and no worker is connected to, before the
-    parts run. If a dispatcher is not installed, that is logged, and Workloads stay pending and say
-    so.
+    components run. If a dispatcher is not installed, that is logged; its Workloads stay pending and
+    their status gives the reason.
 
     Args:
-        context: Of the manager.
-        dispatchers: What there is to choose from; by default all that are installed.
-        path_prefix: Where kubeconfig files may be.
-        open_transport: Makes what requests to workers are sent with.
-        open_thread: Makes the threads that dispatchers run in.
+        context: The manager's context.
+        dispatchers: The dispatchers to choose from; by default all installed ones.
+        path_prefix: The folder in which kubeconfig files must be.
+        open_transport: Makes the transport for requests to a worker.
+        open_thread: Makes the threads in which dispatchers run.
     """
     settings = context.config.multi_kueue
     options = build_options(context.config)

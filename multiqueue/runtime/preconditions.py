@@ -1,6 +1,4 @@
-"""What a manager needs before it can work: our kinds, a namespace, synced informers; and what to do
-about what is missing.
-"""
+"""The manager's preconditions: served kinds, its namespace, informers, reachable webhooks."""
 
 from __future__ import annotations
 
@@ -27,15 +25,15 @@ from multiqueue.webhooks.setup import is_reached_by_url
 REQUIRED_KINDS = frozenset(
     {"Workload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "AdmissionCheck"}
 )
-"""Without these nothing can be queued; other kinds are used as they appear."""
+"""Kinds without which nothing can be queued; other kinds are used once they appear."""
 GC_THRESHOLDS = (50_000, 20, 100)
-"""Informers hold what lives long; young garbage is collected less often than by default."""
+"""Informers hold long-lived objects, so young garbage is collected less often than usual."""
 
 log = structlog.get_logger("multiqueue.runtime")
 
 
 async def find_missing_kinds(client: KubeClient) -> str | None:
-    """Return what is in the way of a start, or None."""
+    """Return what prevents the start, or None."""
     try:
         response = await client.request("GET", f"/apis/{names.V1BETA2}")
         served = {row["kind"] for row in orjson.loads(response.body).get("resources") or ()}
@@ -66,15 +64,15 @@ async def ensure_namespace(client: KubeClient, namespace: str) -> None:
         except AlreadyExists:
             return
     except Forbidden:
-        # Least privilege: inside a cluster the namespace is where we run, so it exists.
+        # Least privilege: inside a cluster, this process runs in the namespace, so it exists.
         return
 
 
 async def wait_until_settled(informers: Sequence[Informer[Any]], *, seconds: float) -> None:
-    """Return when every informer has listed its kind, or knows that it is not served.
+    """Return once every informer has listed its kind, or knows that the kind is not served.
 
     Raises:
-        TimeoutError: names those that have not.
+        TimeoutError: names the informers that have not.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -102,10 +100,11 @@ def list_informers(informers: Informers) -> list[Informer[Any]]:
 
 
 def can_reach_webhooks(server: str, config: Configuration, environment: Mapping[str, str]) -> bool:
-    """Whether an API server reaches the webhooks of this process, as far as one can tell from here.
+    """Whether an API server can presumably reach the webhooks of this process.
 
-    Webhooks that are registered but out of reach refuse every Job with a queue, so where nothing
-    speaks for it they stay off; the manager is correct without them.
+    A webhook that is registered but out of reach makes the API server refuse every Job with a
+    queue. So webhooks stay off unless they are known to be in reach; the manager is correct
+    without them.
     """
     if config.webhook.host not in {"", "0.0.0.0", "::"}:  # noqa: S104 - read, not bound
         return True
@@ -119,7 +118,7 @@ def can_reach_webhooks(server: str, config: Configuration, environment: Mapping[
 
 
 def tune_garbage_collector() -> None:
-    """Keep what was loaded out of every further collection: it lives as long as the process."""
+    """Exempt all loaded objects from garbage collection: they live as long as the process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -15,7 +15,7 @@ log = structlog.get_logger("multiqueue.runtime")
 
 
 class Stopped(Exception):  # noqa: N818 - a request, not an error
-    """The process was asked to end, and did so in good order."""
+    """The process was asked to end, and shut down cleanly."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signal_number).name}")
@@ -23,13 +23,12 @@ class Stopped(Exception):  # noqa: N818 - a request, not an error
 
 
 def run_process(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine until it ends or SIGINT or SIGTERM comes; uvloop is used where it is
-    installed.
+    """Run a coroutine until it ends or SIGINT or SIGTERM comes; use uvloop if it is installed.
 
-    The first signal cancels the coroutine, which tidies up; a second one ends the process at once.
+    The first signal cancels the coroutine, which cleans up; a second one ends the process at once.
 
     Raises:
-        Stopped: a signal came, and everything was tidied up.
+        Stopped: a signal came, and the coroutine has cleaned up.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_until_signal(main))

@@ -1,4 +1,4 @@
-"""A request whose body has a deadline, a limit, and waits for its turn if it is large."""
+"""A request whose body has a deadline and a size limit; large bodies wait for their turn."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from aiohttp import web
 
 BODY_SECONDS = 10.0
-"""How long a body may take: as long as API servers wait for an answer of a webhook."""
+"""How long a body may take: as long as API servers wait for the answer of a webhook."""
 SMALL_BYTES = 256 * 1024
-"""Bodies up to here are read at once; nearly all reviews and objects are smaller."""
+"""Bodies up to this size are read at once; nearly all reviews and objects are smaller."""
 MAX_LARGE = 8
-"""Larger bodies that are read at a time: it bounds memory, and small ones do not wait for them."""
+"""How many larger bodies are read at once; this bounds memory. Small ones do not wait."""
 
 
 class BodyTimeout(web.HTTPRequestTimeout):
@@ -26,11 +26,11 @@ class BodyTimeout(web.HTTPRequestTimeout):
 
 
 class HttpRequest(web.BaseRequest):
-    """What handlers of an `HttpServer` get.
+    """The request that handlers of an `HttpServer` get.
 
     Args:
-        large: Lets so many large bodies be read at a time.
-        reading: Is entered while this request waits for its body.
+        large: Limits how many large bodies are read at once.
+        reading: Returns a context that is entered while this request waits for its body.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class HttpRequest(web.BaseRequest):
         """Return the whole body; may be called again.
 
         Raises:
-            HTTPRequestEntityTooLarge: it is longer than the server takes.
-            BodyTimeout: it did not arrive in time.
+            HTTPRequestEntityTooLarge: the body is larger than the server accepts.
+            BodyTimeout: the body did not arrive in time.
         """
         if self._read_bytes is None:
             try:

@@ -1,9 +1,9 @@
-"""The HTTP server under webhooks, visibility, metrics, health and the embedded API server.
+"""The HTTP server for webhooks, visibility, metrics, health and the embedded API server.
 
-What strangers can take of it is bounded: connections, the time for a TLS handshake, for the head
-of a request and for its body, and the size of both. A server that is full closes the connection
-that has waited longest without a request of its own being answered, so that whoever holds many and
-says nothing keeps nobody out.
+All that clients can use of it is limited: the number of connections, the time for a TLS handshake,
+a request's head and its body, and the size of head and body. A full server closes the connection
+that has waited longest without an answered request. So a client that holds many silent connections
+cannot keep others out.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from multiqueue.serving.request import MAX_LARGE, HttpRequest
 from multiqueue.serving.sockets import bind
 
 HEAD_SECONDS = 10.0
-"""How long a new connection may take until its first request is read, TLS included."""
+"""How long a new connection may take until its first request is read, including TLS."""
 IDLE_SECONDS = 100.0
-"""How long a connection may wait for the next request; clients written in Go give up after 90."""
+"""How long a connection may wait for its next request; Go clients close theirs after 90."""
 SHUTDOWN_SECONDS = 5.0
-"""How long requests that have begun may take when the server stops."""
+"""How long requests in progress may take after the server was told to stop."""
 CLOSE_SECONDS = 2.0
-"""How long a client may take to say goodbye, or to end a body that nobody wants."""
+"""How long a client may take to close, or to finish sending a body that was refused."""
 ACCEPT_RETRY_SECONDS = 0.1
-"""When to accept again if the process has no file descriptors left."""
+"""The pause before the next accept if the process has no file descriptors left."""
 
 Handler = Callable[[HttpRequest], Awaitable[web.StreamResponse]]
 
 log = structlog.get_logger(component="serving")
 _library_log = logging.getLogger("multiqueue.serving.aiohttp")
-_library_log.disabled = True  # it has a traceback for every malformed request of a stranger
+_library_log.disabled = True  # it logs a traceback for every malformed request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a server takes.
+    """The limits of a server.
 
     Attributes:
-        connections: Open at a time.
-        body_bytes: Of one request.
-        line_bytes: Of the first line of a request.
-        header_bytes: Of each of its headers, of which there may be 128.
+        connections: Open connections.
+        body_bytes: The size of a request's body.
+        line_bytes: The size of a request's first line.
+        header_bytes: The size of each header; a request may have 128 headers.
     """
 
     connections: int = 64
@@ -60,7 +60,7 @@ class Bounds:
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """``answers`` while a request of it is answered whose body is there."""
+    """A connection; ``answers`` while a request with a complete body is being answered."""
 
     since: float
     task: asyncio.Task[None] | None = None
@@ -78,9 +78,9 @@ class _Connection:
 
 
 class HttpServer:
-    """Listens, and gives requests to a handler; an exception of it is a 500 without words.
+    """Passes requests to a handler; if the handler raises, the answer is an empty 500.
 
-    A handler is cancelled when its client leaves.
+    A handler is cancelled when its client disconnects.
     """
 
     def __init__(
@@ -109,14 +109,14 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return len(self._connections)
 
     async def start(self) -> None:
-        """Listen.
+        """Start to listen.
 
         Raises:
-            OSError: the port is taken, or the host is not of this machine.
+            OSError: the port is taken, or the host is not an address of this machine.
         """
         self._listening = await bind(self.host, self.port)
         self.port = self._listening[0].getsockname()[1]
@@ -130,7 +130,7 @@ class HttpServer:
             logger=_library_log,
             keepalive_timeout=IDLE_SECONDS,
             lingering_time=CLOSE_SECONDS,
-            auto_decompress=False,  # nobody who has to do with us compresses bodies
+            auto_decompress=False,  # no expected client compresses bodies
             max_line_size=self._bounds.line_bytes,
             max_field_size=self._bounds.header_bytes,
         )
@@ -140,7 +140,7 @@ class HttpServer:
         ]
 
     async def stop_listening(self) -> None:
-        """Accept nobody any more."""
+        """Stop accepting connections."""
         for task in self._accepting:
             task.cancel()
         await asyncio.gather(*self._accepting, return_exceptions=True)
@@ -149,14 +149,14 @@ class HttpServer:
         self._accepting, self._listening = [], []
 
     async def stop(self) -> None:
-        """Answer what is under way, then close."""
+        """Finish requests in progress, then close."""
         await self.stop_listening()
         opening = [each.task for each in self._connections if each.task is not None]
         for task in opening:
             task.cancel()
         await asyncio.gather(*opening, return_exceptions=True)
         if self._web is not None:
-            self._web.pre_shutdown()  # idle connections end, others after their request
+            self._web.pre_shutdown()  # idle connections close now, others after their request
             await self._web.shutdown(self._shutdown_seconds)
             self._web = None
         for connection in list(self._connections):
@@ -181,10 +181,10 @@ class HttpServer:
                 connection.task = asyncio.create_task(self._open(connection, peer, server))
             else:
                 peer.close()
-            await asyncio.sleep(0)  # a flood of them leaves time for others
+            await asyncio.sleep(0)  # lets other tasks run during a flood of connections
 
     def _has_room(self) -> bool:
-        """Whether there is room for one more; closes the one that has waited longest if not."""
+        """Whether another connection has room; if not, close the one that has waited longest."""
         if len(self._connections) < self._bounds.connections:
             return True
         waiting = [each for each in self._connections if not each.answers]
@@ -196,7 +196,7 @@ class HttpServer:
         return True
 
     async def _open(self, connection: _Connection, peer: socket.socket, server: _Server) -> None:
-        """Shake hands; from then on the connection lives by itself."""
+        """Do the TLS handshake; from then on the connection has its own tasks."""
         options: dict[str, Any] = {}
         if self._context is not None:
             options = {
@@ -215,7 +215,7 @@ class HttpServer:
         try:
             await loop.connect_accepted_socket(build_protocol, peer, **options)
         except OSError:
-            self._drop(connection)  # no TLS, or the client left
+            self._drop(connection)  # no TLS, or the client disconnected
         except asyncio.CancelledError:
             self._drop(connection)
             raise
@@ -254,7 +254,7 @@ class HttpServer:
 
     @contextlib.contextmanager
     def _reading(self, http: HttpRequest) -> Iterator[None]:
-        """A connection whose body is on its way may be closed to make room."""
+        """Mark the connection as waiting for a body: it may be closed to make room."""
         connection = self._by_protocol.get(http.protocol)
         if connection is None:
             yield
@@ -284,7 +284,7 @@ class HttpServer:
 
 
 class _Server(web.Server):
-    """Tells which connections have begun and ended."""
+    """An aiohttp server that reports which connections begin and end."""
 
     def __init__(
         self,

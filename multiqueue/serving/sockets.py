@@ -1,4 +1,4 @@
-"""Sockets to listen on, on one address or on all of this machine."""
+"""Listening sockets, on one address or on all addresses of this machine."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NO_SUCH_FAMILY = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 
 
 async def bind(host: str, port: int) -> list[socket.socket]:
-    """Listen; an empty host means every address, of IPv4 and IPv6. Port 0 takes a free one.
+    """Listen; an empty host means all IPv4 and IPv6 addresses. Port 0 takes a free one.
 
     Raises:
-        OSError: the port is taken, or the host is not of this machine.
+        OSError: the port is taken, or the host is not an address of this machine.
     """
     found = await asyncio.get_running_loop().getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -39,7 +39,7 @@ def _listen_on_all(
         except OSError as error:
             if error.errno not in _NO_SUCH_FAMILY:
                 raise
-            failure = error  # a machine may have one family only
+            failure = error  # a machine may have only one family
             continue
         listening.append(each)
         port = each.getsockname()[1]

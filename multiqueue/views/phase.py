@@ -1,7 +1,7 @@
-"""Where a Workload stands, here and on the workers, in the words that everybody gets to read. Pure.
+"""The state of a Workload here and on its worker, in the words that users read. Pure.
 
-The one place that turns conditions, checks and the status of the job into a `Phase`: the commands,
-the demo and whatever else shows a Workload ask here.
+This is the only place that turns conditions, checks and the job's status into a `Phase`. The
+commands and the demo, like everything else that shows a Workload, use it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _NAMED_CLUSTER = re.compile(r'\bcluster "([^"]+)"', re.IGNORECASE)
 
 
 _REJECTED = f"{workload_state.DEACTIVATED_DUE_TO}{Reason.ADMISSION_CHECK}"
-"""The reason of an eviction that a Rejected check asked for."""
+"""The reason of an eviction because of a Rejected check."""
 
 
 class PhaseState(StrEnum):
-    """The stages of a Workload's way."""
+    """The stages of a Workload."""
 
     QUEUED = "Queued"
     CHECKING = "Checking"
@@ -67,15 +67,15 @@ _ENDS: Mapping[str, PhaseState] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """Where a Workload stands.
+    """The stage of a Workload, with details.
 
     Attributes:
-        state: For programs.
-        why: Why it is not further; empty where there is nothing to say.
+        state: The stage, for programs.
+        why: What prevents the next stage; empty if there is nothing to say.
         worker: The cluster that runs it, or ran it to its end; empty on this cluster.
         offered_to: The clusters that may take it.
-        left: The cluster that it was taken from and has not found a successor for; empty for none.
-        since: When it came to this state, as far as is known.
+        left: The cluster that it left without having another one yet; empty for none.
+        since: When it reached this stage, if known.
     """
 
     state: PhaseState
@@ -100,12 +100,12 @@ class Phase:
 
 
 def find_phase(workload: Workload, job: Mapping[str, Any] | None = None) -> Phase:
-    """Say where a Workload stands.
+    """Return the phase of a Workload.
 
     Args:
-        workload: On the manager, or on the only cluster.
-        job: Its job there, whose status is the one that came back from the worker; without it,
-            and without the condition PodsReady, nothing is known of pods.
+        workload: The Workload on the manager, or on the only cluster.
+        job: The Workload's job there, with the status that came back from the worker. Without the
+            job and without the condition PodsReady, nothing is known about pods.
     """
     status = workload.status
     finished = workload_state.find(status, WorkloadCondition.FINISHED)
@@ -184,7 +184,7 @@ def _judge_admitted(workload: Workload, job: Mapping[str, Any] | None) -> Phase:
 
 
 def _count_pods(job: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Pods that are ready or have ended, and those that run side by side; None: unknown kind."""
+    """Return how many pods are ready or ended, and how many run at once; None: unknown kind."""
     spec, status = job.get("spec") or {}, job.get("status") or {}
     if job.get("kind", "Job") != "Job":
         return None
@@ -196,7 +196,7 @@ def _count_pods(job: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _find_left(workload: Workload) -> str:
-    """The worker that the last eviction was about; empty where it was about something else."""
+    """Return the worker that the last eviction names; empty if it had another cause."""
     evicted = workload_state.find(workload.status, WorkloadCondition.EVICTED)
     named = _NAMED_CLUSTER.search(evicted.message) if evicted is not None else None
     return named.group(1) if named else ""

@@ -1,4 +1,4 @@
-"""Where a request leads: every path of the visibility API. Asked only once the user may."""
+"""Routes of the visibility API. A request gets here only once its user is authorized."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _QUEUES = {plural: (singular, namespaced) for plural, singular, _, namespaced in
 
 
 class Answers:
-    """Answers requests of users who may.
+    """Answers requests of authorized users.
 
     Args:
-        positions: Who waits where.
+        positions: Reads the queues' orders.
         find: Returns a Workload by its key.
     """
 
@@ -52,7 +52,7 @@ class Answers:
         """Answer one request.
 
         Raises:
-            Refusal: what is asked for is not there, or cannot be had this way.
+            StatusRefusal: the resource does not exist, or cannot be had this way.
         """
         if http.method not in {"GET", "HEAD"}:
             raise method_not_allowed()
@@ -106,7 +106,7 @@ class Answers:
 
 
 async def _send(http: HttpRequest, pieces: Any) -> web.StreamResponse:
-    """Small answers have a length; large ones are sent as they are made."""
+    """Send a document: small ones with a length, large ones in chunks as they are made."""
     begin = [piece for piece, _ in zip(pieces, range(3), strict=False)]
     rest = next(pieces, None)
     headers = {"Content-Type": JSON, "Cache-Control": "no-cache, private"}
@@ -123,7 +123,7 @@ async def _send(http: HttpRequest, pieces: Any) -> web.StreamResponse:
 
 
 def wanted_form(accept: str) -> str:
-    """``application/json``, or the version of meta.k8s.io in which a Table is wanted."""
+    """Return ``application/json``, or the version of meta.k8s.io in which a Table is wanted."""
     for choice in accept.split(",") if accept else ("*/*",):
         media, *parameters = (part.strip() for part in choice.split(";"))
         options = dict(part.partition("=")[::2] for part in parameters)
@@ -168,7 +168,7 @@ def _openapi(rest: list[str]) -> web.Response:
 
 
 def status_response(refusal: StatusRefusal) -> web.Response:
-    """The answer to a request that is refused."""
+    """Return the response for a refused request."""
     headers = {"Retry-After": "1"} if refusal.code == 429 else {}
     body = orjson.dumps(refusal.body())
     return web.Response(body=body, status=refusal.code, content_type=JSON, headers=headers)
@@ -183,5 +183,5 @@ def _bytes(document: bytes, headers: Mapping[str, str] | None = None) -> web.Res
 
 
 def _page_not_found() -> web.Response:
-    """What Go's HTTP server says; clients of Kubernetes know it."""
+    """Return the answer of Go's HTTP server, which Kubernetes clients know."""
     return web.Response(text="404 page not found\n", status=404)

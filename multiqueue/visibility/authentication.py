@@ -1,7 +1,7 @@
-"""Who asks: the front proxy says it, a client certificate does, or a bearer token.
+"""Who sends a request: the front proxy, a client certificate, or a bearer token says it.
 
-In Kubernetes' order: the first that knows answers; where one was shown that nobody knows it is 401;
-who shows nothing is anonymous.
+The order is Kubernetes': the first method that knows the user counts. If credentials were shown and
+no method knows them, the answer is 401. A user without credentials is anonymous.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from multiqueue.visibility.slots import Slots
 
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 TOKEN_SECONDS = 10.0
-"""How long an answer about a token is believed, as upstream's delegated authenticator does."""
+"""How long a token review stays valid, as in upstream's delegated authenticator."""
 MAX_TOKENS = 1024
 MAX_REVIEWS, UNKNOWN = 8, ""
-"""Tokens asked about at a time: whoever sends invented ones must not fill the line for others.
-Users who come through the API server are known without.
+"""The limit of concurrent token reviews: invented tokens must not delay everybody else.
+
+Users who come through the API server need no review.
 """
 
 Headers = Iterable[tuple[str, str]]
@@ -40,7 +41,7 @@ log = structlog.get_logger(component="visibility")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthenticatedUser:
-    """Shape: ``extra`` is (key, values), sorted by key."""
+    """An authenticated user; ``extra`` has (key, values), sorted by key."""
 
     name: str
     uid: str = ""
@@ -52,11 +53,11 @@ ANONYMOUS = AuthenticatedUser(name="system:anonymous", groups=(UNAUTHENTICATED,)
 
 
 class Authenticator:
-    """Tells users apart.
+    """Identifies users.
 
     Args:
-        client: Of the API server that knows tokens.
-        trust: Returns whom the cluster trusts now.
+        client: The client of the API server that knows the tokens.
+        trust: Returns the authorities that the cluster trusts now.
     """
 
     def __init__(self, client: KubeClient, trust: Callable[[], FrontProxyTrust]) -> None:
@@ -68,15 +69,15 @@ class Authenticator:
         self._slots = Slots(MAX_REVIEWS, MAX_REVIEWS)
 
     async def authenticate(self, certificate: bytes | None, headers: Headers) -> AuthenticatedUser:
-        """Return who asks.
+        """Return the user who sent a request.
 
         Args:
-            certificate: What the client showed in the TLS handshake, DER.
-            headers: Of the request, names in any case.
+            certificate: The client's certificate from the TLS handshake, in DER.
+            headers: The request's headers, with names in any case.
 
         Raises:
-            Refusal: 401; 429 if too many tokens are asked about already; 500 if the API server
-                cannot be asked about a token.
+            StatusRefusal: 401; 429 if too many tokens are under review already; 500 if the API
+                server cannot review a token.
         """
         given = [(name.lower(), value) for name, value in headers]
         if certificate is not None:
@@ -160,7 +161,7 @@ def _by_headers(trust: FrontProxyTrust, headers: list[tuple[str, str]]) -> Authe
 
 
 def _with_standard_group(user: AuthenticatedUser) -> AuthenticatedUser:
-    """Everybody is in one of the two standard groups."""
+    """Add the one of the two standard groups that the user belongs to."""
     if {AUTHENTICATED, UNAUTHENTICATED}.intersection(user.groups):
         return user
     group = UNAUTHENTICATED if user.name == ANONYMOUS.name else AUTHENTICATED

@@ -1,4 +1,4 @@
-"""May they? Every request but those about health is reviewed; answers are believed for seconds."""
+"""Reviews of every request except health probes; results are cached for some seconds."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from multiqueue.visibility.refusals import StatusRefusal, cannot_review
 from multiqueue.visibility.slots import Slots
 
 ALLOWED_SECONDS = DENIED_SECONDS = 10.0
-"""What upstream's delegated authorizer believes an answer for."""
+"""How long a review stays valid, as in upstream's delegated authorizer."""
 MAX_ANSWERS = 4096
 MAX_REVIEWS, MAX_REVIEWS_OF_A_USER = 256, 64
-"""Asked about at a time: whoever follows all pods of a gang asks about each, and nobody may fill
-the line for others. All who show nothing are one user.
+"""The limits of concurrent reviews: in all, and of one user.
+
+Following all pods of a gang takes one review per pod. No user may use up all reviews; users without
+credentials count as one.
 """
 MASTERS = "system:masters"
-"""May everything, and is never asked about: the API server's own checks depend on nobody."""
+"""A group that needs no review: the API server's own checks must depend on nobody."""
 OPEN_PATHS = ("/healthz", "/livez", "/readyz")
 
 _VERBS = {
@@ -40,7 +42,7 @@ log = structlog.get_logger(component="visibility")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiAction:
-    """What a request wants to do. ``path`` alone says it where it is about no resource."""
+    """The action of a request; ``path`` alone describes it if it is about no resource."""
 
     verb: str
     path: str
@@ -53,10 +55,10 @@ class ApiAction:
 
 
 def action_of(method: str, path: str) -> ApiAction:
-    """Read a path as Kubernetes does.
+    """Read the action from a path, as Kubernetes does.
 
     ``/apis/GROUP/VERSION[/namespaces/NAMESPACE]/RESOURCE[/NAME[/SUBRESOURCE]]`` is about a
-    resource, anything else about itself.
+    resource; any other path only about itself.
     """
     verb = _VERBS.get(method, method.lower())
     parts = [part for part in path.split("/") if part]
@@ -82,7 +84,7 @@ def action_of(method: str, path: str) -> ApiAction:
 
 
 class RightsReviewer:
-    """Asks the API server what users may do."""
+    """Asks the API server for users' rights."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
@@ -92,11 +94,11 @@ class RightsReviewer:
         self._slots = Slots(MAX_REVIEWS, MAX_REVIEWS_OF_A_USER)
 
     async def authorize(self, user: AuthenticatedUser, action: ApiAction) -> None:
-        """Return if the user may.
+        """Return if the user may do the action.
 
         Raises:
-            Refusal: 403; 429 if too much is asked about the user already; 500 if the API server
-                cannot be asked.
+            StatusRefusal: 403; 429 if too many reviews for this user are running; 500 if the API
+                server cannot be asked.
         """
         if MASTERS in user.groups or action.path.startswith(OPEN_PATHS):
             return
@@ -123,7 +125,7 @@ class RightsReviewer:
 
 
 def review_spec(user: AuthenticatedUser, action: ApiAction) -> dict[str, Any]:
-    """Return what a SubjectAccessReview asks."""
+    """Return the spec of the SubjectAccessReview."""
     spec: dict[str, Any] = {
         "user": user.name,
         "uid": user.uid,
@@ -145,7 +147,7 @@ def review_spec(user: AuthenticatedUser, action: ApiAction) -> dict[str, Any]:
 
 
 def forbidden(user: AuthenticatedUser, action: ApiAction) -> StatusRefusal:
-    """They may not; says what it would take."""
+    """Return the refusal, which names the missing right."""
     if not action.resource:
         message = f'forbidden: User "{user.name}" cannot {action.verb} path "{action.path}"'
         return StatusRefusal(403, "Forbidden", message)

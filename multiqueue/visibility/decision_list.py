@@ -1,4 +1,4 @@
-"""The last decisions as kubectl wants them: a list of objects, or a Table of them. Pure."""
+"""The latest decisions in the forms for kubectl: a list of objects, or a Table. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMNS = (
 
 
 def write_list(decisions: Iterable[Decision], api_version: str) -> Iterator[bytes]:
-    """Yield a list of objects piece by piece; a recording may have tens of megabytes."""
+    """Yield a list of objects in pieces; a recording may have tens of megabytes."""
     head = {"kind": "DispatchDecisionList", "apiVersion": api_version, "metadata": {}}
     yield orjson.dumps(head)[:-1] + b',"items":['
     for number, decision in enumerate(decisions):
@@ -37,7 +37,7 @@ def write_list(decisions: Iterable[Decision], api_version: str) -> Iterator[byte
 
 
 def build_table(decisions: Iterable[Decision], version: str) -> dict[str, Any]:
-    """Return a Table of meta.k8s.io, the oldest first."""
+    """Return a Table of meta.k8s.io, with the oldest decision first."""
     return make_table(_COLUMNS, [_row(decision, version) for decision in decisions], version)
 
 

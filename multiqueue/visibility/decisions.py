@@ -1,10 +1,11 @@
-"""Why a Workload went where it went, and where a manifest would go.
+"""Answers of the visibility API about dispatch decisions.
 
-``/apis/remote.multiqueue.dev/v1alpha1/namespaces/NS/workloads/NAME/dispatch`` (get) is the last
-decision about a Workload, ``.../namespaces/NS/dispatchreviews`` (create) what would be decided
-about a manifest, ``.../dispatchdecisions`` (list) the last decisions: a recording for who accepts
-``application/x-ndjson``, else a list, or a Table for ``kubectl get``. Only the manager that leads
-decides; another one says so, and who asks again finds it sooner or later.
+Paths below ``/apis/remote.multiqueue.dev/v1alpha1/namespaces/NS``:
+``/workloads/NAME/dispatch`` (get) gives the last decision about a Workload, ``/dispatchreviews``
+(create) the decision that a manifest would get. ``/dispatchdecisions`` (list) gives the last
+decisions: as a recording if the request accepts ``application/x-ndjson``, else as a list, or as a
+Table for ``kubectl get``. Only the leading manager decides. Other replicas say that they do not
+lead; a client that tries again reaches the leader sooner or later.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 
 
 class ReviewLike(Protocol):
-    """What would be decided about a manifest."""
+    """The decision that a manifest would get."""
 
     @property
     def decision(self) -> Decision:
@@ -49,27 +50,27 @@ class ReviewLike(Protocol):
 
     @property
     def quota(self) -> str:
-        """What the manager's quota says."""
+        """The result of the manager's quota check."""
         ...
 
     @property
     def fits(self) -> bool:
-        """Whether that lets it in now."""
+        """Whether the manager's quota would admit it now."""
         ...
 
     @property
     def cluster_queue(self) -> str:
-        """Whose quota it is."""
+        """The ClusterQueue whose quota it would use."""
         ...
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What of the manifest would be ignored."""
+        """The parts of the manifest that would be ignored."""
         ...
 
 
 class DecisionSource(Protocol):
-    """Knows what was decided, and what would be."""
+    """Keeps the last decisions, and makes dry runs."""
 
     def find(self, key: str) -> Decision | None:
         """Return the last decision about a Workload, ``namespace/name``."""
@@ -80,7 +81,7 @@ class DecisionSource(Protocol):
         ...
 
     def review(self, manifest: Mapping[str, Any], namespace: str) -> Awaitable[ReviewLike]:
-        """Say where a job would go; raises `ValueError` with what is wrong with it."""
+        """Return where a job would go; `ValueError` says what is wrong with the manifest."""
         ...
 
 
@@ -88,9 +89,9 @@ class DecisionAnswers:
     """Answers requests about decisions.
 
     Args:
-        decision_service: Knows them.
+        decision_service: Keeps the decisions.
         leading: Set while this manager leads.
-        exists: Whether a Workload of that key does.
+        exists: Whether a Workload with a key exists.
     """
 
     def __init__(
@@ -110,10 +111,10 @@ class DecisionAnswers:
         return action.group == GROUP and (about or action.resource in {REVIEWS, DECISIONS})
 
     async def answer(self, http: HttpRequest, action: ApiAction) -> web.StreamResponse:
-        """Answer one request of a user who may.
+        """Answer one request of an authorized user.
 
         Raises:
-            Refusal: there is nothing to tell, or it cannot be told here.
+            StatusRefusal: there is no decision, or this replica cannot give it.
         """
         if not self._leading.is_set():
             raise refusals.not_leading()
@@ -135,7 +136,7 @@ class DecisionAnswers:
         return _respond("DispatchDecision", action.name, action.namespace, told)
 
     async def _list(self, http: HttpRequest) -> web.StreamResponse:
-        """Answer as a recording where that is wanted, else as kubectl wants it."""
+        """Answer with a recording if the request accepts one, else in a form for kubectl."""
         accept, decisions = http.headers.get("Accept", ""), self._decision_service.list_decisions()
         if LINES in accept:
             return await _send(http, LINES, write_recording(decisions))
@@ -169,7 +170,7 @@ def read_manifest(body: bytes) -> dict[str, Any]:
     """Return ``spec.manifest`` of a DispatchReview.
 
     Raises:
-        Refusal: 400, there is none.
+        StatusRefusal: 400, there is no manifest.
     """
     try:
         review = load(body)
@@ -183,7 +184,7 @@ def read_manifest(body: bytes) -> dict[str, Any]:
 
 
 def for_namespace(decision: Decision, namespace: str) -> Decision:
-    """Leave out the names of victims in other namespaces: who may ask may not see those."""
+    """Remove the names of victims in other namespaces, which the user may not be able to see."""
     clusters = tuple(
         cluster
         if cluster.forecast is None
@@ -204,7 +205,7 @@ def _without_strangers(forecast: Forecast, namespace: str) -> Forecast:
 
 
 async def _send(http: HttpRequest, type_: str, pieces: Iterable[bytes]) -> web.StreamResponse:
-    """Send one decision after the other; between two of them others may work."""
+    """Send the decisions one by one; other tasks can run between two of them."""
     response = web.StreamResponse(headers={"Content-Type": type_})
     await response.prepare(http)
     for piece in pieces:

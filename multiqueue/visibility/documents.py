@@ -1,4 +1,4 @@
-"""What the visibility API says about itself: discovery, version and OpenAPI. Pure and constant."""
+"""Documents about the visibility API: discovery, version, OpenAPI. Pure and constant."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ QUEUES = (
     ("clusterqueues", "clusterqueue", "ClusterQueue", False),
     ("localqueues", "localqueue", "LocalQueue", True),
 )
-"""(plural, singular, kind, namespaced). The queues themselves are not served here, only what waits
-in them; upstream lists them without verbs, too."""
+"""(plural, singular, kind, namespaced).
+
+The API serves only their pending Workloads, not the queues; upstream lists the queues without
+verbs, too.
+"""
 PENDING = "pendingworkloads"
 
 
 def group_list() -> Json:
-    """APIGroupList, at /apis."""
+    """Return the APIGroupList, at /apis."""
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
@@ -37,7 +40,7 @@ def group_list() -> Json:
 
 
 def group() -> Json:
-    """APIGroup, at /apis/GROUP."""
+    """Return the APIGroup, at /apis/GROUP."""
     return {"kind": "APIGroup", "apiVersion": "v1", **_group()}
 
 
@@ -47,7 +50,7 @@ def _group() -> Json:
 
 
 def resource_list(version: str) -> Json:
-    """APIResourceList, at /apis/GROUP/VERSION."""
+    """Return the APIResourceList, at /apis/GROUP/VERSION."""
     resources: list[Json] = []
     for plural, singular, kind, namespaced in QUEUES:
         common: Json = {"namespaced": namespaced}
@@ -70,7 +73,7 @@ def resource_list(version: str) -> Json:
 
 
 def aggregated(discovery_version: str) -> Json:
-    """APIGroupDiscoveryList, at /apis."""
+    """Return the APIGroupDiscoveryList, at /apis."""
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"{DISCOVERY_GROUP}/{discovery_version}",
@@ -104,7 +107,7 @@ def _discovery(version: str) -> Json:
 
 
 def wanted_discovery(accept: str) -> str | None:
-    """``v2`` or ``v2beta1`` if an Accept header asks for aggregated discovery, else None."""
+    """Return ``v2`` or ``v2beta1`` if an Accept header wants aggregated discovery, else None."""
     for choice in accept.split(","):
         options = dict(part.strip().partition("=")[::2] for part in choice.split(";")[1:])
         if options.get("g") == DISCOVERY_GROUP and options.get("v") in {"v2", "v2beta1"}:
@@ -113,7 +116,7 @@ def wanted_discovery(accept: str) -> str | None:
 
 
 def version() -> Json:
-    """What /version answers."""
+    """Return the document at /version."""
     return {
         "major": "",
         "minor": "",
@@ -129,7 +132,7 @@ def version() -> Json:
 
 @cache
 def openapi_v3(version: str) -> bytes:
-    """The OpenAPI v3 document of a version."""
+    """Return the OpenAPI v3 document of a version."""
     prefix = "#/components/schemas/"
     return orjson.dumps(
         {
@@ -142,7 +145,7 @@ def openapi_v3(version: str) -> bytes:
 
 
 def openapi_v3_index() -> Json:
-    """What /openapi/v3 answers."""
+    """Return the document at /openapi/v3."""
     paths = {}
     for each in VERSIONS:
         path = f"apis/{GROUP}/{each}"
@@ -152,13 +155,13 @@ def openapi_v3_index() -> Json:
 
 
 def openapi_hash(version: str) -> str:
-    """Tells one state of a document from another."""
+    """Return a hash that changes with the document."""
     return hashlib.sha256(openapi_v3(version)).hexdigest().upper()
 
 
 @cache
 def openapi_v2() -> bytes:
-    """The OpenAPI v2 document."""
+    """Return the OpenAPI v2 document."""
     paths: Json = {}
     definitions: Json = {}
     for each in VERSIONS:

@@ -1,4 +1,4 @@
-"""A small cache whose entries end after some seconds."""
+"""A small cache whose entries expire after some seconds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ V = TypeVar("V")
 
 
 class ExpiringCache(Generic[K, V]):
-    """Bounded: of more than ``limit`` entries the oldest go first.
+    """A bounded cache: above ``limit`` entries, the oldest are removed.
 
     Args:
-        seconds: Life of an entry.
-        limit: Entries at most.
+        seconds: The lifetime of an entry.
+        limit: The greatest number of entries.
         clock: A monotonic clock, in seconds.
     """
 
@@ -29,12 +29,12 @@ class ExpiringCache(Generic[K, V]):
         self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """The value, unless it is too old."""
+        """Return the value, or None if it is missing or has expired."""
         found = self._entries.get(key)
         return found[1] if found is not None and found[0] > self._clock() else None
 
     def put(self, key: K, value: V) -> None:
-        """Remember a value."""
+        """Store a value."""
         self._entries.pop(key, None)
         self._entries[key] = (self._clock() + self._seconds, value)
         if len(self._entries) > self._limit:

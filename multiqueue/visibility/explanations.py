@@ -1,12 +1,12 @@
-"""Why a Workload waits, with the numbers that the manager decides by.
+"""Answers why a Workload waits, with the numbers on which the manager decides.
 
-``/apis/remote.multiqueue.dev/v1alpha1/namespaces/NS/workloads/NAME/explanation`` (get): its reason,
-its position, the quota of each flavor against what it asks, preemption and fair sharing, rendered
-from the engine. A standby knows all of it but the reason, which only cycles find; ``leading`` says
-who answered.
+``/apis/remote.multiqueue.dev/v1alpha1/namespaces/NS/workloads/NAME/explanation`` (get) gives the
+reason, the position, each flavor's quota against the request, preemption and fair sharing, all from
+the engine. A standby knows everything except the reason, which only cycles find; ``leading`` says
+whether the leader answered.
 
-Who may read the explanations of one namespace sees no names of others: LocalQueues of other
-namespaces have names only for those who may list the whole ClusterQueue.
+A user who may read the explanations of one namespace sees no names from other namespaces. The names
+of LocalQueues there are shown only to users who may list the whole ClusterQueue.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from multiqueue.visibility.remote_documents import (
 from multiqueue.visibility.summary import VERSIONS, FindWorkload
 
 MAX_LOCAL_QUEUES = 100
-"""LocalQueues whose past usage is told, the least first."""
+"""The limit of LocalQueues whose past usage is given, those with the least usage first."""
 JSON = "application/json"
 Json = dict[str, Any]
 
@@ -49,11 +49,11 @@ class ExplanationAnswers:
     """Answers requests for explanations.
 
     Args:
-        engine: What decides.
-        positions: Who waits where.
+        engine: The engine, which has the numbers.
+        positions: Reads the queues' orders.
         find: Returns a Workload by its key.
         leading: Set while this manager leads.
-        authorizer: Knows what users may do.
+        authorizer: Checks users' rights.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ExplanationAnswers:
         """Answer one request of a user who may ask about this Workload.
 
         Raises:
-            Refusal: there is no such Workload.
+            StatusRefusal: there is no such Workload.
         """
         if http.method not in {"GET", "HEAD"}:
             raise refusals.method_not_allowed()
@@ -110,9 +110,9 @@ class ExplanationAnswers:
     async def _may_list(
         self, user: AuthenticatedUser, cluster_queue: str, action: ApiAction
     ) -> bool:
-        """Whether a user may see everything that waits in a ClusterQueue."""
+        """Whether a user may see all pending Workloads of a ClusterQueue."""
         if self._engine.usage is None or not self._engine.usage.counts_in(cluster_queue):
-            return False  # nothing would be shown
+            return False  # the answer would show nothing
         whole = ApiAction(
             verb="get",
             path=action.path,
@@ -132,14 +132,16 @@ class ExplanationAnswers:
 def build_status(
     engine: Engine, key: str, cluster_queue: str, positions: Positions | None, *, leading: bool
 ) -> Json:
-    """Return what is known about a Workload. Reads one state of the engine; nothing may await.
+    """Return the explanation of a Workload.
+
+    Reads one state of the engine, so it must not await.
 
     Args:
-        engine: What decides.
-        key: Of the Workload.
-        cluster_queue: Where its LocalQueue leads; empty where it leads nowhere.
-        positions: Who waits there.
-        leading: Whether the engine is that of the leader, which knows reasons.
+        engine: The engine, which has the numbers.
+        key: The Workload's key.
+        cluster_queue: The ClusterQueue of its LocalQueue; empty if there is none.
+        positions: The order of that ClusterQueue.
+        leading: Whether this is the leader's engine, which knows reasons.
     """
     explanation = engine.workload_reason(key)
     status: Json = {
@@ -196,7 +198,7 @@ def _tell(explanation: Explanation) -> Json:
 
 
 def _flavors(engine: Engine, key: str, state: ClusterQueueState) -> list[Json]:
-    """Return what is asked of each flavor, and its quota; without what is not asked for."""
+    """Return the request and the quota of each flavor, without resources not requested."""
     rows = []
     for flavor, requests in engine.requests_by_flavor(key).items():
         for resource, asked in requests.items():
@@ -226,9 +228,9 @@ def _verdict(resource: str, asked: Amount, free: Amount, borrowable: Amount) -> 
 
 
 def _past_usage(engine: Engine, positions: Positions) -> list[Json]:
-    """Return the LocalQueues in which Workloads wait, the least usage first.
+    """Return the LocalQueues with pending Workloads, those with the least usage first.
 
-    Shape: ``usage`` is None where the weight is zero, so that it is endless.
+    ``usage`` is None if the weight is zero, because the weighted usage is then infinite.
     """
     assert engine.usage is not None, "the caller has looked"
     usage = {key: engine.usage.usage_of(key) for key in positions.by_local_queue}
@@ -240,7 +242,7 @@ def _past_usage(engine: Engine, positions: Positions) -> list[Json]:
 
 
 def _hide_names(status: Json, namespace: str) -> None:
-    """Take out the names of LocalQueues in other namespaces: their users may not see them."""
+    """Remove the names of LocalQueues in other namespaces, which the user may not see."""
     for row in status.get("pastUsage", ()):
         if split_key(row["localQueue"])[0] != namespace:
             row["localQueue"] = ""

@@ -1,6 +1,7 @@
-"""Whom the cluster trusts to say who asks: `kube-system/extension-apiserver-authentication`.
+"""The authorities that the cluster trusts to identify users.
 
-Pure: the ConfigMap that every API server publishes, read into certificates and header names.
+Pure: reads the ConfigMap `kube-system/extension-apiserver-authentication`, which every API server
+publishes, into certificates and header names.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ log = structlog.get_logger(component="visibility")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontProxyTrust:
-    """Shape: certificate authorities; lower-case header names; empty ``allowed_names`` allow all.
+    """Certificate authorities and lower-case header names; empty ``allowed_names`` allow all.
 
-    ``pem`` are the texts of both authorities, for TLS.
+    ``pem`` has the texts of both authorities, for TLS.
     """
 
     client_authorities: tuple[x509.Certificate, ...] = ()
@@ -38,7 +39,7 @@ class FrontProxyTrust:
 
 
 def read_trust(config_map: Mapping[str, Any] | None) -> FrontProxyTrust:
-    """Return what the ConfigMap says; nobody is trusted where there is none, or no use of it."""
+    """Read the ConfigMap; if it is missing or unusable, nobody is trusted."""
     data = (config_map or {}).get("data") or {}
     clients = data.get("client-ca-file", "")
     proxies = data.get("requestheader-client-ca-file", "")
@@ -62,10 +63,10 @@ def read_trust(config_map: Mapping[str, Any] | None) -> FrontProxyTrust:
 
 
 def is_issued_by(certificate: x509.Certificate, authorities: Iterable[x509.Certificate]) -> bool:
-    """Whether one of the authorities signed a certificate itself.
+    """Whether one of the authorities itself signed a certificate.
 
-    The TLS handshake has already checked times, purpose and path against all authorities; which of
-    them it was decides what the certificate may say.
+    The TLS handshake has already checked validity, purpose and path against all authorities. Which
+    of them signed decides what the certificate may be used for.
     """
     for authority in authorities:
         try:

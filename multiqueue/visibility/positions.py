@@ -1,7 +1,7 @@
-"""Who waits where: the order of a queue, computed when somebody asks and shared while it holds.
+"""The order of a queue, computed on request and shared until the queue changes.
 
-Sorting a deep queue takes a third of a second, so it is done in steps with a turn of the event loop
-between them; all readers of one state of a queue share the result.
+Sorting a deep queue takes a third of a second. So it is done in steps between which other tasks can
+run, and all readers of one state of a queue share the result.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import NamedTuple
 from multiqueue.engine.engine import Engine
 
 MAX_ORDERS = 8
-"""Queues whose order is remembered: 100,000 workloads take 4 MB."""
+"""The number of queues whose order is cached; an order of 100,000 Workloads takes 4 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Positions:
     """The order of one ClusterQueue.
 
-    Shape: ``keys`` of the workloads in queue order; ``in_local_queue`` has the position of each
-    among those of its LocalQueue; ``by_local_queue`` the places in ``keys`` of a LocalQueue's.
+    ``keys`` has the Workloads in queue order; ``in_local_queue`` each one's position within its
+    LocalQueue; ``by_local_queue`` the indexes in ``keys`` of a LocalQueue's Workloads.
     """
 
     keys: list[str] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Positions:
     by_local_queue: dict[str, array[int]] = field(default_factory=dict)
 
     def add(self, key: str, local_queue: str) -> None:
-        """Add the next one."""
+        """Append the next Workload."""
         mine = self.by_local_queue.get(local_queue)
         if mine is None:
             mine = self.by_local_queue[local_queue] = array("l")
@@ -44,7 +44,7 @@ NOBODY = Positions()
 
 
 class _Order(NamedTuple):
-    """``number`` of the sort that made it, and the ``revision`` of the queue when it began."""
+    """``number`` of the sort that made it, and the queue's ``revision`` when that sort began."""
 
     number: int
     revision: object
@@ -54,7 +54,7 @@ class _Order(NamedTuple):
 class PositionReader:
     """Reads positions from the engine.
 
-    The engine of a standby is fed like the leader's, so every replica answers.
+    A standby's engine receives the same changes as the leader's, so every replica can answer.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -64,12 +64,12 @@ class PositionReader:
         self._sorted = 0
 
     async def of_cluster_queue(self, name: str) -> Positions | None:
-        """Return who waits in a ClusterQueue; None where there is no such queue.
+        """Return the order of a ClusterQueue; None if there is no such queue.
 
-        What is returned was true at some moment since the call.
+        The returned order was correct at some moment since the call.
         """
         asked_at = self._sorted
-        async with self._sorting:  # the others wait for the result, or for their turn
+        async with self._sorting:  # other readers wait for the result, or for their turn
             order = self._orders.get(name)
             revision = self._engine.pending_revision(name)
             if revision is None:
@@ -87,7 +87,7 @@ class PositionReader:
                     order.positions.add(key, local_queue)
                 await asyncio.sleep(0)
         except BaseException:
-            del self._orders[name]  # it is not whole
+            del self._orders[name]  # it is incomplete
             raise
         self._orders.move_to_end(name)
         if len(self._orders) > MAX_ORDERS:
@@ -95,9 +95,9 @@ class PositionReader:
         return order
 
     async def of_local_queue(self, key: str) -> Positions | None:
-        """Return who waits in the ClusterQueue of a LocalQueue; None where there is no such queue.
+        """Return the order of a LocalQueue's ClusterQueue; None if there is no such LocalQueue.
 
-        Nobody waits where its ClusterQueue does not exist.
+        The order is empty if its ClusterQueue does not exist.
         """
         target = self._engine.local_queue_target(key)
         if target is None:

@@ -1,4 +1,4 @@
-"""How the API server finds us: the APIServices, and outside of a cluster a Service as well."""
+"""Registers the visibility API: its APIServices and, outside of a cluster, a Service."""
 
 from __future__ import annotations
 
@@ -18,31 +18,34 @@ from multiqueue.visibility.remote_documents import VERSION as REMOTE_VERSION
 from multiqueue.visibility.summary import VERSIONS
 
 SERVICE_NAME = "kueue-visibility-server"
-"""In front of managers in a cluster: config/visibility."""
+"""The Service in front of managers in a cluster, from config/visibility."""
 EXTERNAL_SERVICE_NAME = "kueue-visibility-external"
-"""Leads out of the cluster, to a manager that runs by hand."""
+"""The Service that leads out of the cluster, to a manager that was started by hand."""
 SERVED = (*((GROUP, version) for version in VERSIONS), (REMOTE_GROUP, REMOTE_VERSION))
 PRIORITIES = {"groupPriorityMinimum": 100, "versionPriority": 100}
-"""Upstream's; below those of custom resources, so that ``kubectl get clusterqueues`` means the
-queues themselves."""
+"""Upstream's priorities.
+
+They are below those of custom resources, so that ``kubectl get clusterqueues`` lists the queues
+themselves.
+"""
 
 log = structlog.get_logger(component="visibility")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class External:
-    """Where a manager outside of the cluster listens, as the API server reaches it."""
+    """The address of a manager outside of the cluster, as the API server reaches it."""
 
     host: str
     port: int
 
 
 class ApiServiceRegistrar:
-    """Keeps the APIServices as they should be.
+    """Keeps the APIServices up to date.
 
-    In a cluster they are applied with the manager, and only the authority of our certificate is
-    filled in. For a manager outside they are made, together with a Service of type ExternalName:
-    the API server resolves that itself, where it would refuse loopback addresses as endpoints.
+    In a cluster they are applied with the manager, and only the CA of our certificate is filled in.
+    For a manager outside they are created, together with a Service of type ExternalName. The API
+    server resolves such a Service itself, but it refuses loopback addresses as endpoints.
     """
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
@@ -50,11 +53,11 @@ class ApiServiceRegistrar:
         self._namespace = namespace
 
     async def ensure(self, authority: bytes, external: External | None) -> list[str]:
-        """Write what differs; return the names of APIServices that are missing.
+        """Write differences; return the names of APIServices that are missing.
 
         Args:
-            authority: PEM; empty where somebody else tells the API server.
-            external: Where we listen, outside of a cluster.
+            authority: The CA in PEM; empty if something else injects it.
+            external: The manager's address outside of a cluster, if it is outside.
 
         Raises:
             KubeError: the API server refuses, or cannot be asked.
@@ -93,7 +96,7 @@ class ApiServiceRegistrar:
         }
 
     async def _ensure(self, resource: Resource, wanted: dict[str, Any], *, create: bool) -> bool:
-        """Whether it is there now."""
+        """Write an object if it differs; return whether it exists now."""
         name = wanted["metadata"]["name"]
         namespace = wanted["metadata"].get("namespace")
         try:
@@ -115,7 +118,7 @@ class ApiServiceRegistrar:
 
 
 def _covers(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a spec says what we want; None stands for what it must not say."""
+    """Whether a spec contains the wanted fields; None marks a field that must be absent."""
     return all(
         not current.get(key) if value is None else current.get(key) == value
         for key, value in wanted.items()

@@ -1,12 +1,13 @@
-"""Pods, logs and events of jobs that run on workers, for users who have rights on the manager only.
+"""Pods, logs and events of jobs on workers, for users who have rights on the manager only.
 
-``/apis/remote.multiqueue.dev/v1alpha1/namespaces/NS/workloads/NAME/{pods,log,events}``, asked once
-`server` knows who asks and that they may. Here they are asked once more for the very right that
-they would need if the pods were on the manager: pods, pods/log, events. Then the worker is asked
-with the manager's credentials, by `Belongings`, which gives nothing that is not the job's.
+The paths are ``/apis/remote.multiqueue.dev/v1alpha1/namespaces/NS/workloads/NAME`` with ``/pods``,
+``/log`` or ``/events``. `server` has already authorized the user for the path. Here the user also
+needs the right that reading the pods on the manager would take: pods, pods/log, events. Then the
+worker is asked with the manager's credentials, through `Belongings`, which returns only the job's
+own objects.
 
-Streams end when the reader leaves, stop while it does not read, and are cut when the worker is
-lost: who follows begins anew, perhaps on another worker.
+A stream ends when the reader leaves, pauses while the reader does not read, and is cut if the
+worker is lost. A client that follows then asks again, and may reach another worker.
 """
 
 from __future__ import annotations
@@ -34,27 +35,29 @@ from multiqueue.visibility.slots import Slots
 from multiqueue.visibility.streams import send_guarded
 
 WATCH_SECONDS = 45.0
-"""How long a watch is kept. API servers end what is not called a watch after a minute; who follows
-asks again."""
+"""How long a watch is kept.
+
+API servers end requests other than watches after a minute; a client that follows asks again.
+"""
 MAX_STREAMS, MAX_STREAMS_OF_A_USER = 400, 64
-"""A gang of 64 pods can be followed by one user; a dashboard cannot take all there is."""
+"""The limits allow one user to follow a gang of 64 pods, but not to use up all streams."""
 JSON, TEXT = "application/json", "text/plain"
 NEEDED = {
     PODS: ApiAction(verb="list", path="", version="v1", resource="pods"),
     LOG: ApiAction(verb="get", path="", version="v1", resource="pods", subresource="log"),
     EVENTS: ApiAction(verb="list", path="", version="v1", resource="events"),
 }
-"""The right on the manager that each subresource takes beside the one of its own."""
+"""The right on the manager that each subresource needs beside the right to itself."""
 
 
 class WorkerClients(Protocol):
-    """Leads to workers."""
+    """Connects to workers."""
 
     def open(self, cluster: str) -> AbstractAsyncContextManager[KubeClient]:
-        """Give a client of a worker.
+        """Return a worker's client.
 
         Raises:
-            KubeError: it cannot be connected to; the message says why.
+            KubeError: the worker cannot be connected to; the message says why.
         """
         ...
 
@@ -63,11 +66,11 @@ class RemoteAnswers:
     """Answers requests about jobs on workers.
 
     Args:
-        workers: Leads to them.
-        authorizer: Knows what users may do.
+        workers: Connects to the workers.
+        authorizer: Checks users' rights.
         find: Returns a Workload by its key.
         integrations: The job kinds.
-        origin: Label value of what this manager made on workers.
+        origin: The label value of the objects that this manager made on workers.
     """
 
     def __init__(
@@ -88,10 +91,10 @@ class RemoteAnswers:
     async def answer(
         self, http: HttpRequest, action: ApiAction, user: AuthenticatedUser
     ) -> web.StreamResponse:
-        """Answer one request of a user who may do the action itself.
+        """Answer one request of a user who is authorized for the action itself.
 
         Raises:
-            Refusal: they may not see such things, or they cannot be had.
+            StatusRefusal: the user lacks a right, or the worker's objects cannot be had.
         """
         if http.method not in {"GET", "HEAD"}:
             raise refusals.method_not_allowed()
@@ -158,7 +161,7 @@ async def _list(belongings: Belongings, what: str) -> tuple[list[Json], str]:
 
 
 async def _frames(belongings: Belongings, what: str, cluster: str) -> AsyncGenerator[bytes, None]:
-    """Give a watch: what is there, then what changes."""
+    """Yield the frames of a watch: existing objects first, then changes."""
     items, version = await _list(belongings, what)
     yield b""
     for item in items:
@@ -209,6 +212,6 @@ def _needed(action: ApiAction, pod: str) -> ApiAction:
 
 
 def is_exact(path: str, action: ApiAction) -> bool:
-    """Whether a path says just what was reviewed, and nothing behind it."""
+    """Whether a path is exactly the reviewed one, without anything after it."""
     where = f"namespaces/{action.namespace}/{WORKLOADS}/{action.name}/{action.subresource}"
     return bool(action.namespace) and path == f"/apis/{GROUP}/{VERSION}/{where}"

@@ -1,4 +1,4 @@
-"""What is said in discovery about pods, logs and events of jobs on workers. Pure and constant."""
+"""Discovery of the API for pods, logs and events of jobs on workers. Pure and constant."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ KINDS = {
     DISPATCH: (GROUP, VERSION, "DispatchDecision"),
     EXPLANATION: (GROUP, VERSION, EXPLANATION_KIND),
 }
-"""Group, version and kind of what each subresource of a Workload answers; ``log`` answers plain
-text, as that of a pod."""
+"""Group, version and kind that each subresource of a Workload returns.
+
+``log`` returns plain text, as the log of a pod does.
+"""
 OTHERS = (
     (REVIEWS, "dispatchreview", "DispatchReview", True, ["create"]),
     (DECISIONS, "dispatchdecision", "DispatchDecision", False, ["list"]),
 )
-"""Name, singular, kind, whether it is namespaced, and verbs of what stands for itself."""
+"""Name, singular, kind, whether it is namespaced, and verbs of the resources of their own."""
 
 
 def group() -> Json:
-    """The entry of an APIGroupList, and the body of an APIGroup."""
+    """Return the entry of an APIGroupList, which is also the body of an APIGroup."""
     version = {"groupVersion": f"{GROUP}/{VERSION}", "version": VERSION}
     return {"name": GROUP, "versions": [version], "preferredVersion": version}
 
 
 def resource_list() -> Json:
-    """APIResourceList, at /apis/GROUP/VERSION.
+    """Return the APIResourceList, at /apis/GROUP/VERSION.
 
-    Workloads themselves are not served here, only what belongs to them, so they have no verbs.
+    Workloads have no verbs, because only their subresources are served here.
     """
     parent = {"name": WORKLOADS, "singularName": "workload", "kind": "Workload", "verbs": []}
     resources: list[Json] = [{**parent, "namespaced": True}]
@@ -71,7 +73,7 @@ def resource_list() -> Json:
 
 
 def discovery() -> Json:
-    """The entry of an APIGroupDiscoveryList."""
+    """Return the entry of an APIGroupDiscoveryList."""
     resource = {
         "resource": WORKLOADS,
         "responseKind": {"group": GROUP, "version": VERSION, "kind": "Workload"},

@@ -1,4 +1,4 @@
-"""The HTTPS server of the visibility API: who asks, may they, then the answer."""
+"""The HTTPS server of the visibility API: authenticate, authorize, answer."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from multiqueue.visibility.remote_documents import GROUP
 from multiqueue.visibility.slots import Slots
 
 MAX_ANSWERS, MAX_ANSWERS_OF_A_USER = 100, 20
-"""Answered at a time; a dashboard asks for a few at once."""
+"""The limits of concurrent answers; a dashboard sends a few requests at once."""
 ANSWER_SECONDS = 60.0
 """How long an answer may take to be read; API servers end requests after a minute, too."""
 BOUNDS = Bounds(connections=1024, body_bytes=64 * 1024)
-"""Twice what is answered and streamed at most, since senders and strangers need some, too."""
+"""Twice the limit of answers and streams: requests not yet admitted need some, too."""
 
 
 class VisibilityHttpServer:
@@ -70,18 +70,17 @@ class VisibilityHttpServer:
         """Use this certificate from the next connection on.
 
         Raises:
-            ssl.SSLError, ValueError: certificate and key are unusable, or not a pair: the one
-                before stays.
+            ssl.SSLError, ValueError: certificate and key are unusable, or not a pair; the previous
+                certificate stays in use.
         """
         if serving.certificate != self._shown:
             load_key_pair(self._context, serving.certificate, serving.key)
             self._shown = serving.certificate
 
     def trust(self, trust: FrontProxyTrust) -> None:
-        """Let clients show certificates of these authorities from the next connection on.
+        """Accept client certificates of these authorities from the next connection on.
 
-        An authority that is given up stays known to TLS; what counts is what `Authenticator` makes
-        of the certificate.
+        TLS keeps accepting a removed authority; `Authenticator` decides which certificates count.
         """
         if trust.pem and trust.pem not in self._trusted:
             self._context.load_verify_locations(cadata=trust.pem)
@@ -97,18 +96,18 @@ class VisibilityHttpServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Answer what is under way, then close."""
+        """Finish requests in progress, then close."""
         await self._server.stop()
 
     async def _answer(self, http: HttpRequest) -> web.StreamResponse:
         action = action_of(http.method, http.path)
         try:
-            if action.path.startswith(OPEN_PATHS):  # probes must not wait behind others
+            if action.path.startswith(OPEN_PATHS):  # probes must not wait for other requests
                 return await self._answers.answer(http, action)
             user = await self._admit(http, action)
             is_short = DecisionAnswers.is_asked(action) or ExplanationAnswers.is_asked(action)
             if self.remote is not None and _is_remote(action) and not is_short:
-                # Streams have limits of their own.
+                # Streams have their own limits.
                 return await self.remote.answer(http, action, user)
             await self._receive(http)
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -116,7 +115,7 @@ class VisibilityHttpServer:
                     return await self._answer_short(http, action, user)
         except TimeoutError:
             if http.writer.output_size and http.transport is not None:
-                http.transport.abort()  # a clean end would say that there is nothing more
+                http.transport.abort()  # a clean end would mean that the answer is complete
             return status_response(refusals.not_answered_in_time(ANSWER_SECONDS))
         except StatusRefusal as refusal:
             return status_response(refusal)
@@ -131,7 +130,7 @@ class VisibilityHttpServer:
         return await self._answers.answer(http, action)
 
     async def _receive(self, http: HttpRequest) -> None:
-        """Read the body before a slot is taken: nobody knows how long a sender takes."""
+        """Read the body before taking a slot, since a client may send slowly."""
         try:
             await http.read()
         except BodyTimeout as error:
@@ -140,7 +139,7 @@ class VisibilityHttpServer:
             raise refusals.body_too_large(BOUNDS.body_bytes) from error
 
     async def _admit(self, http: HttpRequest, action: ApiAction) -> AuthenticatedUser:
-        """Return who asks, if they may."""
+        """Return the user who sent the request, if they are authorized."""
         certificate = _client_certificate(http)
         user = await self._authenticator.authenticate(certificate, http.headers.items())
         await self._authorizer.authorize(user, action)

@@ -1,4 +1,4 @@
-"""Assembly of the visibility API: trust, certificate, server and registration as one `Runnable`."""
+"""Assembles the visibility API: trust, certificate, server and registration."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from multiqueue.visibility.server import VisibilityHttpServer
 
 SECRET_NAME = "kueue-visibility-server-cert"  # noqa: S105 - the name of a Secret
 CERTIFICATE_FOLDER = Path("/visibility")
-"""Where upstream's manifests mount what cert-manager made."""
+"""The folder where upstream's manifests mount cert-manager's certificate."""
 CHECK_SECONDS = 300.0
-"""How often certificate and registration are looked after."""
+"""How often certificate and registration are checked."""
 REVIEWS_PER_SECOND, REVIEW_BURST = 50.0, 100.0
-"""Reviews have a budget of their own: whoever asks much must not slow admission."""
+"""The request budget for reviews, a separate one, so that readers do not slow admission."""
 LOOPBACK = "127.0.0.1"
 EXPECTED = (KubeError, OSError, ValueError)
-"""What goes wrong with certificate and registration while their sources are not there."""
+"""Expected errors while the sources of certificate and registration do not exist yet."""
 
 log = structlog.get_logger(component="visibility")
 
@@ -62,10 +62,10 @@ log = structlog.get_logger(component="visibility")
 def find_address(
     config: Configuration, server: str, environment: Mapping[str, str] = os.environ
 ) -> tuple[str, int] | None:
-    """Return where a manager outside of a cluster listens; None: the API server cannot reach it.
+    """Return the address of a manager outside of a cluster; None: it cannot be reached.
 
-    Nobody relies on the port of such a manager, so it is any free one unless an address is
-    configured; several managers may share a machine.
+    Nothing relies on that manager's port, so any free port is used unless an address is configured.
+    Several managers may share a machine.
     """
     wanted = config.visibility_server
     if environment.get("KUBERNETES_SERVICE_HOST"):
@@ -96,15 +96,15 @@ def build_visibility(
     """Build the visibility API of a manager.
 
     Args:
-        context: What all parts share.
-        engine: Knows who waits.
-        credentials: Of the API server, for a connection of its own.
-        address: See `find_address`.
-        leading: Of several managers outside of a cluster the one that leads registers itself;
-            in a cluster a Service finds them all.
-        workers: Leads to the workers, for what is asked about jobs there.
-        decision_service: Knows what was decided about them.
-        environment: Tells whether this is a cluster.
+        context: The manager's context.
+        engine: The engine, which has the pending Workloads.
+        credentials: The credentials of the API server, for a connection of its own.
+        address: The result of `find_address`.
+        leading: Set while this manager leads. Outside of a cluster only the leader registers
+            itself; in a cluster a Service finds all managers.
+        workers: Connects to the workers, for requests about jobs there.
+        decision_service: Keeps the dispatch decisions.
+        environment: The environment variables, which show whether this is a cluster.
     """
     config = context.config
     host, port = address
@@ -137,10 +137,10 @@ def build_visibility(
 
 
 class VisibilityService:
-    """Serves positions, and keeps certificate and registration as they should be.
+    """Serves the visibility API, and keeps certificate and registration up to date.
 
     Attributes:
-        registered: Set once the API server knows where we are.
+        registered: Set once the API server knows this server's address.
     """
 
     name = "visibility"
@@ -224,7 +224,7 @@ class VisibilityService:
         self.server.trust(self._trust)
 
     async def _show_first(self) -> None:
-        """Nothing can be served without a certificate: wait for one."""
+        """Wait for the first certificate; without one nothing can be served."""
 
         async def show() -> None:
             self.server.show(await self._source.load())
@@ -246,17 +246,17 @@ class VisibilityService:
             await asyncio.sleep(CHECK_SECONDS)
 
     async def look_after_once(self) -> None:
-        """Renew and register what is due.
+        """Renew the certificate and the registration if due.
 
         Raises:
             KubeError: the API server refuses, or cannot be asked.
-            OSError: the certificate files cannot be read, or do not belong together.
+            OSError: the certificate files cannot be read, or are not a pair.
         """
         external = None
         if self._leading is not None:
             external = External(host=self._host, port=self.server.port)
         serving = await self._source.load()
-        # The API server learns to trust an authority before it is shown a certificate of it.
+        # Register the CA before serving a certificate that it signed.
         missing = await self._registrar.ensure(serving.authority, external)
         self.server.show(serving)
         if missing:
@@ -266,7 +266,7 @@ class VisibilityService:
             self.registered.set()
 
     def _tell(self, what: str, why: str) -> None:
-        """Warn once of what is tried again and again."""
+        """Log a warning once about a step that is tried again and again."""
         if why != self._told:
             self._told = why
             log.warning(what, cause=why)

@@ -1,4 +1,4 @@
-"""How much is done for one user at a time, and for all of them together."""
+"""Limits of concurrent work, for one user and for all users together."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from multiqueue.visibility.refusals import too_many_requests
 
 
 class Slots:
-    """Counts what is under way.
+    """Counts concurrent work.
 
     Args:
-        total: For all users together.
-        of_a_user: For one user: it takes several to use up all.
+        total: The limit for all users together.
+        of_a_user: The limit for one user; it is lower, so one user cannot use up all slots.
     """
 
     def __init__(self, total: int, of_a_user: int) -> None:
@@ -24,7 +24,7 @@ class Slots:
 
     @property
     def under_way(self) -> int:
-        """How many slots are taken now."""
+        """The number of slots in use."""
         return self._by_user.total()
 
     @contextmanager
@@ -32,7 +32,7 @@ class Slots:
         """Hold a slot while the block runs.
 
         Raises:
-            Refusal: 429, there is none.
+            StatusRefusal: 429, no slot is free.
         """
         if self.under_way >= self._total or self._by_user[user] >= self._of_a_user:
             raise too_many_requests()

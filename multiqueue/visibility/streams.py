@@ -1,4 +1,4 @@
-"""Answers that do not end, and how each is kept honest."""
+"""Streamed answers, and the checks that notice when a stream has died."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from multiqueue.kube.errors import KubeError
 from multiqueue.serving.request import HttpRequest
 
 SILENCE_SECONDS = 10.0
-"""How long a worker may say nothing in a stream before it is asked whether it is there."""
+"""How long a stream may be silent before the worker is checked."""
 PING_SECONDS = 5.0
 
 log = structlog.get_logger(component="visibility")
@@ -27,11 +27,11 @@ async def send_guarded(
     content_type: str,
     worker: str,
 ) -> web.StreamResponse:
-    """Send pieces as they come, no faster than they are read.
+    """Send pieces as they come, no faster than the reader reads them.
 
-    A failure before the first piece is raised; afterwards the connection is cut, for a clean end
-    would say that there is nothing more. A worker that is silent is asked whether it is still
-    there: a network that drops packets ends no stream.
+    A failure before the first piece is raised. After it the connection is cut, because a clean end
+    would mean that the stream is complete. A silent worker is asked whether it is still there,
+    because a network that drops packets does not end a stream.
 
     Raises:
         KubeError: there was no first piece.
@@ -56,7 +56,7 @@ async def send_guarded(
 
 
 async def _next_piece(pieces: AsyncGenerator[bytes, None], client: KubeClient) -> bytes | None:
-    """Return what comes next; None at the end."""
+    """Return the next piece; None at the end."""
     coming = asyncio.ensure_future(anext(pieces, None))
     try:
         while True:

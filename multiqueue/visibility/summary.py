@@ -1,4 +1,4 @@
-"""PendingWorkloadsSummary: which page is wanted, and its items as JSON, piece by piece."""
+"""PendingWorkloadsSummary: the requested page, and its items as JSON in pieces."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from multiqueue.visibility.refusals import GROUP, bad_request
 from multiqueue.visibility.tables import make_table
 
 VERSIONS = ("v1beta2", "v1beta1")
-"""Best first."""
+"""The served versions, the preferred one first."""
 KIND = "PendingWorkloadsSummary"
 DEFAULT_LIMIT, MAX_LIMIT = 1000, 100_000
 PIECE = 1000
-"""Items between two turns of the event loop: some milliseconds."""
+"""How many items are encoded before other tasks can run; this takes some milliseconds."""
 
 FindWorkload = Callable[[str], Workload | None]
 
 
 @dataclass(frozen=True, slots=True)
 class PageRange:
-    """Which part of a list is wanted."""
+    """The requested part of a list."""
 
     offset: int = 0
     limit: int = DEFAULT_LIMIT
 
 
 def read_page(query: Mapping[str, str]) -> PageRange:
-    """Read ``offset`` and ``limit``; what is above the cap is cut, 0 means the default.
+    """Read ``offset`` and ``limit``; values above the cap are cut, 0 means the default.
 
-    Deviates: upstream takes negative numbers and answers with something.
+    Deviates: upstream accepts negative numbers, with undefined results.
 
     Raises:
-        Refusal: 400, names the parameter.
+        StatusRefusal: 400, names the parameter.
     """
     limit = _number(query, "limit") or DEFAULT_LIMIT
     return PageRange(offset=_number(query, "offset"), limit=min(limit, MAX_LIMIT))
@@ -51,7 +51,7 @@ def _number(query: Mapping[str, str], name: str) -> int:
 
 
 def places(positions: Positions, page: PageRange, local_queue: str | None) -> Sequence[int]:
-    """Return the places in ``positions.keys`` of a page."""
+    """Return the indexes in ``positions.keys`` of a page."""
     end = page.offset + page.limit
     if local_queue is None:
         return range(len(positions.keys))[page.offset : end]
@@ -61,7 +61,7 @@ def places(positions: Positions, page: PageRange, local_queue: str | None) -> Se
 def encode(
     version: str, positions: Positions, wanted: Sequence[int], find: FindWorkload
 ) -> Iterator[bytes]:
-    """Yield the answer in pieces. A workload that is gone meanwhile is left out."""
+    """Yield the answer in pieces. Workloads that no longer exist are left out."""
     head = {"kind": KIND, "apiVersion": f"{GROUP}/{version}", "metadata": {}}
     yield orjson.dumps(head)[:-1] + b',"items":['
     separator = b""

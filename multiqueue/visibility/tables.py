@@ -1,4 +1,4 @@
-"""Tables of meta.k8s.io: what kubectl prints of a list."""
+"""Tables of meta.k8s.io, which kubectl prints for a list."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Column = tuple[str, str, str, str]
 def make_table(
     columns: Sequence[Column], rows: Sequence[dict[str, Any]], version: str
 ) -> dict[str, Any]:
-    """Return a Table of some version of meta.k8s.io."""
+    """Return a Table in a version of meta.k8s.io."""
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",

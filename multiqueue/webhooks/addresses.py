@@ -1,4 +1,4 @@
-"""How an API server reaches us, and what it is told already. Pure."""
+"""How the API server reaches the webhooks, and what their configuration says now. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ REMEDY = (
     "put the authority that signed tls.crt into ca.crt beside it (webhook.certDir) or into the "
     "caBundle, or set internalCertManagement.enable: true"
 )
-"""What to do about a certificate that is not trusted."""
+"""How to solve the problem of a certificate that is not trusted."""
 EXACT = frozenset({"namespaceSelector", "objectSelector"})
-"""Every term counts: one that is left over from another configuration hides objects from us."""
+"""Selectors compared in full: a term left from another configuration would hide objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Address:
 
     @property
     def host(self) -> str:
-        """The name that the certificate must be good for."""
+        """The host name that the certificate must be valid for."""
         if self.url:
             return urlsplit(self.url).hostname or ""
         return f"{self.service_name}.{self.service_namespace}.svc"
@@ -54,7 +54,7 @@ class Address:
 
 
 def bundle_of(client_config: Mapping[str, Any] | None) -> bytes:
-    """Return the authorities that a clientConfig names; empty where it names none."""
+    """Return the CA bundle of a clientConfig; empty if it has none."""
     try:
         return base64.b64decode((client_config or {}).get("caBundle") or "")
     except binascii.Error:
@@ -62,7 +62,7 @@ def bundle_of(client_config: Mapping[str, Any] | None) -> bytes:
 
 
 def covers(current: Any, wanted: Any) -> bool:
-    """Whether what is there says at least what we want; the API server adds defaults."""
+    """Whether the current value contains the wanted one; the API server adds defaults."""
     if isinstance(wanted, Mapping):
         return isinstance(current, Mapping) and all(
             current.get(key) == value if key in EXACT else covers(current.get(key), value)
@@ -78,6 +78,6 @@ def covers(current: Any, wanted: Any) -> bool:
 
 
 def build_problem_patch(obj: Mapping[str, Any], problem: str | None) -> dict[str, Any]:
-    """Return the merge patch by which an object says why we are not asked; empty: it does."""
+    """Return the merge patch that notes a problem on an object; empty if it is noted already."""
     told = ((obj.get("metadata") or {}).get("annotations") or {}).get(WEBHOOK_PROBLEM)
     return {} if told == problem else {"metadata": {"annotations": {WEBHOOK_PROBLEM: problem}}}

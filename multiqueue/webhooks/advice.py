@@ -1,7 +1,7 @@
-"""Admission warnings of the linter: what is accepted, and hardly meant.
+"""The linter's admission warnings: about objects that are accepted but probably wrong.
 
-Only rules that need the object and what it names; those names are looked up in the shared
-informers, so an answer costs the same whatever exists.
+Only rules that need the object and the objects it names are used. Those are looked up in the shared
+informers, so the cost of an answer does not depend on the number of objects.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ _ANNOTATIONS = {
     "MultiKueueConfig": (DISPATCH_PROFILE,),
     "Workload": _OF_JOBS,
 }
-"""Annotations by which people ask for something or tell something, by kind."""
+"""The annotations that users write, by kind."""
 
 
 class Advise(Protocol):
-    """Returns warnings about an object that is accepted (in v1beta2, if it is ours)."""
+    """Returns warnings about an accepted object (in v1beta2, if it is of our kinds)."""
 
     def __call__(self, request: ReviewRequest, obj: Object, said: Sequence[str] = ()) -> list[str]:
-        """``said`` are warnings that it gets anyway: no field is warned of twice."""
+        """Return warnings; ``said`` has warnings given already, whose fields get no other one."""
 
 
 def no_advice(request: ReviewRequest, obj: Object, said: Sequence[str] = ()) -> list[str]:
-    """Say nothing."""
+    """Return no warnings."""
     _ = request, obj, said
     return []
 
 
 def advise_by(lookup: Lookup) -> Advise:
-    """Ask the rules of the linter about what users write: new objects, and changes of a spec."""
+    """Return advice by the linter's rules about new objects and changes of a spec."""
 
     def advise(request: ReviewRequest, obj: Object, said: Sequence[str] = ()) -> list[str]:
         if request.subresource or not _is_news(request):
@@ -66,7 +66,7 @@ def advise_by(lookup: Lookup) -> Advise:
 
 
 def _is_news(request: ReviewRequest) -> bool:
-    """Of a running Job everything but its queue is changed by controllers, and fixed by then."""
+    """Whether a user made the change: controllers change a Job's spec, but not its queue."""
     if request.operation == "CREATE":
         return True
     known = _ANNOTATIONS.get(request.kind, ())
@@ -83,7 +83,7 @@ def _annotation(obj: Object, key: str) -> object:
 
 
 class InformerView:
-    """A `Lookup` over the informers of the manager."""
+    """A `Lookup` over the manager's informers."""
 
     def __init__(self, informers: Informers, config: Configuration) -> None:
         self.config: Configuration | None = config
@@ -102,7 +102,7 @@ class InformerView:
         }
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | None:
-        """Return an object as on the wire; None where there is none, or none is seen yet."""
+        """Return an object as on the wire; None if there is none, or none was received yet."""
         informer = self._by_kind.get(kind)
         if informer is None:
             return None
@@ -110,6 +110,6 @@ class InformerView:
         return found if found is None or isinstance(found, dict) else encode(found)
 
     def sight(self, kind: str) -> Sight:
-        """Everything or nothing: before the first list an absence means nothing."""
+        """Return all or nothing: before the first list, a missing object means nothing."""
         informer = self._by_kind.get(kind)
         return Sight.ALL if informer is not None and informer.synced.is_set() else Sight.NONE

@@ -1,8 +1,8 @@
-"""ConversionReview v1: objects of our kinds asked for in another version. Pure.
+"""ConversionReview v1: converts objects of our kinds to another version. Pure.
 
-All or nothing, as the API server wants it: one object that cannot be converted fails the review,
-and the message names it. Fields of wrong types are none of these: an API server converts what it is
-sent for its webhooks before it checks the schema, so they pass through for the schema to find.
+The API server wants all or nothing: one object that cannot be converted fails the review, and the
+message names it. A field of a wrong type does not fail it. For its webhooks an API server converts
+objects before it checks the schema, so such fields pass through, and the schema check finds them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from multiqueue.webhooks.review import MalformedReviewError, open_review
 API_VERSION = "apiextensions.k8s.io/v1"
 VERSIONS = (V1BETA1, V1BETA2)
 MAX_CONTAINERS = 500_000
-"""Lists and mappings of one request: of a list of 5,000 Workloads, ten times the usual page."""
+"""The limit of lists and mappings in one request.
+
+It is the number in a list of 5,000 Workloads, which is ten times the usual page.
+"""
 CHUNK = 50
-"""Objects between two chances for other requests: some milliseconds of work for Workloads."""
+"""How many objects are converted before other requests can run: some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversionRequest:
-    """What the API server asks for; objects are ours to change."""
+    """The request of the API server; its objects may be changed in place."""
 
     uid: str
     version: str
@@ -36,14 +39,14 @@ class ConversionRequest:
 
 
 class NotConvertibleError(ValueError):
-    """An object cannot be shown in the wanted version; the text says which and why."""
+    """An object cannot be converted to the wanted version; the text says which and why."""
 
 
 def read_conversion(body: bytes) -> ConversionRequest:
     """Read the request of a ConversionReview.
 
     Raises:
-        MalformedReviewError: the body is none; with a uid if only its request is not usable.
+        MalformedReviewError: the body is no review; with a uid if only its request is unusable.
     """
     request = open_review(body, "ConversionReview", API_VERSION, max_containers=MAX_CONTAINERS)
     uid, version, objects = request["uid"], request.get("desiredAPIVersion"), request.get("objects")
@@ -55,7 +58,7 @@ def read_conversion(body: bytes) -> ConversionRequest:
 
 
 async def answer_conversion(request: ConversionRequest) -> bytes:
-    """Convert the objects of a request; others are served in between."""
+    """Convert the objects of a request; other requests can run in between."""
     try:
         for index, obj in enumerate(request.objects):
             convert_one(obj, request.version, index)
@@ -71,7 +74,7 @@ def convert_one(obj: Any, version: str, index: int) -> None:
     """Convert one object in place.
 
     Raises:
-        NotConvertibleError: it is not one of ours.
+        NotConvertibleError: the object is not of our kinds.
     """
     if version not in VERSIONS:
         raise NotConvertibleError(
@@ -92,7 +95,7 @@ def convert_one(obj: Any, version: str, index: int) -> None:
 
 
 def write_failure(uid: str, message: str) -> bytes:
-    """Write a refusal of the whole request."""
+    """Return the refusal of a whole request."""
     result = {"status": "Failure", "reason": "BadRequest", "code": 400, "message": message}
     return _write(uid, {"convertedObjects": [], "result": result})
 
@@ -108,7 +111,7 @@ def _write(uid: str, response: Mapping[str, Any]) -> bytes:
 
 
 def _title(obj: Mapping[str, Any], index: int) -> str:
-    """``Workload "team/a"``, or the place in the request of an object without a name."""
+    """Return ``Workload "team/a"``, or the index in the request if the object has no name."""
     metadata = obj.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not name:

@@ -1,8 +1,8 @@
-"""The conversion stanza of our CustomResourceDefinitions: whom the API server asks to convert.
+"""The conversion section of our CustomResourceDefinitions, which names the webhook.
 
-The definitions come with a webhook behind the Service of the defaults and without an authority.
-What is missing or differs is patched, and nothing else of a definition; whoever applies it again
-does not own the authority and leaves it alone.
+The definitions are shipped with a webhook behind the default Service and without a CA. Missing or
+different fields of this section are patched, and nothing else. Users who apply the definition again
+do not own the CA, so it stays.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from multiqueue.webhooks.addresses import REMEDY, Address, build_problem_patch, 
 from multiqueue.webhooks.endpoints import CONVERT
 
 DEFINITIONS = tuple(f"{kind.plural}.{GROUP}" for kind in KINDS)
-"""Names of the definitions that we may change."""
+"""The names of the definitions that may be patched."""
 
 log = structlog.get_logger(component="webhooks")
 
 
 def build_conversion(address: Address, authority: bytes) -> dict[str, Any]:
-    """Return ``spec.conversion`` as it should be."""
+    """Return the wanted ``spec.conversion``."""
     return {
         "strategy": "Webhook",
         "webhook": {
@@ -42,9 +42,9 @@ def build_conversion(address: Address, authority: bytes) -> dict[str, Any]:
 def build_conversion_patch(
     definition: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the merge patch of a definition; None: it is as it should be, or has one version.
+    """Return the merge patch of a definition; None: it is right, or has one version only.
 
-    It names only what differs: the rest belongs to whoever applied the definition.
+    It contains only the differences; the rest belongs to the user who applied the definition.
     """
     spec = definition["spec"]
     current = spec.get("conversion") or {}
@@ -78,11 +78,11 @@ def _differing(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converting:
-    """What is to be known of conversion.
+    """The state of conversion.
 
     Attributes:
-        needed: Whether objects may be stored in a version that only we can read.
-        problem: Why the API server cannot ask us, and what to do.
+        needed: Whether objects may be stored in a version that only our webhook can convert.
+        problem: Why the API server cannot call the webhook, and what to do.
     """
 
     needed: bool
@@ -90,21 +90,21 @@ class Converting:
 
 
 class ConversionRegistrar:
-    """Keeps the stanza of all our definitions as it should be."""
+    """Keeps the conversion section of all our definitions up to date."""
 
     def __init__(self, client: KubeClient, address: Address) -> None:
         self._client = client
         self._address = address
 
     async def ensure(self, trust: CertificateTrust, authority: bytes) -> Converting:
-        """Patch what differs; a kind that is not installed needs no conversion.
+        """Patch differences; a kind that is not installed needs no conversion.
 
-        Conversion cannot be ignored. If the API server would not trust us, the definition says so:
-        until then its objects are refused in the version that they are not stored in.
+        The API server cannot skip conversion. If it does not trust the certificate, the definition
+        notes the problem. Until it is solved, requests for other versions than the stored one fail.
 
         Args:
-            trust: What the API server thinks of the certificate that is served.
-            authority: PEM; empty where somebody else injects it.
+            trust: Whether the API server trusts the served certificate.
+            authority: The CA in PEM; empty if something else injects it.
 
         Raises:
             KubeError: the API server refuses, or cannot be asked.

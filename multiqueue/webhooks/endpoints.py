@@ -1,6 +1,6 @@
-"""What each webhook answers. Pure: queues are looked up in memory, nothing is written.
+"""The answers of each webhook. Pure: queues are read from memory, and nothing is written.
 
-All of them are safe for dry runs, because none has effects.
+All of them are safe for dry runs, because none has side effects.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ VALIDATE_UNQUEUED = "/validate-kinds-that-are-not-queued"
 
 
 def mutate_path(kind: str) -> str:
-    """Path of the mutating endpoint of one of our kinds, as upstream names it."""
+    """Return the path of a kind's mutating endpoint, as upstream names it."""
     return f"/mutate-kueue-x-k8s-io-v1beta2-{kind.lower()}"
 
 
 def validate_path(kind: str) -> str:
-    """Path of the validating endpoint of one of our kinds."""
+    """Return the path of a kind's validating endpoint."""
     return f"/validate-kueue-x-k8s-io-v1beta2-{kind.lower()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Every endpoint, over one view of the queues."""
+    """All endpoints, over one view of the queues."""
 
     lookup: QueueLookup
     config: Configuration
@@ -76,18 +76,18 @@ class Endpoints:
         return handlers
 
     def mutate_job(self, request: ReviewRequest) -> ReviewVerdict:
-        """Queue, suspend and delegate a new Job."""
+        """Give a new Job its queue, suspend it, and delegate it if its queue uses MultiKueue."""
         if request.operation != "CREATE" or request.subresource:
             return ReviewVerdict()
         job = _with_namespace(request)
         result = default_job(job, self.lookup, self.config)
         changed = result.job
-        if job is not request.obj:  # the namespace was only implied
+        if job is not request.obj:  # the namespace came from the request only
             changed["metadata"].pop("namespace", None)
         return ReviewVerdict(changed=changed, warnings=result.warnings)
 
     def validate_job(self, request: ReviewRequest) -> ReviewVerdict:
-        """Refuse Jobs that could never be queued, and changes of what is under way."""
+        """Refuse Jobs that can never be queued, and forbidden changes of queued Jobs."""
         if request.subresource or _is_leaving(request):
             return ReviewVerdict()
         if request.operation == "CREATE":
@@ -97,9 +97,9 @@ class Endpoints:
         return ReviewVerdict(errors=errors, warnings=self.advise(request, _with_kind(request)))
 
     def validate_unqueued(self, request: ReviewRequest) -> ReviewVerdict:
-        """Warn of an object that names a queue and is not queued, or refuse it.
+        """Warn about, or refuse, an object that names a queue but is not queued.
 
-        Only when it gets the label: what is there already must be able to change.
+        This applies only when the object gets the label: existing ones must stay changeable.
         """
         if request.subresource or _is_leaving(request) or find_unqueued(request.old):
             return ReviewVerdict()
@@ -111,7 +111,7 @@ class Endpoints:
         return ReviewVerdict(warnings=[f"{LABEL}: {found.what}; {found.todo}"])
 
     def mutate_kind(self, request: ReviewRequest) -> ReviewVerdict:
-        """Default one of our objects, whatever its version."""
+        """Set the defaults of an object of our kinds, in any version."""
         if request.subresource or _is_leaving(request):
             return ReviewVerdict()
         rules = RULES[request.kind]
@@ -121,7 +121,7 @@ class Endpoints:
         return ReviewVerdict(changed=convert(hub, V1BETA1))
 
     def validate_kind(self, request: ReviewRequest) -> ReviewVerdict:
-        """Check one of our objects by the rules of its kind."""
+        """Check an object of our kinds by the rules of its kind."""
         if request.operation == "DELETE" or _is_leaving(request):
             return ReviewVerdict()
         rules = RULES[request.kind]
@@ -137,7 +137,7 @@ class Endpoints:
 
 
 def _only(kind: str, handler: Handler) -> Handler:
-    """Each endpoint is about one kind, whatever a stranger sends it."""
+    """Return a handler that refuses all kinds but one, since anybody can send anything."""
 
     def handle(request: ReviewRequest) -> ReviewVerdict:
         if request.kind != kind:
@@ -148,7 +148,7 @@ def _only(kind: str, handler: Handler) -> Handler:
 
 
 def _is_leaving(request: ReviewRequest) -> bool:
-    """Nothing may keep a deleted object from losing its finalizers."""
+    """Whether the object is being deleted: nothing may block the removal of its finalizers."""
     return bool(mapping(request.obj, "metadata").get("deletionTimestamp"))
 
 

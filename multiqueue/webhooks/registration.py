@@ -1,8 +1,8 @@
-"""The webhook configurations: who is asked about what. Built purely, written by `WebhookRegistrar`.
+"""The webhook configurations. Pure functions build them, `WebhookRegistrar` writes them.
 
-An outage of ours must not stop others: Jobs are only seen where they ask for a queue and their
-namespace is managed; what defaults others' Jobs is ignored when it fails. An answer is only
-required while the API server trusts the certificate that we serve.
+An outage of this program must not stop other users. So a webhook sees a Job only if the Job names a
+queue and its namespace is managed. A webhook that sets defaults on other Jobs is ignored if it
+fails. An answer is required only while the API server trusts the served certificate.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ MUTATING_NAME = "kueue-mutating-webhook-configuration"
 VALIDATING_NAME = "kueue-validating-webhook-configuration"
 FAIL_TIMEOUT_SECONDS = 10
 IGNORE_TIMEOUT_SECONDS = 2
-"""Short: these calls concern objects of people who never asked for us."""
+"""The timeout is short, because these calls are about objects of users without a queue."""
 MUST_BE_CHECKED = frozenset({"ClusterQueue", "Cohort", "ResourceFlavor", "Workload"})
-"""The CRDs alone check the other kinds well enough while we are away."""
+"""The CRDs alone check the other kinds well enough while the webhooks are away."""
 _PLURALS = {"Topology": "topologies"}
 
 log = structlog.get_logger(component="webhooks")
@@ -54,7 +54,7 @@ log = structlog.get_logger(component="webhooks")
 def build_configurations(
     config: Configuration, address: Address, authority: bytes
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the mutating and the validating configuration, as they should be."""
+    """Return the wanted mutating and validating configurations."""
     build = _Builder(config, address, authority)
     mutating = [build.kind_hook("m", kind, ("CREATE",)) for kind in MUTATED_KINDS]
     mutating.extend(build.mutating_job_hooks())
@@ -93,7 +93,7 @@ class _Builder:
         )
 
     def mutating_job_hooks(self) -> list[dict[str, Any]]:
-        """One for Jobs that ask for a queue; one, ignored in an outage, that may give them one."""
+        """Return a webhook for Jobs with a queue, and one, ignored in an outage, for other Jobs."""
         queued = self.job_hook("mjob", MUTATE_JOB, ("CREATE",))
         if self.config.manage_jobs_without_queue_name:
             return [queued]
@@ -118,7 +118,7 @@ class _Builder:
         return hook
 
     def unqueued_hook(self) -> dict[str, Any]:
-        """About kinds that are not queued yet: only objects with a queue label cost a call."""
+        """Return the webhook of kinds that are not queued; only a queue label causes a call."""
         plurals: dict[str, list[str]] = {}
         for kind in UNSUPPORTED:
             plurals.setdefault(kind.group, []).append(kind.plural)
@@ -160,7 +160,7 @@ def _queue_label(operator: str) -> dict[str, Any]:
 
 
 def _as_stored(selector: Mapping[str, Any]) -> dict[str, Any]:
-    """The selector without what is empty, as the API server gives it back."""
+    """Return the selector without empty fields, as the API server returns it."""
     terms = [
         {name: value for name, value in term.items() if value}
         for term in selector.get("matchExpressions") or ()
@@ -179,7 +179,7 @@ def _configuration(kind: str, name: str, hooks: list[dict[str, Any]]) -> dict[st
 
 
 class WebhookRegistrar:
-    """Keeps the two configurations as they should be."""
+    """Keeps the two configurations up to date."""
 
     def __init__(self, client: KubeClient, config: Configuration, address: Address) -> None:
         self._client = client
@@ -187,14 +187,14 @@ class WebhookRegistrar:
         self._address = address
 
     async def ensure(self, trust: CertificateTrust, authority: bytes) -> str | None:
-        """Write what differs.
+        """Write differences.
 
         Args:
-            trust: What the API server thinks of the certificate that is served.
-            authority: PEM; empty where somebody else injects it.
+            trust: Whether the API server trusts the served certificate.
+            authority: The CA in PEM; empty if something else injects it.
 
         Returns:
-            Why the API server does not ask us about everything, and what to do.
+            Why the API server does not call all webhooks, and what to do.
 
         Raises:
             KubeError: the API server refuses, or cannot be asked.
@@ -211,13 +211,13 @@ class WebhookRegistrar:
 async def ensure_configuration(
     client: KubeClient, resource: Resource, wanted: dict[str, Any], trust: CertificateTrust
 ) -> str | None:
-    """Create a webhook configuration, or write what differs.
+    """Create a webhook configuration, or write differences.
 
-    A webhook that the API server could not ask is ignored until it can, and the configuration says
-    why. In a cluster the configuration comes with the manifests, and we may not create it.
+    A webhook that the API server cannot call is ignored until it can, and the configuration says
+    why. In a cluster the configuration comes with the manifests, and the manager may not create it.
 
     Returns:
-        Why the API server cannot ask, and what to do.
+        Why the API server cannot call the webhook, and what to do.
 
     Raises:
         KubeError: the API server refuses, or cannot be asked.
@@ -253,9 +253,9 @@ async def ensure_configuration(
 def with_trust(
     wanted: Mapping[str, Any], current: Mapping[str, Any], trust: CertificateTrust
 ) -> tuple[dict[str, Any], str | None]:
-    """Return a configuration that fails no write for want of trust, and why it is not as wanted.
+    """Return a configuration that fails no write for lack of trust, and the problem, if any.
 
-    Where somebody else injects the authority, as cert-manager does, what is there is kept.
+    If something else injects the CA, as cert-manager does, the current one is kept.
     """
     present = {hook["name"]: hook.get("clientConfig") for hook in current.get("webhooks") or ()}
     hooks, problem = [], None
@@ -280,9 +280,9 @@ def with_trust(
 
 
 async def release(client: KubeClient, host: str) -> list[str]:
-    """Let the API server go on where it asks this host by URL: nobody answers there.
+    """Make webhooks with a URL on this host optional, because nothing answers there now.
 
-    Returns the configurations that were changed; `WebhookRegistrar.ensure` makes them strict again.
+    Returns the changed configurations; `WebhookRegistrar.ensure` makes them required again.
 
     Raises:
         KubeError: the API server refuses, or cannot be asked.

@@ -1,4 +1,4 @@
-"""AdmissionReview v1: requests read into values, answers written. Pure."""
+"""AdmissionReview v1: reads requests and writes answers. Pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ MAX_WARNING = 256
 
 
 class MalformedReviewError(ValueError):
-    """A body that is no review, or about an object that cannot be one.
+    """A body that is no review, or whose object is unusable.
 
     Attributes:
-        uid: Of the request, if it has one: then the API server can be told the reason.
+        uid: The request's uid, if it has one; then the API server can be told the reason.
     """
 
     def __init__(self, message: str, *, uid: str = "") -> None:
@@ -34,7 +34,7 @@ class MalformedReviewError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRequest:
-    """What the API server asks about. ``obj`` is empty on DELETE, ``old`` on CREATE."""
+    """A request of the API server. ``obj`` is empty on DELETE, ``old`` on CREATE."""
 
     uid: str
     group: str
@@ -49,19 +49,19 @@ class ReviewRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewVerdict:
-    """What we answer."""
+    """The answer to a request."""
 
     errors: Sequence[FieldError] = ()
     warnings: Sequence[str] = ()
     changed: Mapping[str, Any] | None = None
-    """The object as it should be; None: as it is."""
+    """The changed object; None: no change."""
 
 
 def read_review(body: bytes) -> ReviewRequest:
     """Read the request of an AdmissionReview.
 
     Raises:
-        MalformedReviewError: the body is none; with a uid if only its object is not usable.
+        MalformedReviewError: the body is no review; with a uid if only its object is unusable.
     """
     request = open_review(body, "AdmissionReview", API_VERSION)
     uid, kind = request["uid"], request.get("kind")
@@ -86,10 +86,10 @@ def read_review(body: bytes) -> ReviewRequest:
 def open_review(
     body: bytes, kind: str, api_version: str, *, max_containers: int = MAX_CONTAINERS
 ) -> dict[str, Any]:
-    """Return the request of a review of some kind; its ``uid`` is a text.
+    """Return the request of a review of some kind; its ``uid`` is a string.
 
     Raises:
-        MalformedReviewError: the body is none.
+        MalformedReviewError: the body is no such review.
     """
     try:
         review = load(body, max_containers=max_containers)
@@ -122,13 +122,13 @@ def _object(request: Mapping[str, Any], field: str) -> dict[str, Any]:
 
 
 def write_refusal(error: MalformedReviewError) -> bytes:
-    """Write the answer to a request whose uid is known, and which makes no sense."""
+    """Return the answer to an invalid request whose uid is known."""
     status = {"status": "Failure", "reason": "BadRequest", "code": 400, "message": str(error)}
     return _write({"uid": error.uid, "allowed": False, "status": status})
 
 
 def write_review(request: ReviewRequest, verdict: ReviewVerdict) -> bytes:
-    """Write the answer: a refusal with a cause per error, or a patch, and warnings."""
+    """Return the answer: a refusal with a cause per error, or a patch, and warnings."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": not verdict.errors}
     if verdict.errors:
         name = request.name or text(mapping(request.obj, "metadata").get("name"))

@@ -1,7 +1,7 @@
 """The HTTPS server of the webhooks. Handlers are synchronous and read memory only.
 
-Conversion needs nothing but the request, and is answered from the start: the objects that reviews
-are judged by may themselves have to be converted before they can be read. Reviews wait until then.
+Conversion needs only the request, so it is served from the start. Reviews need objects which may
+themselves need conversion before they can be read, so reviews wait until these are known.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from multiqueue.webhooks.review import (
 )
 
 BOUNDS = Bounds(connections=512, body_bytes=16 * 1024 * 1024)
-"""Bodies: twice the largest request of an API server, for the old object beside the new one.
-Connections: more than the requests that an API server has under way (200 that write).
+"""The limits of bodies and connections.
+
+A body may be twice the largest request of an API server, because it has the old and the new object.
+An API server has at most 200 writing requests in flight, which is fewer than the connections.
 """
 JSON = "application/json"
 SLOW_SECONDS = 0.1
@@ -51,7 +53,7 @@ class WebhookServer:
         self._server = HttpServer(self._serve, host=host, port=port, context=context, bounds=BOUNDS)
         self._shown = b""
         self.knowing = asyncio.Event()
-        """Set by the owner once reviews can be judged."""
+        """Set by the owner once reviews can be answered."""
 
     @property
     def port(self) -> int:
@@ -62,8 +64,8 @@ class WebhookServer:
         """Use this certificate from the next connection on.
 
         Raises:
-            ssl.SSLError, ValueError: certificate and key are unusable, or not a pair: the one
-                before stays.
+            ssl.SSLError, ValueError: certificate and key are unusable, or not a pair; the previous
+                certificate stays in use.
         """
         if serving.certificate == self._shown:
             return
@@ -79,7 +81,7 @@ class WebhookServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Answer what is under way, then close."""
+        """Finish requests in progress, then close."""
         await self._server.stop()
 
     async def _serve(self, request: HttpRequest) -> web.StreamResponse:
@@ -94,7 +96,7 @@ class WebhookServer:
         return await self._answer(request)
 
     def _tell_readiness(self) -> web.Response:
-        """Say whether reviews can be judged."""
+        """Return whether reviews can be answered."""
         if self.knowing.is_set():
             return web.Response(text="ok")
         return web.Response(status=503, text="what is there is not known yet")
@@ -104,14 +106,14 @@ class WebhookServer:
         if handler is None:
             return web.Response(status=404, text=f"no webhook at {request.path}")
         body = await request.read()
-        await self.knowing.wait()  # the API server says how long it waits
+        await self.knowing.wait()  # the API server has a timeout
         started = time.perf_counter()
         try:
             review = read_review(body)
             verdict = handler(review)
         except MalformedReviewError as error:
             return _refuse(error, write_refusal)
-        except Exception:  # a bug in a rule must not take the server down; the policy decides
+        except Exception:  # a bug in a rule must not stop the server; the failurePolicy decides
             log.exception("webhook failed", path=request.path, kind=review.kind, name=review.name)
             return web.Response(status=500, text="internal error; see the manager's log")
         answer = write_review(review, verdict)
@@ -148,7 +150,7 @@ class WebhookServer:
 def _refuse(
     error: MalformedReviewError, write: Callable[[MalformedReviewError], bytes]
 ) -> web.Response:
-    """Say why, in the words of the protocol if the request has a uid to answer to."""
+    """Return the error, in the protocol's form if the request has a uid."""
     if error.uid:
         return web.Response(body=write(error), content_type=JSON)
     return web.Response(status=400, text=f"{error}\n")

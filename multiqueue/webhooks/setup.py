@@ -1,4 +1,4 @@
-"""Assembly of the webhooks: certificate, server and registration as one `Runnable`."""
+"""Assembles the webhooks: certificate, server and registration."""
 
 from __future__ import annotations
 
@@ -32,17 +32,19 @@ from multiqueue.webhooks.registration import WebhookRegistrar, release
 from multiqueue.webhooks.server import WebhookServer
 
 CHECK_SECONDS = 300.0
-"""How often certificate and registration are looked after without a reason."""
+"""How often certificate and registration are checked if nothing else causes a check."""
 FILE_SECONDS = 10.0
-"""How often certificate files are compared with what is shown."""
+"""How often certificate files are compared with the served certificate."""
 FILE_REGISTRATION_SECONDS = 30.0
-"""How often the registration is looked after where others may change the authority in it: a wrong
-one fails writes until it is found."""
+"""How often the registration is checked if something else may change the CA in it.
+
+A wrong CA fails writes until it is found.
+"""
 PROBLEM_SECONDS = 10.0
-"""How often the registration is looked after while the API server cannot ask us."""
+"""How often the registration is checked while the API server cannot call the webhooks."""
 LOOPBACK = "127.0.0.1"
 EXPECTED = (KubeError, OSError, ValueError)
-"""What goes wrong with certificates and registrations while their sources are not there."""
+"""Expected errors while the sources of certificates and registrations do not exist yet."""
 _ANY_HOST = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
 
 log = structlog.get_logger(component="webhooks")
@@ -53,8 +55,8 @@ def build_webhooks(
 ) -> WebhookService:
     """Build the webhooks of a manager.
 
-    In a cluster they are reached through the Service of the configuration; elsewhere, or with a
-    ``webhook.host`` of its own, through a URL on that host.
+    In a cluster the API server reaches them through the configured Service. Elsewhere, or if
+    ``webhook.host`` is set, it reaches them through a URL on that host.
     """
     config = context.config
     by_url = is_reached_by_url(config, environment)
@@ -76,24 +78,25 @@ def build_webhooks(
 
 
 def is_reached_by_url(config: Configuration, environment: Mapping[str, str]) -> bool:
-    """Whether the API server has to be told a URL: there is no Service in front of us."""
+    """Whether the API server needs a URL because no Service leads to this process."""
     if config.webhook.host not in _ANY_HOST:
         return True
     return not environment.get("KUBERNETES_SERVICE_HOST")
 
 
 def serving_hosts(config: Configuration, host: str) -> Sequence[str]:
-    """Names that the certificate must be good for, the first one its subject."""
+    """Return the names that the certificate must be valid for, its subject first."""
     service = f"{config.internal_cert_management.webhook_service_name}.{config.namespace}"
     names = [f"{service}.svc", f"{service}.svc.cluster.local", service]
     return [*names, host] if host else names
 
 
 class WebhookService:
-    """Serves reviews, and keeps certificate and registration as they should be.
+    """Serves reviews, and keeps certificate and registration up to date.
 
-    Every replica serves. Behind a Service all say the same about where, and each of them may; by
-    URL the one that leads says it, so that nobody is sent to a replica that has gone.
+    Every replica serves. Behind a Service all replicas register the same address, so each of them
+    may do it. With URLs only the leader registers its own: no request may go to a replica that
+    has ended.
     """
 
     name = "webhooks"
@@ -127,19 +130,19 @@ class WebhookService:
             context=build_server_context(context.config.tls),
         )
         self.registered = asyncio.Event()
-        """Set once the API server asks us (or the replica that leads): from then on objects are
-        defaulted and checked. Or once it is told to go on without: what still works is not held up.
+        """Set once the API server calls this replica (or the leader), or skips webhooks for now.
+
+        If it calls them, objects are defaulted and checked from then on. Otherwise other work is
+        not delayed.
         """
         self.settled = asyncio.Event()
-        """Set once the API server asks us, or goes on without: writes do not fail any more."""
+        """Set once the API server calls the webhooks or skips them: writes no longer fail."""
         self.must_convert = False
-        """Whether what the informers list may be stored in an old version, and we are registered
-        to convert it.
-        """
+        """Whether listed objects may need our conversion, and it is registered."""
         context.informers.secrets.add_handler(self._on_secret)
 
     def lead(self) -> None:
-        """Take over: what an earlier leader registered may be the address of nobody."""
+        """Register anew as the new leader: the earlier leader's address may be dead."""
         self._leads = True
         self.registered.clear()
         self.settled.clear()
@@ -148,7 +151,7 @@ class WebhookService:
     async def run(self) -> None:
         """Serve until cancelled.
 
-        Conversion is served and registered first: what the other webhooks have to know may be
+        Conversion is served and registered first: objects that the other webhooks need may be
         stored in an old version.
         """
         await self._show_first()
@@ -174,7 +177,7 @@ class WebhookService:
         self.server.knowing.set()
 
     async def load_certificate(self) -> Serving:
-        """Return the certificate to serve with now; renew it where that is due.
+        """Return the certificate to serve now; renew it if due.
 
         Raises:
             KubeError: the Secret cannot be read or written.
@@ -183,7 +186,7 @@ class WebhookService:
         return await self._source.load()
 
     async def _show_first(self) -> None:
-        """Nothing can be served without a certificate: wait for one."""
+        """Wait for the first certificate; without one nothing can be served."""
         told = ""
 
         async def show() -> None:
@@ -200,7 +203,7 @@ class WebhookService:
         await self._retries.run(show, on=EXPECTED, tell=tell)
 
     async def release(self) -> None:
-        """Files that are missing may never come: nobody shall wait for our answer until then."""
+        """Let the API server skip the webhooks: missing certificate files may never come."""
         if self.settled.is_set() or not self._by_url:
             return
         try:
@@ -218,7 +221,7 @@ class WebhookService:
         self.settled.set()
 
     async def _look_after(self) -> None:
-        """After any error the server goes on: whoever is registered already must be answered."""
+        """Keep checking after any error, since a registered webhook must be answered."""
 
         async def look() -> None:
             self._wake.clear()
@@ -236,18 +239,18 @@ class WebhookService:
             await self._pause()
 
     async def look_after_once(self) -> None:
-        """Renew what is due and register what differs.
+        """Renew the certificate if due, and write differences of the registration.
 
         Raises:
             KubeError: the API server refuses, or cannot be asked.
-            OSError: the certificate files cannot be read, or do not belong together.
+            OSError: the certificate files cannot be read, or are not a pair.
         """
         client, leads = self._context.client, self._leads
         serving = await self.load_certificate()
         trust = CertificateTrust(serving.certificate, serving.key, self._address().host)
         if any(self._problems.values()):
-            self._show(serving)  # nobody trusts what is shown now
-        # Clients learn to trust an authority before they are shown a certificate of it.
+            self._show(serving)  # no client trusts the current certificate
+        # Register the CA before serving a certificate that it signed.
         if leads or not self._by_url or not self._introduced:
             registrar = ConversionRegistrar(client, self._address())
             converting = await registrar.ensure(trust, serving.authority)
@@ -281,7 +284,7 @@ class WebhookService:
         self._shown = serving
 
     async def _pause(self) -> None:
-        """Wait until it is time to look again, or something calls for it."""
+        """Wait until the next check is due, or an event causes one."""
         loop = asyncio.get_running_loop()
         from_files = not self._context.config.internal_cert_management.enable
         seconds = FILE_REGISTRATION_SECONDS if from_files else CHECK_SECONDS
@@ -299,10 +302,10 @@ class WebhookService:
         try:
             return await self.load_certificate() != self._shown
         except OSError:
-            return True  # looking after them says what is wrong
+            return True  # the check logs the problem
 
     def _on_secret(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
-        """Another replica may have renewed the certificate, or somebody deleted it."""
+        """Check when the Secret changes: another replica renewed it, or it was deleted."""
         secret = new or old or {}
         if (
             secret["metadata"]["name"]

@@ -29,7 +29,7 @@ SUBCOMMANDS = {
     "verify": "Report where workers differ from what the manager needs there",
     "sync": "Bring queues, flavors, namespaces and priority classes to workers",
 }
-"""Each in a module of its own, ``clusters_NAME``."""
+"""Each is in a module of its own, ``clusters_NAME``."""
 
 HEADERS = ("WORKER", "CONNECTED", "STATE", "GPUS", "USED", "FREE", "RUNNING", "WAITING", "REASON")
 
@@ -54,7 +54,7 @@ def command(
 ) -> None:
     """Show the worker clusters: connected or why not, GPUs in use and free, what runs there."""
     if ctx.invoked_subcommand is not None:
-        # Options may stand before the name of the subcommand too.
+        # Options may stand before the name of the subcommand, too.
         ctx.default_map = {ctx.invoked_subcommand: _given(ctx)}
         return
     target = ClusterTarget(kubeconfig=kubeconfig, context=context)

@@ -1,4 +1,4 @@
-"""``multiqueue clusters bootstrap``: a cluster becomes a worker."""
+"""``multiqueue clusters bootstrap``: make a cluster a worker."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ async def _carry_out(
 
 
 def _print_plan(wanted: Registration, found: Prerequisites, out: str) -> None:
-    """What would be applied, tokens covered."""
+    """Print the manifests that would be applied, with masked tokens."""
     import yaml
 
     from multiqueue.cli.projection.bootstrap import manifests

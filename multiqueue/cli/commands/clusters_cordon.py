@@ -1,4 +1,4 @@
-"""``multiqueue clusters cordon``: nothing new goes to a worker."""
+"""``multiqueue clusters cordon``: send no new jobs to a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``multiqueue clusters drain``: what runs on a worker is moved elsewhere."""
+"""``multiqueue clusters drain``: move a worker's jobs to other workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from multiqueue.kube.client import KubeClient
 
 UNSEEN_SECONDS = 10.0
-"""How long a manager has to act on the order before the user is asked whether one runs."""
+"""How long a manager may take to act before the user is asked whether one runs."""
 
 
 @click.command("drain")
@@ -104,7 +104,7 @@ def command(  # noqa: PLR0913 - the options are the interface
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Given:
-    """What the user says of a drain; what they leave out stays as it was ordered."""
+    """The options that the user gave; others keep the values of an earlier order."""
 
     rate: str
     at_once: int
@@ -112,7 +112,7 @@ class _Given:
     force: bool | None
 
     def text(self, cluster: MultiKueueCluster) -> str:
-        """Return the order, as the annotation has it."""
+        """Return the order in the form of the annotation."""
         from multiqueue.api.cluster_orders import ANY_TIME, format_drain
         from multiqueue.api.names import DRAIN
 
@@ -143,7 +143,7 @@ def _check_rate(rate: str | None) -> str:
 async def _show(
     target: ClusterTarget, name: str, system_namespace: str, given: _Given, output: str
 ) -> int:
-    """Print what would happen."""
+    """Print the forecast of the drain."""
     from multiqueue.cli.cluster_marks import read_cluster
     from multiqueue.cli.drain_reading import read_surroundings
     from multiqueue.cli.views.drain_plan import HEADERS, build_plan
@@ -169,7 +169,7 @@ async def _show(
 async def _drain(
     target: ClusterTarget, name: str, given: _Given, limit: timedelta | None, output: str
 ) -> int:
-    """Order it, then follow it: without end (None), or for so long."""
+    """Order the drain, then follow it up to a time limit (None: without one)."""
     import asyncio
 
     from multiqueue.api.names import DRAIN
@@ -203,7 +203,7 @@ async def _drain(
 
 
 async def _follow(client: KubeClient, name: str, output: str) -> Use:
-    """Show how far it is until it ends, or needs somebody; returns what was said last."""
+    """Show the progress until the drain ends or needs help; return the last state."""
     import asyncio
     from contextlib import aclosing
 
@@ -230,7 +230,7 @@ async def _follow(client: KubeClient, name: str, output: str) -> Use:
 
 
 async def _watch(client: KubeClient, name: str) -> AsyncGenerator[MultiKueueCluster, None]:
-    """Yield a MultiKueueCluster whenever it changes, until it is gone."""
+    """Yield a MultiKueueCluster whenever it changes, until it is deleted."""
     from contextlib import aclosing
     from functools import partial
 
@@ -263,7 +263,7 @@ async def _watch(client: KubeClient, name: str) -> AsyncGenerator[MultiKueueClus
 
 
 class _Screen:
-    """One line that is written over on a terminal; elsewhere a line for each change."""
+    """One line that is rewritten on a terminal; elsewhere a line for each change."""
 
     def __init__(self, *, silent: bool) -> None:
         self._silent = silent
@@ -271,7 +271,7 @@ class _Screen:
         self._last = ""
 
     def show(self, use: Use) -> None:
-        """Show how far it is."""
+        """Show the progress."""
         text = f"{use.state}: {use.message}" if use.message else use.state
         if self._silent or text == self._last:
             return
@@ -282,10 +282,10 @@ class _Screen:
         self._last = text
 
     def ask_for_manager(self, name: str) -> None:
-        """Say that nobody has acted on the order."""
+        """Say that no manager has acted on the order."""
         echo(f"no manager has acted on {name} yet; is one running?", err=True)
 
     def close(self) -> None:
-        """Leave what was shown last."""
+        """End the line; what was shown last stays."""
         if self._live and self._last:
             echo()

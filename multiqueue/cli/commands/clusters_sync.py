@@ -1,4 +1,4 @@
-"""``multiqueue clusters sync``: what the manager declares is brought to its workers."""
+"""``multiqueue clusters sync``: write what the manager declares to its workers."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _print(synced: Synced, wanted: SyncRequest) -> None:
 
 
 def _print_rest(synced: Synced) -> None:
-    """What was left alone, could not be told, or still differs."""
+    """Print what was held back, is unknown, or still differs."""
     for text in synced.warnings:
         echo(f"  {click.style('warning', fg='yellow')}: {text}")
     if synced.error:

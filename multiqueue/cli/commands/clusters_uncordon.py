@@ -1,4 +1,4 @@
-"""``multiqueue clusters uncordon``: a worker is used again."""
+"""``multiqueue clusters uncordon``: use a worker again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``multiqueue clusters verify``: where workers differ from what the manager needs there."""
+"""``multiqueue clusters verify``: report how workers differ from what the manager needs."""
 
 from __future__ import annotations
 

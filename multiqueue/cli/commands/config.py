@@ -1,4 +1,4 @@
-"""``multiqueue config``: the manager's configuration file, checked and explained."""
+"""``multiqueue config``: check and explain the manager's configuration file."""
 
 from __future__ import annotations
 

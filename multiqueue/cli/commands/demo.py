@@ -161,7 +161,7 @@ def _data_directory(data: Path | None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _logs(path: Path, *, to_stderr: bool) -> Iterator[None]:
-    """The screen belongs to the demo, so the logs of the clusters go to a file."""
+    """Send the clusters' logs to a file, since the demo uses the screen."""
     from multiqueue.observability.logging import LogFormat, configure_logging
 
     if to_stderr:

@@ -1,4 +1,4 @@
-"""``multiqueue dispatcher``: what a dispatcher's author needs."""
+"""``multiqueue dispatcher``: commands for authors of dispatchers."""
 
 from __future__ import annotations
 

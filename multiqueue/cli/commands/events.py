@@ -79,7 +79,7 @@ async def _events(
 
 
 async def _list(workload: Workload, places: JobPlaces, job: str) -> list[Json]:
-    """Return what is known here, and on the worker as far as it can be asked."""
+    """Return the events here, and those on the worker if it can be asked."""
     from multiqueue.kube.errors import Forbidden, NotFound, ServerError, TransportError
 
     events = await places.here(workload).list_events()
@@ -87,7 +87,7 @@ async def _list(workload: Workload, places: JobPlaces, job: str) -> list[Json]:
         try:
             events += await (await places.find(workload)).list_events()
         except NotFound:
-            pass  # the copy was removed, as that of a finished job is
+            pass  # the copy was removed, like that of every finished job
         except (ServerError, TransportError) as error:
             _say(job, f"only events of this cluster: {error}")
         except Forbidden as error:
@@ -96,7 +96,7 @@ async def _list(workload: Workload, places: JobPlaces, job: str) -> list[Json]:
 
 
 async def _watch(follower: Follower, known: Sequence[Event]) -> None:
-    """Print what is known by time, then what happens as it happens."""
+    """Print the known events by time, then new ones as they happen."""
     from multiqueue.cli.views.events import HEADERS, event_row
 
     table = RowPrinter(HEADERS)

@@ -1,4 +1,4 @@
-"""``multiqueue logs``: what a job's pods print, on whatever cluster it runs."""
+"""``multiqueue logs``: show the output of a job's pods, whatever cluster it runs on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multiqueue.jobs.belongings import Json
 
 LAST_LINES_SECONDS = 10.0
-"""How long logs may go on after their job has ended or left: the manager removes its pods."""
+"""How long logs may go on after a job has ended or moved: the manager removes its pods."""
 
 
 @click.command("logs")
@@ -109,7 +109,7 @@ class _Printer:
         self._streams: dict[str, asyncio.Task[None]] = {}
 
     async def run(self, target: ClusterTarget, system_namespace: str) -> None:
-        """Print until there is nothing more."""
+        """Print until there is nothing more to print."""
         from multiqueue.cli.find import find_workload
         from multiqueue.cli.remote.following import Follower
         from multiqueue.cli.remote.places import JobPlaces
@@ -161,7 +161,7 @@ class _Printer:
                 await asyncio.wait(self._streams.values())
 
     def _is_meant(self, pod: Json, chosen: dict[str, str], cluster: str) -> bool:
-        """Whether the log of a pod is wanted: of the first one of each cluster, by default."""
+        """Whether the log of a pod is wanted; by default that of the first pod of each cluster."""
         from multiqueue.cli.remote.log_streams import has_log
 
         name = pod["metadata"]["name"]

@@ -103,7 +103,7 @@ async def _watch(follower: Follower, output: str) -> None:
                 continue
             name = seen.obj["metadata"]["name"]
             row = pod_row(seen.obj, datetime.now(UTC), wide=output == "wide")
-            telling = row[1:4] + row[5:]  # all but the age
+            telling = row[1:4] + row[5:]  # everything except the age
             if seen.deleted or last.get(name) == telling:
                 continue
             if output == "name":

@@ -1,4 +1,4 @@
-"""``multiqueue queue``: who waits, in which order and why."""
+"""``multiqueue queue``: show which Workloads wait, in which order, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``multiqueue simulate``: which dispatcher suits a fleet and its jobs, in virtual time."""
+"""``multiqueue simulate``: compare dispatchers for a fleet and its jobs, in virtual time."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def command(  # noqa: PLR0913 - one for each option
 
 
 def _check_folders(*paths: Path | None) -> None:
-    """Complain of a folder that is missing before minutes are spent."""
+    """Report a missing folder before the simulation takes minutes."""
     for path in paths:
         if path is not None and not path.absolute().parent.is_dir():
             raise UsageProblem(f'"{path}": there is no folder "{path.parent}"')

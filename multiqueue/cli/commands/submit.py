@@ -1,4 +1,4 @@
-"""``multiqueue submit``: apply manifests and follow what becomes of the jobs in them."""
+"""``multiqueue submit``: apply manifests and follow the jobs in them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from multiqueue.runtime.apply import ApplyResult
 
 WORKLOAD_SECONDS = 5.0
-"""How long to wait for the manager to see a new job."""
+"""How long to wait until the manager sees a new job."""
 VERDICT_SECONDS = 3.0
-"""How long a verdict must last: the manager may not know yet what was applied with the job."""
+"""How long a reason must last: the manager may not know yet what was applied with the job."""
 HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED})
-"""Why a job waits for ever, unless somebody changes it or its queue."""
+"""Reasons for which a job waits for ever, unless somebody changes it or its queue."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Submitted:
-    """One manifest and its fate."""
+    """One manifest and its outcome."""
 
     title: str
     namespace: str
@@ -133,7 +133,7 @@ async def _apply(client: KubeClient, namespace: str, manifest: dict[str, Any]) -
     title = f"{manifest['kind'].lower()}/{name}"
     unqueued = find_unqueued(manifest)
     if unqueued is not None:
-        # It is not applied: it would run at once, which nobody who submits to a queue wants.
+        # It is not applied: it would run at once, past the queue that the user chose.
         return _Submitted(
             title=title,
             namespace=metadata.get("namespace") or namespace,
@@ -163,7 +163,7 @@ async def _apply(client: KubeClient, namespace: str, manifest: dict[str, Any]) -
 
 
 def _put_into(manifest: dict[str, Any], queue: str) -> None:
-    """Label a job; of an object that makes Jobs their template. Services are left alone."""
+    """Label a job, or the template of an object that makes Jobs; ignore other objects."""
     row = _job_kind(manifest)
     if row is None or row.is_service:
         return
@@ -185,7 +185,7 @@ async def _follow(
     *,
     seconds: float | None = None,
 ) -> bool:
-    """Watch the job's Workload until it is as it should be; returns whether it came so far."""
+    """Watch the job's Workload until a condition holds; return whether it does."""
     from multiqueue.cli.find import decode_workload
     from multiqueue.cli.views.workloads import view_workload
     from multiqueue.kube.resources import WORKLOADS
@@ -236,7 +236,7 @@ def _is_hopeless(_: Workload, view: WorkloadRow) -> bool:
 
 
 async def _follow_to_verdict(client: KubeClient, result: _Submitted) -> bool:
-    """Watch until the job has ended, or cannot run as things stand; returns whether it ended."""
+    """Watch until the job has ended, or cannot run as things are; return whether it ended."""
     from multiqueue.views.phase import ENDED
 
     while True:

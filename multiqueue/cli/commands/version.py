@@ -1,4 +1,4 @@
-"""``multiqueue version``."""
+"""``multiqueue version``: print the version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``multiqueue why``: where a job stands, what it waits for, with the numbers."""
+"""``multiqueue why``: explain a job's state and why it waits, with the numbers."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def _why(target: ClusterTarget, name: str, system_namespace: str, output: 
 
 
 async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, ManagerAnswer]:
-    """Ask the manager about a Workload that waits, and read what its objects say."""
+    """Ask the manager about a waiting Workload, and read the objects that explain it."""
     from datetime import UTC, datetime
 
     from multiqueue.api.slices import replaced_key
@@ -137,7 +137,7 @@ async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, M
 
 
 async def _nothing() -> ManagerAnswer:
-    """Return what the manager has to say about a Workload that does not wait."""
+    """Return the empty answer for a Workload that does not wait."""
     from multiqueue.cli.visibility import ManagerAnswer
 
     return ManagerAnswer()
@@ -146,7 +146,7 @@ async def _nothing() -> ManagerAnswer:
 async def _read_copies(
     client: KubeClient, objects: QueueObjects, workload: Workload, system_namespace: str
 ) -> dict[str, str]:
-    """Return what the copies of a Workload on workers say about themselves."""
+    """Return the states of a Workload's copies on workers."""
     status = workload.status
     offered = [*status.nominated_cluster_names, *filter(None, [status.cluster_name])]
     clusters = [objects.clusters[name] for name in offered if name in objects.clusters]

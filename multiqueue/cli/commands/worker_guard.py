@@ -1,4 +1,4 @@
-"""``multiqueue worker-guard``: the guard of a worker."""
+"""``multiqueue worker-guard``: run the guard of a worker."""
 
 from __future__ import annotations
 

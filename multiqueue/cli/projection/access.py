@@ -1,4 +1,4 @@
-"""The ways to a worker: what the manager has stored, and what its administrator brings along."""
+"""Access to a worker: the manager's stored kubeconfig, or an administrator's credentials."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 WORKER_SECONDS = 60.0
-"""How long all that is asked of one worker may take."""
+"""The time limit for all requests to one worker."""
 REQUEST_SECONDS = 10.0
 
 
 class WorkerError(Exception):
-    """A worker cannot be looked at; the message says why."""
+    """A worker cannot be read; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Which administrators' credentials were named, by worker."""
+    """The administrators' credentials that were given, by worker."""
 
     contexts: Mapping[str, str]
     kubeconfigs: Mapping[str, str]
 
     def leads_to(self, worker: str) -> bool:
-        """Whether there are any for a worker."""
+        """Whether credentials were given for a worker."""
         return worker in self.contexts or worker in self.kubeconfigs
 
 
 def ways_options(function: F) -> F:
-    """Add ``--worker-context`` and ``--worker-kubeconfig``, both by worker."""
+    """Add ``--worker-context`` and ``--worker-kubeconfig``; each value names its worker."""
     function = click.option(
         "--worker-kubeconfig",
         "worker_kubeconfigs",
@@ -66,7 +66,7 @@ def parse_ways(contexts: Sequence[str], kubeconfigs: Sequence[str]) -> Ways:
     """Read the options.
 
     Raises:
-        UsageProblem: one is no pair.
+        UsageProblem: a value is no pair.
     """
     return Ways(
         _pairs("--worker-context", "CONTEXT", contexts),
@@ -87,7 +87,7 @@ def _pairs(option: str, what: str, values: Sequence[str]) -> dict[str, str]:
 
 
 async def administrator(ways: Ways, worker: str, manager: ClusterTarget) -> Credentials:
-    """Return the credentials that were named for a worker.
+    """Return the credentials that were given for a worker.
 
     Raises:
         CliError: they cannot be used.
@@ -98,10 +98,10 @@ async def administrator(ways: Ways, worker: str, manager: ClusterTarget) -> Cred
 
 
 async def stored(client: KubeClient, cluster: Object, namespace: str) -> SafeKubeconfig:
-    """Return the kubeconfig that the manager uses for a worker, checked as it does.
+    """Return the manager's kubeconfig for a worker, checked as the manager checks it.
 
     Raises:
-        WorkerError: there is none that may be used.
+        WorkerError: there is no usable one.
     """
     source = mapping(cluster, "spec", "clusterSource", "kubeConfig")
     if source.get("locationType", "Secret") != "Secret" or not source:
@@ -122,15 +122,15 @@ async def with_worker(
     *,
     on_warning: Callable[[str], None] = lambda _: None,
 ) -> T:
-    """Do something with a worker, within its time.
+    """Do some work on a worker, within its time limit.
 
     Args:
-        credentials: Of whom.
-        work: What.
-        on_warning: Gets what the server warns of.
+        credentials: The credentials to use.
+        work: The work, which gets the worker's client.
+        on_warning: Gets the server's warnings.
 
     Raises:
-        WorkerError: it does not answer, or not as it should.
+        WorkerError: the worker does not answer, or answers with an error.
     """
     try:
         async with (
@@ -150,7 +150,7 @@ async def with_worker(
 
 
 async def identify(client: KubeClient) -> str:
-    """Return what a cluster is, whatever address leads to it; empty where it does not tell."""
+    """Return a cluster's identity, whatever its address; empty if it is unknown."""
     try:
         return text((await client.get(NAMESPACES, "kube-system"))["metadata"]["uid"])
     except (Forbidden, NotFound):

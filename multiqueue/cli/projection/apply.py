@@ -1,4 +1,4 @@
-"""Steps of a plan as writes: server-side apply, with our name on what we own."""
+"""Writes the steps of a plan by server-side apply, and labels our objects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RESOURCES: Mapping[str, Resource] = {
 
 
 class Written(StrEnum):
-    """What became of a step, in kubectl's words."""
+    """The outcome of a step, in kubectl's words."""
 
     CREATED = "created"
     CONFIGURED = "configured"
@@ -42,7 +42,7 @@ class Written(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """One step and how it ended; ``message`` where it did not work."""
+    """One step and its outcome; ``message`` if it failed."""
 
     step: SyncStep
     written: Written
@@ -50,7 +50,7 @@ class StepOutcome:
 
     @property
     def is_done(self) -> bool:
-        """Whether it worked."""
+        """Whether the step succeeded."""
         return self.written not in {Written.REFUSED, Written.CONFLICT}
 
 
@@ -64,18 +64,18 @@ _DONE = {
 async def carry_out(
     client: KubeClient, plan: SyncPlan, *, force: bool, dry_run: bool
 ) -> AsyncIterator[StepOutcome]:
-    """Do the steps in order; one that fails holds up none of the others.
+    """Do the steps in order; a step that fails does not stop the others.
 
     Args:
-        client: Of the worker, as somebody who may write there.
-        plan: What to do.
-        force: Take fields over from other managers.
-        dry_run: Have the server check everything and write nothing.
+        client: The worker's client, with the right to write.
+        plan: The steps.
+        force: Whether to take over fields from other managers.
+        dry_run: Whether the server only checks the steps and writes nothing.
     """
     new = {name_of(s.obj) for s in plan.steps if s.obj["kind"] == "Namespace" and not s.actual}
     for step in plan.steps:
         if dry_run and namespace_of(step.obj) in new:
-            # The server cannot check what goes into a namespace that is not there yet.
+            # The server cannot check an object in a namespace that does not exist yet.
             yield StepOutcome(step=step, written=_DONE[step.action])
             continue
         yield await _do(client, step, force=force, dry_run=dry_run)
@@ -105,7 +105,7 @@ def _what_to_do(step: SyncStep) -> str:
 async def _apply(client: KubeClient, step: SyncStep, *, force: bool, dry_run: bool) -> None:
     body: dict[str, Any] = dict(step.obj)
     if step.actual is not None:
-        # Only the very object that was planned for.
+        # Change only the object for which the plan was made.
         uid = mapping(step.actual, "metadata").get("uid")
         body["metadata"] = {**mapping(body, "metadata"), "uid": uid}
     params = {"fieldManager": PROJECTION_FIELD_MANAGER, "fieldValidation": "Strict"}

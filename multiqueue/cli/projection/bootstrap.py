@@ -1,7 +1,7 @@
-"""Making a cluster a worker: an account there, its kubeconfig here, and waiting until it is used.
+"""Makes a cluster a worker: an account there, its kubeconfig here; waits until it is used.
 
-Every step may be done again: what is there stays, a token that works is kept. Nothing that is shown
-holds a token.
+Every step can be repeated: existing objects stay, and a working token is kept. Nothing that is
+shown contains a token.
 """
 
 from __future__ import annotations
@@ -49,17 +49,18 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What to make of which cluster.
+    """The worker to register.
 
     Attributes:
-        name: Of the MultiKueueCluster.
-        namespace: Of the manager, where the Secret goes.
-        secret: Its name.
-        is_known: A MultiKueueCluster names that Secret already, so its content is ours to change.
-        cluster: Entry of a kubeconfig: how the manager reaches the worker.
-        origin: uid of the manager's kube-system.
-        lifetime: Of the token; None: as long as its Secret on the worker.
-        force: Take over what others made.
+        name: The name of the MultiKueueCluster.
+        namespace: The manager's namespace, for the Secret.
+        secret: The name of the Secret.
+        is_known: Whether a MultiKueueCluster names that Secret already, so that we may change its
+            content.
+        cluster: The kubeconfig's cluster entry: how the manager reaches the worker.
+        origin: The uid of the manager's kube-system.
+        lifetime: The lifetime of the token; None: as long as its Secret on the worker.
+        force: Whether to take over objects of other owners.
     """
 
     name: str
@@ -74,7 +75,7 @@ class Registration:
 
 @dataclass(slots=True)
 class BootstrapResult:
-    """What was done, line by line, and how it ended."""
+    """The steps done, one line each, and the result."""
 
     lines: list[str] = field(default_factory=list)
     expiries: tuple[Expiry, ...] = ()
@@ -83,7 +84,7 @@ class BootstrapResult:
 
 
 async def find_secret(client: KubeClient, name: str) -> str | None:
-    """Return the Secret that a MultiKueueCluster names; None where there is no such cluster.
+    """Return the Secret that a MultiKueueCluster names; None if there is no such cluster.
 
     Raises:
         CliError: its kubeconfig is not in a Secret.
@@ -103,13 +104,13 @@ async def find_secret(client: KubeClient, name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the manager has so far.
+    """The credentials that the manager has for the worker so far.
 
     Attributes:
-        works: It leads to this very worker, and is let in.
-        expiries: When what it is made of ends, the first to end first.
-        anchor: Secret on the worker that the token ends with; empty where there is none.
-        wider: What it may do there beside the role of the manager.
+        works: Whether they lead to this very worker, which accepts them.
+        expiries: When the token and the CA end, the first to end first.
+        anchor: The Secret on the worker with which the token ends; empty if there is none.
+        wider: The rights they have there beside the manager's role.
     """
 
     works: bool = False
@@ -119,7 +120,7 @@ class Stored:
 
 
 async def look_at_stored(client: KubeClient, name: str, namespace: str, identity: str) -> Stored:
-    """Try what the manager has stored for a worker."""
+    """Try the credentials that the manager has stored for a worker."""
     try:
         cluster = await client.get(resources.MULTIKUEUE_CLUSTERS, name)
         found = await stored(client, cluster, namespace)
@@ -136,7 +137,7 @@ async def look_at_stored(client: KubeClient, name: str, namespace: str, identity
 
 
 def manifests(wanted: Registration) -> tuple[list[Json], list[Json]]:
-    """Return what is applied on the worker and on the manager, the token left out."""
+    """Return the manifests for the worker and for the manager, without the token."""
     secret = kubeconfig_secret(
         wanted.secret, wanted.namespace, build_kubeconfig(wanted.cluster, token="")
     )
@@ -144,7 +145,7 @@ def manifests(wanted: Registration) -> tuple[list[Json], list[Json]]:
 
 
 async def prepare(worker: KubeClient, wanted: Registration, done: BootstrapResult) -> None:
-    """Make the account and give it the rights of the role, no others."""
+    """Create the account and give it the rights of the role, and no others."""
     for manifest in account_manifests():
         await _apply(worker, manifest, done, where=wanted.name, force=wanted.force)
 
@@ -158,15 +159,15 @@ async def register(
     identity: str,
     former: Stored,
 ) -> None:
-    """Issue a token, see that it works, and give it to the manager.
+    """Issue a token, check that it works, and give it to the manager.
 
     Args:
-        worker: As its administrator.
-        manager: As somebody who may write its Secrets.
-        wanted: What to make.
-        done: Gets what was done.
-        identity: uid of the worker's kube-system.
-        former: What the manager had so far; the Secret of its token stays.
+        worker: The worker's client, as its administrator.
+        manager: The manager's client, with the right to write its Secrets.
+        wanted: The worker to register.
+        done: Gets the steps that were done.
+        identity: The uid of the worker's kube-system.
+        former: The manager's former credentials; the Secret of their token stays.
     """
     token = await issue_token(
         worker, wanted.name, wanted.origin, lifetime=wanted.lifetime, on_note=done.lines.append
@@ -177,7 +178,7 @@ async def register(
         secret = kubeconfig_secret(wanted.secret, wanted.namespace, kubeconfig)
         force = wanted.force or wanted.is_known
         await _apply(manager, secret, done, where="manager", force=force)
-    except (CliError, ApiError):  # not where it may have been written
+    except (CliError, ApiError):  # on other errors it may have been written
         await withdraw(worker, token.anchor)
         raise
     done.expiries = _list_expiries(wanted.cluster, token)
@@ -198,7 +199,7 @@ async def register(
 
 
 def _list_expiries(cluster: Json, token: Token) -> tuple[Expiry, ...]:
-    """Return the ends of a new token and of the CA beside it, the first first."""
+    """Return when a new token and the CA end, the first to end first."""
     found = list(find_expiries(cluster, {}))
     if token.expires_at is not None:
         found.append(Expiry(what=TOKEN, ends_at=token.expires_at))
@@ -209,7 +210,7 @@ async def _try(kubeconfig: Json, identity: str, done: BootstrapResult) -> None:
     """Use the new kubeconfig once, as the manager will.
 
     Raises:
-        CliError: it leads elsewhere.
+        CliError: it leads to another cluster.
     """
     credentials = await Credentials.from_kubeconfig_dict(kubeconfig)
     try:
@@ -258,7 +259,7 @@ def _version(obj: Json) -> str:
 async def wait_until_active(
     client: KubeClient, name: str, done: BootstrapResult, *, seconds: float
 ) -> None:
-    """Wait for what the manager says of a MultiKueueCluster; `done` gets its words."""
+    """Wait for the manager's condition of a MultiKueueCluster; `done` gets its message."""
 
     def accept(obj: Json) -> bool:
         return _judge(obj, done)

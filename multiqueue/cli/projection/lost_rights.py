@@ -1,7 +1,8 @@
-"""What the manager's credentials on a worker may do beside its role, and lose when replaced.
+"""Rights of the manager's credentials beyond its role, lost when these are replaced.
 
 An administrator's kubeconfig, or a role such as that of config/worker-role-pods bound to another
-account, may have given people pods and logs; a new token of the manager's own account has its role.
+account, may have given users access to pods and logs. A new token of the manager's own account has
+only its role.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PODS = (
     Right(group="", resource="pods", subresource="log", verb="get"),
     Right(group="", resource="events", verb="list"),
 )
-"""What people need the manager to have, so that they see pods, logs and events of their jobs."""
+"""The manager's rights that users need to see pods, logs and events of their jobs."""
 QUEUES = (
     Right(group="kueue.x-k8s.io", resource="clusterqueues", verb="patch"),
     Right(group="kueue.x-k8s.io", resource="localqueues", verb="patch"),
@@ -29,7 +30,7 @@ ALL = Right(group="*", resource="*", verb="*")
 
 
 async def find_wider(kubeconfig: dict[str, Any]) -> frozenset[Right]:
-    """Return which rights beside its role a kubeconfig has; none where it is let in nowhere."""
+    """Return a kubeconfig's rights beside the manager's role; none if no login succeeds."""
     credentials = await Credentials.from_kubeconfig_dict(kubeconfig)
     try:
         found = await with_worker(credentials, lambda c: ask_rights(c, (*PODS, *QUEUES, ALL)))
@@ -39,7 +40,7 @@ async def find_wider(kubeconfig: dict[str, Any]) -> frozenset[Right]:
 
 
 def describe_lost(name: str, lost: Collection[Right]) -> list[str]:
-    """Say what the manager may not do any more, and how it may again."""
+    """Return lines that say which rights the manager loses, and how to give them back."""
     told = []
     if ALL in lost:
         told.append(

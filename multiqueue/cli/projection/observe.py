@@ -1,4 +1,4 @@
-"""What the manager and its workers have, as planning looks at it. Reads only."""
+"""Reads the objects of the manager and its workers for planning. Writes nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WORKER_KINDS = (
     resources.LOCAL_QUEUES,
 )
 NAMED = (resources.JOBS, resources.WORKLOADS)
-"""Whose names must be free on a worker."""
+"""The kinds whose names must be free on a worker."""
 SERVED = (
     resources.WORKLOADS,
     resources.CLUSTER_QUEUES,
@@ -61,7 +61,7 @@ SERVED = (
     resources.WORKLOAD_PRIORITY_CLASSES,
     resources.JOBS,
 )
-"""What a worker has to serve."""
+"""The kinds that a worker must serve."""
 ACCESS_REVIEWS = Resource(
     group="authorization.k8s.io",
     version="v1",
@@ -76,9 +76,9 @@ class ManagerView:
     """The manager's side of a projection.
 
     Attributes:
-        names: Jobs and Workloads, where they could be read.
-        origin: uid of its kube-system: the value of the label of what it projects.
-        fleet: The fleet file; None where there is none.
+        names: Jobs and Workloads, if they could be read.
+        origin: The uid of its kube-system, which is the value of the label on projected objects.
+        fleet: The fleet file; None if there is none.
     """
 
     reading: ClusterReading
@@ -95,16 +95,16 @@ class ManagerView:
         return LintInput(self.reading.entries, around)
 
     def strangers(self) -> list[str]:
-        """Return workers of the fleet file that are no MultiKueueClusters: misspelt, or to come."""
+        """Return the fleet file's workers without a MultiKueueCluster: misspelt or future."""
         declared = self.fleet.workers if self.fleet is not None else ()
         known = self.world.get
         return [w.name for w in declared if known("MultiKueueCluster", w.name) is None]
 
     def clusters(self, names: Sequence[str]) -> list[str]:
-        """Return the workers that are meant: those named, or all.
+        """Return the selected workers: those named, or all.
 
         Raises:
-            UsageProblem: a name is none.
+            UsageProblem: a name is no worker's.
         """
         known = [name_of(cluster) for cluster in self.world.all("MultiKueueCluster")]
         for name in names:
@@ -115,7 +115,7 @@ class ManagerView:
 
 
 def warn_of_strangers(view: ManagerView) -> None:
-    """Say which sections of the fleet file nobody uses."""
+    """Warn about sections of the fleet file that belong to no worker."""
     warning = click.style("warning", fg="yellow")
     for name in view.strangers():
         echo(
@@ -158,7 +158,7 @@ async def read_manager(
 async def read_fleet(
     client: KubeClient, source: str | None, namespace: str
 ) -> FleetConfiguration | None:
-    """Return the fleet file that was named, or that of the ConfigMap; None where there is none.
+    """Return the given fleet file, or the one in the ConfigMap; None if there is none.
 
     Raises:
         UsageProblem: it cannot be read or used.
@@ -184,7 +184,7 @@ async def read_fleet(
 
 
 async def ask_rights(client: KubeClient, rights: Iterable[Right]) -> dict[Right, bool]:
-    """Ask a cluster what we may do there."""
+    """Ask a cluster which of the rights we have there."""
     asked = list(rights)
     answers = await asyncio.gather(*(_may(client, right) for right in asked))
     return dict(zip(asked, answers, strict=True))
@@ -208,12 +208,12 @@ async def _may(client: KubeClient, right: Right) -> bool:
 
 
 def right_on(resource: Resource, verb: str) -> Right:
-    """Return the right to do something with all objects of a kind."""
+    """Return the right to use a verb on all objects of a kind."""
     return Right(resource.group, resource.plural, verb)
 
 
 async def read_allowed(client: KubeClient, kinds: Sequence[Resource]) -> ClusterReading:
-    """List the kinds that we may list; others are named as skipped, and nobody is bothered."""
+    """List the kinds that we may list; the others are named as skipped, without a request."""
     rights = await ask_rights(client, (right_on(kind, "list") for kind in kinds))
     allowed = [kind for kind in kinds if rights[right_on(kind, "list")]]
     reading = await read_cluster(client, allowed)
@@ -224,7 +224,7 @@ async def read_allowed(client: KubeClient, kinds: Sequence[Resource]) -> Cluster
 
 
 async def read_served(client: KubeClient) -> dict[str, bool]:
-    """Return which of the kinds that a worker needs it serves, by ``jobs.batch/v1``."""
+    """Return whether a worker serves each kind it needs, by ``jobs.batch/v1``."""
     documents: Mapping[str, frozenset[str]] = {
         version: await _plurals(client, version)
         for version in sorted({kind.api_version for kind in SERVED})

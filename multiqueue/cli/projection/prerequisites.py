@@ -1,4 +1,4 @@
-"""Whether a cluster can be a worker: versions, a running Kueue, clocks, and which one it is."""
+"""Whether a cluster can be a worker: version, a running Kueue, its clock, its identity."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from multiqueue.lint.world import name_of
 from multiqueue.projection.checks import find_unserved
 
 LEASE = "c1f6bfd2.kueue.x-k8s.io"
-"""What a leader of Kueue holds, upstream's and ours, where leader election is on."""
+"""The Lease of Kueue's leader, upstream's and ours, if leader election is on."""
 DEPLOYMENT = "kueue-controller-manager"
 DEPLOYMENTS = Resource(
     group="apps", version="v1", plural="deployments", kind="Deployment", namespaced=True
 )
 ALIVE = timedelta(minutes=2)
-"""A Lease that was renewed since belongs to somebody who runs."""
+"""If a Lease was renewed within this time, its holder runs."""
 SKEW = timedelta(seconds=5)
-"""The Date header has whole seconds, and requests take time."""
+"""The allowed difference; the Date header has whole seconds, and requests take time."""
 OLDEST_MINOR = 30
 
 
 @dataclass(slots=True, kw_only=True)
 class Prerequisites:
-    """What was found.
+    """The findings about a cluster.
 
     Attributes:
-        identity: uid of the worker's kube-system.
+        identity: The uid of the worker's kube-system.
         missing: Why it cannot be a worker.
-        doubts: What may be fine and is worth knowing.
-        facts: What is as it should be.
+        doubts: Possible problems.
+        facts: Checks that succeeded.
     """
 
     identity: str = ""
@@ -54,7 +54,7 @@ class Prerequisites:
 async def check_worker(
     name: str, worker: KubeClient, manager: KubeClient, namespace: str
 ) -> Prerequisites:
-    """Look at a cluster that shall be a worker. Reads only."""
+    """Check a cluster that will become a worker. Reads only."""
     found = Prerequisites(identity=await identify(worker))
     await _check_version(worker, found)
     served = await read_served(worker)
@@ -79,7 +79,7 @@ async def _check_version(worker: KubeClient, found: Prerequisites) -> None:
 
 
 async def _check_running(worker: KubeClient, found: Prerequisites) -> None:
-    """Somebody must admit what is sent there; he may well run outside of the cluster."""
+    """Check that a Kueue runs there, which must admit the copies; it may run elsewhere."""
     for sign in (await _lease(worker), await _deployment(worker)):
         if sign:
             found.facts.append(sign)
@@ -127,7 +127,7 @@ async def _check_clocks(worker: KubeClient, manager: KubeClient, found: Prerequi
 
 
 async def _ahead(client: KubeClient) -> timedelta | None:
-    """How far a server's clock is ahead of ours; None where it does not tell."""
+    """Return how far a server's clock is ahead of ours; None if it is unknown."""
     asked = datetime.now(UTC)
     date = (await client.request("GET", "/version")).headers.get("Date")
     return parsedate_to_datetime(date) - asked if date else None
@@ -156,7 +156,7 @@ async def _check_identity(
 
 
 async def read_identities(manager: KubeClient, namespace: str) -> dict[str, str]:
-    """Return what each registered worker is; empty where it does not tell."""
+    """Return the identity of each registered worker; empty if it is unknown."""
     clusters = (await manager.list(MULTIKUEUE_CLUSTERS)).items
     found = await asyncio.gather(*(_identity(manager, each, namespace) for each in clusters))
     return dict(zip(map(name_of, clusters), found, strict=True))

@@ -1,4 +1,4 @@
-"""Bringing workers in step: look, plan, write, look again; none holds up the others."""
+"""Syncs workers: read, plan, write, read again. A slow worker does not delay the others."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _VERBS = {SyncAction.CREATE: "create", SyncAction.UPDATE: "patch", SyncAction.DE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """What the user wants of all workers.
+    """The user's options for all workers.
 
     Attributes:
-        write: Do it; otherwise the plan only.
-        dry_run: Have the servers check it and write nothing.
+        write: Whether to write; otherwise only the plan is made.
+        dry_run: Whether servers only check the writes.
     """
 
     ways: Ways
@@ -58,12 +58,12 @@ class SyncRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Synced:
-    """What became of one worker.
+    """The result for one worker.
 
     Attributes:
         error: Why nothing could be done at all.
-        warnings: Of the server, about what was written.
-        after: The drift report afterwards; None where nothing was written.
+        warnings: The server's warnings about the written objects.
+        after: The drift report afterwards; None if nothing was written.
     """
 
     worker: str
@@ -74,7 +74,7 @@ class Synced:
     after: WorkerReport | None = None
 
     def warn(self, text: str) -> None:
-        """Take note of a warning, once."""
+        """Add a warning, once."""
         if text not in self.warnings:
             self.warnings.append(text)
 
@@ -93,7 +93,7 @@ class Synced:
 async def sync_workers(
     client: KubeClient, view: ManagerView, names: Sequence[str], wanted: SyncRequest
 ) -> list[Synced]:
-    """Bring workers in step, side by side."""
+    """Sync workers, all at once."""
     return list(await asyncio.gather(*(_sync(client, view, name, wanted) for name in names)))
 
 
@@ -107,7 +107,7 @@ async def _sync(client: KubeClient, view: ManagerView, name: str, wanted: SyncRe
             on_warning=synced.warn,
         )
         if wanted.dry_run:
-            synced.warnings.clear()  # objects were looked at one by one, without those before them
+            synced.warnings.clear()  # each object was checked alone, without the ones before it
     except (WorkerError, CliError) as error:
         synced.error = str(error)
     return synced
@@ -116,10 +116,10 @@ async def _sync(client: KubeClient, view: ManagerView, name: str, wanted: SyncRe
 async def _credentials(
     client: KubeClient, view: ManagerView, name: str, wanted: SyncRequest
 ) -> Credentials:
-    """The administrator's, where they lead to the same cluster as the manager's; or the manager's.
+    """Return the administrator's credentials for the same worker, or else the manager's.
 
     Raises:
-        WorkerError: there are none, or they lead elsewhere.
+        WorkerError: there are none, or they lead to another cluster.
     """
     cluster = view.world.get("MultiKueueCluster", name) or {}
     if not wanted.ways.leads_to(name):
@@ -131,7 +131,7 @@ async def _credentials(
         managers = await Credentials.from_kubeconfig_dict(found.config)
         known = await with_worker(managers, identify)
     except (WorkerError, KubeError):
-        return credentials  # to be brought in step before the manager can reach it
+        return credentials  # the worker is prepared before the manager can reach it
     if known and await with_worker(credentials, identify) not in {known, ""}:
         raise WorkerError(
             "the administrator's credentials lead to another cluster than the manager's own; "
@@ -158,7 +158,7 @@ async def _work(worker: KubeClient, view: ManagerView, wanted: SyncRequest, sync
 def plan_worker(
     view: ManagerView, name: str, there: LintInput, wanted: SyncRequest | None
 ) -> SyncPlan:
-    """Return the plan for one worker; without a wish what a plain sync would do."""
+    """Return the plan for one worker; without a request, that of a plain sync."""
     desired = build_desired(
         name, manager=view.world, fleet=view.fleet, there=there, origin=view.origin
     )
@@ -167,15 +167,15 @@ def plan_worker(
 
 
 async def _refuse_without_rights(worker: KubeClient, plan: SyncPlan, there: ClusterReading) -> None:
-    """Tell at once what would be refused step by step.
+    """Raise now for steps that would be refused one by one.
 
     Raises:
-        WorkerError: names the rights.
+        WorkerError: names the missing rights.
     """
     needed: set[Right] = set()
     for step in plan.steps:
         resource = RESOURCES[step.obj["kind"]]
-        # To apply what is not there takes the right to patch as well.
+        # Applying a missing object needs the right to patch as well.
         needed |= {right_on(resource, verb) for verb in {_VERBS[step.action], "patch"}}
         if step.action is SyncAction.DELETE:
             needed.discard(right_on(resource, "patch"))

@@ -1,4 +1,4 @@
-"""Tokens of the manager's account on a worker; each ends with a Secret that can be deleted."""
+"""Tokens of the manager's account on a worker; each ends when its Secret is deleted."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ FILL_SECONDS = 30.0
 """How long a cluster may take to put a token into a Secret."""
 _LEGACY_CLAIM = "kubernetes.io/serviceaccount/secret.name"
 SHORTER = 0.9
-"""Servers may give less time than was asked for; this much less is worth a word."""
+"""Servers may shorten a lifetime; below this part of the requested one, the user is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token and the Secret that it ends with; never shown."""
+    """A token, and the Secret with which it ends; never shown."""
 
     value: str = field(repr=False)
     anchor: str
@@ -49,14 +49,14 @@ async def issue_token(
     """Issue a token of the account.
 
     Args:
-        worker: As its administrator.
-        name: Of the MultiKueueCluster.
-        origin: uid of the manager's kube-system.
-        lifetime: None: as long as the Secret is there.
-        on_note: Gets what the server decided otherwise.
+        worker: The worker's client, as its administrator.
+        name: The name of the MultiKueueCluster.
+        origin: The uid of the manager's kube-system.
+        lifetime: The lifetime; None: as long as the Secret exists.
+        on_note: Gets a message if the server changed the request.
 
     Raises:
-        CliError: the cluster gave none.
+        CliError: the cluster issued no token.
     """
     manifest = anchor_manifest(name, origin, long_lived=lifetime is None)
     anchor: dict[str, Any] = await worker.create(SECRETS, manifest, namespace=ACCOUNT_NAMESPACE)
@@ -94,7 +94,7 @@ async def _wait_for_token(worker: KubeClient, anchor: str) -> Token:
 
 
 def anchor_of(token: str) -> str:
-    """Return the Secret that a token says it ends with; empty where it names none."""
+    """Return the Secret to which a token is bound; empty if it names none."""
     parts = token.split(".")
     if len(parts) != 3:
         return ""
@@ -109,17 +109,17 @@ def anchor_of(token: str) -> str:
 async def withdraw_former(
     worker: KubeClient, name: str, origin: str, *, newest: str, former: str
 ) -> list[str]:
-    """End the tokens that were issued before, but for the one that is in use until now.
+    """End the tokens that were issued earlier, except the one in use until now.
 
     Args:
-        worker: As its administrator.
-        name: Of the MultiKueueCluster.
-        origin: uid of the manager's kube-system; tokens of other managers stay.
-        newest: Secret of the token that is given out now.
-        former: Secret of the one that the manager had so far; a request may be under way with it.
+        worker: The worker's client, as its administrator.
+        name: The name of the MultiKueueCluster.
+        origin: The uid of the manager's kube-system; tokens of other managers stay.
+        newest: The Secret of the new token.
+        former: The Secret of the manager's former token; a request with it may be in progress.
 
     Returns:
-        The Secrets that are gone.
+        The deleted Secrets.
     """
     listed = await worker.list(
         SECRETS, namespace=ACCOUNT_NAMESPACE, label_selector=anchor_selector(name, origin)
@@ -132,6 +132,6 @@ async def withdraw_former(
 
 
 async def withdraw(worker: KubeClient, anchor: str) -> None:
-    """End a token with its Secret."""
+    """End a token by deleting its Secret."""
     with contextlib.suppress(NotFound):
         await worker.delete(SECRETS, anchor, namespace=ACCOUNT_NAMESPACE)

@@ -1,4 +1,4 @@
-"""Drift reports: each worker is looked at with what the manager has stored, side by side."""
+"""Drift reports: reads all workers at once with the manager's stored credentials."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ LOOKED_AT = (*WORKER_KINDS, resources.NODES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyScope:
-    """How workers are looked at.
+    """Options of the report.
 
     Attributes:
-        ways: Administrators' credentials, which may see more than the manager's.
-        expires_within: Credentials that end sooner are drift.
+        ways: The administrators' credentials, which may see more than the manager's.
+        expires_within: Credentials that end within this time are a drift.
     """
 
     ways: Ways
@@ -67,7 +67,7 @@ class VerifyScope:
 async def verify_workers(
     client: KubeClient, view: ManagerView, names: Sequence[str], scope: VerifyScope
 ) -> list[WorkerReport]:
-    """Report on workers; what goes wrong with one is in its report."""
+    """Report on workers; an error with one worker is in its report."""
     identities: dict[str, str] = {}
     reports = await asyncio.gather(
         *(_verify(client, view, name, scope, identities) for name in names)
@@ -108,7 +108,7 @@ async def _verify(
 
 
 async def _look(worker: KubeClient, view: ManagerView, report: WorkerReport) -> LintInput:
-    """What only the manager's own credentials can tell; returns what they can see."""
+    """Check what only the manager's own credentials can show; return what they can read."""
     served = await read_served(worker)
     report.drift.extend(find_unserved(served, [kind for kind, there in served.items() if there]))
     rights = await ask_rights(worker, list_rights())

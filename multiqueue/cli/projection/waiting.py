@@ -1,4 +1,4 @@
-"""Waiting for one object to become as it should be: looked at once, then watched."""
+"""Waits until one object meets a condition: reads it once, then watches it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ async def wait_for(
     *,
     namespace: str | None = None,
 ) -> Json:
-    """Return an object once `accept` says yes; bounded by the caller's timeout.
+    """Return an object once `accept` is true; the caller's timeout limits the wait.
 
     Raises:
-        NotFound: it is not there.
+        NotFound: the object does not exist.
     """
     while True:
         obj: Json = await client.get(resource, name, namespace=namespace)

@@ -1,4 +1,4 @@
-"""How a manager reaches a worker: the entry of its administrator's kubeconfig, all inline."""
+"""How a manager reaches a worker: the cluster entry of a kubeconfig, with all data inline."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _CA, _CA_DATA = "certificate-authority", "certificate-authority-data"
 def read_address(
     target: ClusterTarget, *, server: str | None, authority: str | None
 ) -> dict[str, Any]:
-    """Return the entry, as a manager takes it.
+    """Return the cluster entry in the form that a manager accepts.
 
     Args:
         target: The administrator's kubeconfig and context.
-        server: Another address.
-        authority: File with another CA.
+        server: Another address for the worker.
+        authority: A file with another CA.
 
     Raises:
-        UsageProblem: it has none that a manager would take.
+        UsageProblem: there is no entry that a manager would accept.
     """
     paths = find_kubeconfig(target)
     if paths is None:
@@ -37,7 +37,7 @@ def read_address(
     cluster = dict(picked.cluster)
     if server:
         cluster["server"] = server
-        cluster.pop("proxy-url", None)  # it led to the other address
+        cluster.pop("proxy-url", None)  # the proxy is for the other address
     file = authority or cluster.pop(_CA, None)
     if file:
         cluster[_CA_DATA] = _read(file)

@@ -1,4 +1,4 @@
-"""Follows a job from cluster to cluster: its Workload here, its pods or events wherever it is."""
+"""Follows a job from cluster to cluster: its Workload here, and its pods or events there."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from multiqueue.kube.retries import FOLLOWED, RetryPolicy
 from multiqueue.views.phase import AT_WORK, ENDED, Phase, find_phase
 
 BACKLOG = 1000
-"""Changes that may wait to be shown; then the clusters wait, too."""
+"""How many changes may wait to be shown; above it, the clusters' streams pause."""
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenChange:
-    """Something changed: the Workload, or an object at a place.
+    """A change of the Workload, or of an object at a place.
 
     Attributes:
-        workload: Its newest state; None: it is gone.
-        place: Where its pods are; None while they are nowhere, or for objects that are.
-        obj: A pod or an event; None where it is the Workload that changed.
-        deleted: The object is gone.
+        workload: The Workload's newest state; None: it is deleted.
+        place: The place of the pods; None while there is none, and for objects without a place.
+        obj: A pod or an event; None if the Workload changed.
+        deleted: Whether the object is deleted.
     """
 
     workload: Workload | None = None
@@ -46,10 +46,10 @@ class Follower:
     """Follows one job.
 
     Args:
-        client: Of the manager.
-        workload: Of the job.
-        places: Leads to its pods.
-        tell: Gets lines for people about what happens to the job on the way.
+        client: The manager's client.
+        workload: The job's Workload.
+        places: Finds the place of the job's pods.
+        tell: Gets lines for people about what happens to the job.
         retries: When a cluster is asked again.
     """
 
@@ -76,12 +76,12 @@ class Follower:
 
     @property
     def phase(self) -> Phase | None:
-        """Where the job stands; None: it is gone."""
+        """The job's phase; None: it is deleted."""
         return find_phase(self.workload) if self.workload is not None else None
 
     @property
     def is_over(self) -> bool:
-        """Whether the job has ended, or is gone."""
+        """Whether the job has ended, or is deleted."""
         phase = self.phase
         return phase is None or phase.state in ENDED
 
@@ -90,14 +90,14 @@ class Follower:
         return self._place is place
 
     async def follow(self, what: str, *, here: bool = False) -> AsyncGenerator[SeenChange, None]:
-        """Give changes of ``pods`` or ``events`` until the job is over, and all that was there.
+        """Yield changes of ``pods`` or ``events`` until the job is over and no change is left.
 
         Args:
-            what: Which of them.
-            here: Those of the cluster that the user talks to, too, wherever the job is.
+            what: ``pods`` or ``events``.
+            here: Whether to include those of the user's cluster, wherever the job is.
 
         Raises:
-            CliError: it cannot be followed.
+            CliError: the job cannot be followed.
         """
         assert self.workload is not None, "it is followed once"
         tasks = [asyncio.create_task(self._reporting(self._follow_workload()))]
@@ -123,7 +123,7 @@ class Follower:
             await asyncio.wait(tasks)
 
     async def _go_along(self, what: str) -> None:
-        """Watch where the pods are now; say where the job went."""
+        """Watch the cluster that has the pods now; report where the job went."""
         phase = self.phase
         if phase is None:
             self._say("the job is gone")
@@ -133,13 +133,13 @@ class Follower:
         is_placed = phase.state in AT_WORK | ENDED
         self._say(phase.words + (f": {phase.why}" if phase.why and not is_placed else ""))
         if not is_placed:
-            # What is still heard from there is told; the next place may be the same one.
+            # The old watch continues, as the next place may be the same one.
             self._place = None
             return
         if self._place is not None and self._place.cluster == phase.worker:
             return
         if self._here and not phase.worker:
-            return  # that is followed anyhow
+            return  # this cluster is followed anyway
         if self._watch is not None:
             self._watch.cancel()
         self._place = await self._places.find(workload)
@@ -152,7 +152,7 @@ class Follower:
             self._tell(text)
 
     async def _reporting(self, work: Coroutine[Any, Any, None]) -> None:
-        """An error of a task is an answer to who waits for changes."""
+        """Pass an error of a task to the reader of the changes."""
         try:
             await work
         except (CliError, KubeError) as error:
@@ -203,13 +203,13 @@ class Follower:
                         metadata = obj["metadata"]
                         version = metadata["resourceVersion"]
                         if type_ != "DELETED" and known.get(metadata["uid"]) == version:
-                            continue  # a watch that began anew tells what was told before
+                            continue  # a new watch repeats the objects that were shown before
                         known[metadata["uid"]] = version
                         await self._queue.put(
                             SeenChange(place=place, obj=obj, deleted=type_ == "DELETED")
                         )
             except (NotFound, Conflict, Gone):
-                pass  # not there yet, or not any more: the Workload will say so
+                pass  # not there yet, or not any more: the Workload's change will show which
             except Forbidden as error:
                 raise CliError(f"not allowed: {error.server_message}") from error
             except KubeError as error:

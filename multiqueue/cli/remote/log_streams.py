@@ -1,4 +1,4 @@
-"""Logs of several pods at once, each followed over cuts: nothing twice, and nothing left out."""
+"""Logs of several pods at once; after a cut each continues without repeated or lost lines."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from multiqueue.kube.lines import LineSplitter
 from multiqueue.kube.retries import FOLLOWED, RetryPolicy
 
 Emit = Callable[[str, Json], None]
-"""Takes a line of a pod's log."""
+"""Takes one line of a pod's log."""
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """What is wanted of each log; see ``kubectl logs``."""
+    """The options of each log; see ``kubectl logs``."""
 
     container: str = ""
     follow: bool = False
@@ -31,7 +31,7 @@ class LogOptions:
     timestamps: bool = False
 
     def query(self) -> dict[str, str]:
-        """Return the parameters; times are always asked for, as only they tell lines apart."""
+        """Return the query parameters; times are always requested, as they identify lines."""
         wanted = {
             "container": self.container,
             "follow": "true" if self.follow else "",
@@ -45,19 +45,19 @@ class LogOptions:
 
 @dataclass(slots=True)
 class Position:
-    """How far a log was read: the time of the last line, and how many lines had that time."""
+    """How far a log was read: the time of the last line, and how many lines have that time."""
 
     last: str = ""
     count: int = 0
     _skip: int = field(default=0, init=False)
 
     def query(self) -> dict[str, str]:
-        """Return the parameters that ask for what comes next."""
+        """Return the query parameters for the lines that follow."""
         self._skip = self.count
         return {"sinceTime": self.last} if self.last else {}
 
     def is_new(self, time: str) -> bool:
-        """Whether a line of this time was not read before; notes it."""
+        """Record a line of this time; return whether it was not read before."""
         if time < self.last:
             return False
         if time == self.last:
@@ -71,7 +71,7 @@ class Position:
 
 
 def has_log(pod: Mapping[str, object], container: str = "") -> bool:
-    """Whether a container of a pod has run, so that there is a log."""
+    """Whether a container of a pod has run, so that it has a log."""
     for status in _statuses(pod):
         state = status.get("state") or {}
         runs = "running" in state or "terminated" in state or status.get("lastState")
@@ -88,10 +88,10 @@ def _statuses(pod: Mapping[str, object]) -> Iterator[Json]:
 
 
 async def read_log(place: JobPlace, pod: Json, options: LogOptions, emit: Emit) -> None:
-    """Print what there is of one log.
+    """Print the existing lines of one log.
 
     Raises:
-        CliError: the cluster, or the manager before it, refuses.
+        CliError: the cluster, or the manager in front of it, refuses.
     """
     try:
         await _read(place, pod, options, Position(), emit)
@@ -111,15 +111,15 @@ async def follow_log(
     is_current: Callable[[], bool],
     retries: RetryPolicy = FOLLOWED,
 ) -> None:
-    """Print one log until its container has ended; goes on where it was when it was cut.
+    """Print one log until its container has ended; after a cut, continue at the last line.
 
     Args:
-        place: Where the pod is.
-        pod: Whose log it is.
-        options: What is wanted of it.
+        place: The place of the pod.
+        pod: The pod.
+        options: The options of the log.
         emit: Takes the lines.
-        say: Takes what happens on the way.
-        is_current: Whether the job is still there; a pod of a place that it left is not waited for.
+        say: Takes messages about interruptions.
+        is_current: Whether the job is still at the place; otherwise the pod is not waited for.
         retries: When the place is asked again.
     """
     position, pauses, name = Position(), retries.pauses(), pod["metadata"]["name"]

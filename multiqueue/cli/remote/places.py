@@ -1,4 +1,4 @@
-"""Where the pods of a job are: one cluster, reached through the manager or by itself."""
+"""The cluster with a job's pods, reached through the manager or directly."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ WATCH_SECONDS = 300.0
 class JobPlace(Protocol):
     """A cluster where a job has pods.
 
-    Each method raises a `KubeError` where the cluster, or the manager before it, does not answer
-    or refuses; `NotFound` where the job is not there, or not yet.
+    Each method raises a `KubeError` if the cluster, or the manager in front of it, does not answer
+    or refuses, and `NotFound` if the job is not there (yet).
 
     Attributes:
-        cluster: Its name; empty for the one that the user talks to.
+        cluster: Its name; empty for the user's cluster.
     """
 
     cluster: str
@@ -47,16 +47,16 @@ class JobPlace(Protocol):
         ...
 
     def watch(self, what: str) -> AsyncGenerator[Change, None]:
-        """Follow ``pods`` or ``events`` for some time, beginning with those that are there."""
+        """Follow ``pods`` or ``events`` for some time, existing ones first."""
         ...
 
     def open_log(self, pod: str, options: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """Give the log of a pod in pieces, the first of them empty."""
+        """Yield the log of a pod in pieces; the first one is empty."""
         ...
 
 
 class ServedPlace:
-    """A worker that is reached through the manager, by the user's rights there."""
+    """A worker that is reached through the manager, with the user's rights there."""
 
     def __init__(self, client: KubeClient, workload: Workload, cluster: str) -> None:
         self.cluster = cluster
@@ -70,7 +70,7 @@ class ServedPlace:
         return await self._list("pods")
 
     async def list_events(self) -> list[Json]:
-        """Return the events there."""
+        """Return the events at the worker."""
         return await self._list("events")
 
     async def watch(self, what: str) -> AsyncGenerator[Change, None]:
@@ -84,7 +84,7 @@ class ServedPlace:
                     yield frame["type"], frame["object"]
 
     async def open_log(self, pod: str, options: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """Give the log of a pod."""
+        """Yield the log of a pod."""
         query = {**self._query, **options, "pod": pod}
         async with aclosing(self._client.stream(f"{self._path}/log", params=query)) as pieces:
             async for piece in pieces:
@@ -97,7 +97,7 @@ class ServedPlace:
 
 
 class DirectPlace:
-    """A cluster that the user, or the kubeconfig in a Secret, has rights on."""
+    """A cluster on which the user, or the kubeconfig in a Secret, has rights."""
 
     def __init__(self, client: KubeClient, workload: Workload, cluster: str) -> None:
         self.cluster = cluster
@@ -110,7 +110,7 @@ class DirectPlace:
         return [_with_cluster(pod, self.cluster) for pod in pods]
 
     async def list_events(self) -> list[Json]:
-        """Return the events there."""
+        """Return the events in the cluster."""
         events, _ = await (await self._find()).list_events()
         return [_with_cluster(event, self.cluster) for event in events]
 
@@ -130,7 +130,7 @@ class DirectPlace:
                 yield type_, _with_cluster(item, self.cluster)
 
     async def open_log(self, pod: str, options: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """Give the log of a pod."""
+        """Yield the log of a pod."""
         async with aclosing((await self._find()).open_log(pod, options)) as pieces:
             async for piece in pieces:
                 yield piece
@@ -152,7 +152,7 @@ class DirectPlace:
                 namespace=metadata.namespace,
                 name=owner.name,
                 workload=metadata.name,
-                origin=None,  # the manager's configuration is not known here
+                origin=None,  # the manager's configuration is not available here
             )
             if copy is not None:
                 return Belongings(self._client, copy, metadata.name)
@@ -161,7 +161,7 @@ class DirectPlace:
 
 
 class JobPlaces:
-    """Leads to the places of a job; clients that are opened on the way close with the stack."""
+    """Finds the places of a job; opened clients are closed with the stack."""
 
     def __init__(self, client: KubeClient, stack: AsyncExitStack, *, system_namespace: str) -> None:
         self._client = client
@@ -171,14 +171,14 @@ class JobPlaces:
         self._workers: dict[str, KubeClient] = {}
 
     def here(self, workload: Workload) -> JobPlace:
-        """Return the cluster that the user talks to."""
+        """Return the user's own cluster as a place."""
         return DirectPlace(self._client, workload, "")
 
     async def find(self, workload: Workload) -> JobPlace:
-        """Return where the pods of an admitted Workload are.
+        """Return the place of an admitted Workload's pods.
 
         Raises:
-            CliError: the worker can be reached in no way.
+            CliError: the worker cannot be reached in any way.
         """
         cluster = workload.status.cluster_name
         if not cluster:
@@ -220,7 +220,7 @@ class JobPlaces:
 
 
 def cluster_of(obj: Mapping[str, Any]) -> str:
-    """The cluster that a pod or event is on; empty for the one that the user talks to."""
+    """Return the cluster of a pod or event; empty for the user's cluster."""
     found: str = (obj["metadata"].get("annotations") or {}).get(CLUSTER, "")
     return found
 

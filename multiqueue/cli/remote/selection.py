@@ -1,4 +1,4 @@
-"""Which pods of a job are meant."""
+"""Selects pods of a job."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from multiqueue.jobs.belongings import Json
 
 
 def pick_pods(pods: Sequence[Json], wanted: str, *, all_pods: bool, job: str) -> list[Json]:
-    """Return the pods whose logs are meant: the named one, all, or the first.
+    """Return the pods whose logs are wanted: the named one, all, or the first.
 
     Raises:
-        CliError: there is none, or none of that name.
+        CliError: there is no pod, or none of that name.
     """
     names = [pod["metadata"]["name"] for pod in pods]
     if wanted:

@@ -1,4 +1,4 @@
-"""The pods of a job that is not followed, or why it has none."""
+"""The pods of a job without following it, or why it has none."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from multiqueue.views.phase import AT_WORK, ENDED, find_phase
 
 
 async def list_pods(workload: Workload, places: JobPlaces) -> tuple[JobPlace, list[Json]]:
-    """Return where the pods of a Workload are, and the pods.
+    """Return the place of a Workload's pods, and the pods.
 
     Raises:
-        CliError: it has none, and why.
+        CliError: it has none; the message says why.
     """
     phase = find_phase(workload)
     title = f'Workload "{workload.metadata.key}"'

@@ -1,4 +1,4 @@
-"""How long something took or is ago, in few letters."""
+"""Short texts for durations and ages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def format_age(since: datetime | None, now: datetime) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a duration like kubectl does: two units at most."""
+    """Return a duration in kubectl's form, with two units at most."""
     whole = max(0, int(seconds))
     if whole < 120:
         return f"{whole}s"

@@ -1,4 +1,4 @@
-"""The admission checks of a Workload: where each stands, and when it is tried again. Pure."""
+"""The admission checks of a Workload: their states, and when each is tried again. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TELLING = (
     ProvisioningCondition.PROVISIONED,
     ProvisioningCondition.ACCEPTED,
 )
-"""Conditions of a request: the first that is True says where it stands."""
+"""Conditions of a request: the first one that is True gives its state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,9 @@ class CheckRow:
     """One admission check of the Workload.
 
     Attributes:
-        since: When it came to this state; as on the wire.
+        since: When it reached this state; as on the wire.
         retries: How often it sent the Workload back to the queue.
-        inactive: Why the AdmissionCheck itself cannot do its work; empty where it can.
+        inactive: Why the AdmissionCheck itself cannot work; empty if it can.
     """
 
     name: str
@@ -49,7 +49,7 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRow:
-    """One ProvisioningRequest of the Workload, and what the autoscaler says to it."""
+    """One ProvisioningRequest of the Workload, and the autoscaler's answer."""
 
     name: str
     provisioning_class: str
@@ -73,7 +73,7 @@ def list_checks(objects: QueueObjects, workload: Workload) -> tuple[CheckRow, ..
 
 
 def _awaited(objects: QueueObjects, name: str, state: str) -> str:
-    """Return who has to answer a check about which nobody has said anything."""
+    """Return who must answer a check that has no answer yet."""
     check = objects.checks.get(name)
     if check is None or state != CheckState.PENDING:
         return ""
@@ -81,7 +81,7 @@ def _awaited(objects: QueueObjects, name: str, state: str) -> str:
 
 
 def explain_check(objects: QueueObjects, name: str) -> str:
-    """Return why an AdmissionCheck is not active; empty where it is, or may not be read."""
+    """Return why an AdmissionCheck is not active; empty if it is, or may not be read."""
     check = objects.checks.get(name)
     if check is None:
         hidden = "admissionchecks" in objects.hidden
@@ -96,7 +96,7 @@ def explain_check(objects: QueueObjects, name: str) -> str:
 
 
 def explain_checks_of_queue(objects: QueueObjects, queue: str) -> str:
-    """Return what is wrong with the checks of a ClusterQueue, each in a sentence."""
+    """Return the problems of a ClusterQueue's checks, each in a sentence."""
     spec = objects.cluster_queues[queue].spec if queue in objects.cluster_queues else None
     strategy = spec.admission_checks_strategy if spec else None
     rules = strategy.admission_checks if strategy else ()
@@ -104,7 +104,7 @@ def explain_checks_of_queue(objects: QueueObjects, queue: str) -> str:
 
 
 def has_provisioning(objects: QueueObjects, workload: Workload) -> bool:
-    """Whether a check of the Workload asks an autoscaler."""
+    """Whether a check of the Workload uses an autoscaler."""
     found = (objects.checks.get(check.name) for check in workload.status.admission_checks)
     return any(
         check is not None and check.spec.controller_name == PROVISIONING_REQUEST_CONTROLLER
@@ -113,12 +113,12 @@ def has_provisioning(objects: QueueObjects, workload: Workload) -> bool:
 
 
 def list_requests(requests: Sequence[ProvisioningRequest]) -> tuple[RequestRow, ...]:
-    """Return what the autoscaler says, one row for each request, by name."""
+    """Return the autoscaler's answers, one row for each request, by name."""
     return tuple(_request(request) for request in sorted(requests, key=lambda r: r.metadata.name))
 
 
 def next_step(workload: Workload, now: datetime) -> str:
-    """Return when the Workload goes on by itself, or what makes it; empty where quota decides."""
+    """Return when, or by whose action, the Workload continues; empty if quota decides."""
     status, name = workload.status, workload.metadata.name
     if workload_state.is_finished(status):
         return ""
@@ -139,7 +139,7 @@ def next_step(workload: Workload, now: datetime) -> str:
 
 
 def show_since(since: str, now: datetime) -> str:
-    """Return how long a check is in its state, in few letters."""
+    """Return how long a check has been in its state."""
     return format_age(parse_time(since), now)
 
 

@@ -1,4 +1,4 @@
-"""A decision of a dispatcher, as people read it: what it was, and per cluster why. Pure."""
+"""A dispatcher's decision for people: the result, and the reason for each cluster. Pure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ NOW = frozenset({Prospect.FITS, Prospect.BORROWS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLine:
-    """What was made of one cluster.
+    """The result for one cluster.
 
     Attributes:
-        name: Its name.
+        name: The cluster's name.
         nominated: Whether the Workload is offered there.
-        tier: Its class, where the dispatcher has some.
-        score: From 0 to 1000, where it is scored.
+        tier: Its tier, if the dispatcher has tiers.
+        score: The score from 0 to 1000, if it is scored.
         terms: Value and weight of each scorer, by name.
         start: When the Workload would start there, in words.
         why: The reason.
-        forecast: What would become of the Workload there.
-        largest: The most pods of it that could ever run there, where it is too large.
+        forecast: The forecast for the Workload there.
+        largest: How many of its pods could ever run there, if it is too large.
     """
 
     name: str
@@ -42,7 +42,7 @@ class ClusterLine:
     largest: int | None
 
     def to_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the line for programs."""
         return {
             "cluster": self.name,
             "nominated": self.nominated,
@@ -62,7 +62,7 @@ class ClusterLine:
 
 
 def describe_clusters(decision: Decision) -> list[ClusterLine]:
-    """Return a line per cluster: the nominated ones in their order, then the best, then by name."""
+    """Return a line per cluster: nominated ones in order, then the best, then by name."""
     nomination = decision.nomination
     chosen = nomination.clusters if nomination is not None else ()
     verdicts = {v.cluster: v for v in (nomination.verdicts if nomination is not None else ())}
@@ -101,12 +101,12 @@ def describe_decision(decision: Decision, now: datetime | None = None) -> str:
 
 
 def list_terms(lines: Iterable[ClusterLine]) -> list[str]:
-    """Return the names of all scorers that counted, in their order."""
+    """Return the names of all scorers that counted, in order."""
     return list(dict.fromkeys(name for line in lines for name in line.terms))
 
 
 def to_dict(decision: Decision) -> dict[str, Any]:
-    """For programs."""
+    """Return the decision for programs."""
     nomination = decision.nomination
     return {
         "workload": decision.view.workload.key,
@@ -179,7 +179,7 @@ def _dump_estimate(forecast: Forecast | None) -> dict[str, Any] | None:
 
 
 def _dump_amounts(forecast: Forecast | None) -> dict[str, Any]:
-    """Return the prospect in a word, and what the Workload would get, lent, and leave free."""
+    """Return the prospect, and what the Workload would get, borrow and leave free."""
     found = forecast if forecast is not None else Forecast(prospect=Prospect.UNKNOWN)
     amounts = {"taken": found.taken, "borrowed": found.borrowed, "left": found.left}
     return {

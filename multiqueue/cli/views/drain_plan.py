@@ -1,7 +1,7 @@
-"""What a drain would do with each Workload, before anybody orders it. Pure.
+"""Predicts what a drain would do with each Workload. Pure.
 
-Asks as the manager does: the same rules, on what the API of the manager and those of the workers
-say. What this user may not read counts as unknown, and a worker that is unknown may take anything.
+It uses the manager's rules on the objects that the manager and the workers serve. Objects that the
+user may not read count as unknown, and an unknown worker may take anything.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Fate(StrEnum):
 
     MOVES = "Moves"
     WAITS = "Waits"
-    """Another worker can hold it once it has room."""
+    """Another worker can hold it, but has no room yet."""
     STAYS = "Stays"
-    """It goes nowhere until somebody acts."""
+    """It stays until somebody acts."""
     STOPS = "Stops"
-    """It is stopped by force, with nowhere to go."""
+    """It is stopped by force, and no worker can take it."""
 
 
 _LEAVES = frozenset({Fate.MOVES, Fate.STOPS})
@@ -60,9 +60,9 @@ class Quotas:
     """The queues of one cluster.
 
     Attributes:
-        quota: Its ClusterQueues; None where they may not be read.
+        quota: Its ClusterQueues; None if they may not be read.
         local_queues: Its LocalQueues by key.
-        problem: Why they cannot be read; empty where they were.
+        problem: Why the queues cannot be read; empty if they were read.
     """
 
     quota: OwnQuota | None = None
@@ -72,12 +72,12 @@ class Quotas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainSurroundings:
-    """What was read of the manager and of the workers, each by name.
+    """The objects that were read of the manager and of the workers, by name.
 
     Attributes:
-        jobs: By uid, where they are known: they may say how long a checkpoint takes.
+        jobs: The known jobs, by uid; a job may declare how long a checkpoint takes.
         own: The queues of the manager.
-        workers: Those of each worker.
+        workers: The queues of each worker.
     """
 
     workloads: Sequence[api.Workload] = ()
@@ -90,12 +90,12 @@ class DrainSurroundings:
     workers: Mapping[str, Quotas] = field(default_factory=dict)
 
     def job_of(self, workload: api.Workload) -> Json | None:
-        """Return the job of a Workload, as far as it is known."""
+        """Return the job of a Workload, if it was read."""
         owners = (self.jobs.get(owner.uid) for owner in workload.metadata.owner_references)
         return next(filter(None, owners), None)
 
     def clusters_of(self, workload: api.Workload) -> Sequence[str]:
-        """Return where it may go; all clusters where that may not be read."""
+        """Return the clusters that may take it; all clusters if that may not be read."""
         for state in workload.status.admission_checks:
             check = self.checks.get(state.name)
             if check is None or check.spec.controller_name != MULTIKUEUE_CONTROLLER:
@@ -112,9 +112,9 @@ class Move:
     """A Workload on the worker.
 
     Attributes:
-        to: Where it is expected to run then; empty: nowhere yet.
+        to: The cluster that is expected to run it then; empty: none yet.
         certain: Whether that cluster's queues were read.
-        why: Why it does not move now; empty where it does.
+        why: Why it does not move now; empty if it does.
     """
 
     resident: Resident
@@ -125,7 +125,7 @@ class Move:
     why: str = ""
 
     def to_dict(self, now: datetime) -> dict[str, Any]:
-        """Return the form for ``-o json``."""
+        """Return the move for ``-o json``."""
         resident = self.resident
         return {
             "workload": resident.key,
@@ -164,14 +164,14 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainForecast:
-    """What a drain would do.
+    """The result of a drain.
 
     Attributes:
-        worker: Its name.
-        order: How it would be drained.
-        now: When this was found out.
-        moves: What runs there, in the order in which the drain looks at it.
-        unread: Workers whose queues this user may not read, or that do not answer, and why.
+        worker: The worker's name.
+        order: The options of the drain.
+        now: The time of the forecast.
+        moves: The Workloads there, in the drain's order.
+        unread: Why workers could not be read, by worker: no right, or no answer.
     """
 
     worker: str
@@ -182,7 +182,7 @@ class DrainForecast:
 
     @property
     def ends_at(self) -> datetime | None:
-        """When all that can go have stopped; None where nothing can."""
+        """When the last Workload that can leave has stopped; None if none can."""
         stops = [move.resident.stop for move in self.moves if move.fate in _LEAVES]
         if not stops:
             return None
@@ -191,7 +191,7 @@ class DrainForecast:
         return estimate_end([], stops, bucket=Bucket.full(begins), pace=pace, now=begins)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form for ``-o json``."""
+        """Return the forecast for ``-o json``."""
         order, ends_at = self.order, self.ends_at
         return {
             "worker": self.worker,
@@ -209,7 +209,7 @@ class DrainForecast:
         }
 
     def sentences(self) -> list[str]:
-        """Return what it comes to, for people."""
+        """Return the forecast in sentences, for people."""
         if not self.moves:
             return [f"Nothing of this manager runs on {self.worker}."]
         told = [self._sum_up(), *self._tell_pace()]
@@ -255,12 +255,12 @@ class DrainForecast:
 def build_plan(
     name: str, around: DrainSurroundings, order: DrainOrder, now: datetime
 ) -> DrainForecast:
-    """Say what a drain of a worker would do with what runs there.
+    """Return what a drain of a worker would do with the Workloads there.
 
     Args:
-        name: Of the worker.
-        around: What was read.
-        order: How it would be drained.
+        name: The worker's name.
+        around: The objects that were read.
+        order: The options of the drain.
         now: The time.
     """
     there = {
@@ -344,7 +344,7 @@ def _cluster(
 
 
 def _take(workload: api.Workload, prospect: RelocationProspect, around: DrainSurroundings) -> None:
-    """Count one that moves, here and where it goes, before the next is looked at."""
+    """Count a Workload that moves, here and at its new cluster, before the next is judged."""
     if prospect.claim is not None:
         around.own.take(prospect.claim)
     quotas = around.workers.get(prospect.cluster)

@@ -1,4 +1,4 @@
-"""What the user is told about the cordon or drain of a worker. Pure."""
+"""The texts about the cordon or drain of a worker. Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Use:
 
     Attributes:
         state: ``InUse``, ``Cordoned``, ``Draining``, ``Waiting``, ``Stuck``, ``Drained``, ...
-        message: How far it is, or why; empty for a worker in use.
-        reason: Why it is cordoned or drained, in the words of whoever asked; empty: they gave none.
-        is_seen: Whether a manager has acted on what is asked for.
+        message: The progress, or the reason; empty for a worker in use.
+        reason: Why it is cordoned or drained, in the user's words; empty: none were given.
+        is_seen: Whether a manager has acted on the order.
     """
 
     state: str = "InUse"
@@ -35,21 +35,21 @@ class Use:
 
     @property
     def told(self) -> str:
-        """Everything there is to say: why, and how far it is."""
+        """The reason and the progress."""
         return ": ".join(filter(None, (self.reason, self.message)))
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing of ours is there any more."""
+        """Whether none of our objects is left there."""
         return self.state == DrainReason.DRAINED
 
     @property
     def needs_help(self) -> bool:
-        """Whether nothing more will happen before somebody acts."""
+        """Whether nothing more will happen until somebody acts."""
         return self.state in {DrainReason.STUCK, DrainReason.UNCLEAR}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form for ``-o json``."""
+        """Return the state for ``-o json``."""
         report = parse_report(self.message)
         return {
             "state": self.state,
@@ -68,12 +68,12 @@ IN_USE = Use()
 
 
 def describe_order(text: str) -> str:
-    """Say what an order holds besides the drain itself, in words that go after it."""
+    """Return the options of an order, in words that follow it."""
     return "" if text == "true" else f" ({text.replace(',', ', ')})"
 
 
 def view_use(cluster: MultiKueueCluster) -> Use:
-    """Read whether a worker is in use: what is asked for, and what the manager made of it."""
+    """Read whether a worker is in use: the order, and what the manager did about it."""
     orders = read_orders(cluster.metadata.annotations)
     conditions = cluster.status.conditions
     cordoned, drained = find_condition(conditions, CORDONED), find_condition(conditions, DRAINED)

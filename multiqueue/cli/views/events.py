@@ -16,7 +16,7 @@ Event = Mapping[str, Any]
 
 
 def sort_events(events: Iterable[Event]) -> list[Event]:
-    """Return events by the time that they last happened, those of one moment by cluster."""
+    """Return events by the time at which they last happened, then by cluster."""
     return sorted(events, key=lambda event: (_moment(event), cluster_of_event(event)))
 
 
@@ -36,7 +36,7 @@ def event_row(event: Event, now: datetime) -> list[str]:
 
 
 def cluster_of_event(event: Event) -> str:
-    """The worker that an event is from; empty for the cluster that the user talks to."""
+    """Return the worker of an event; empty for the user's cluster."""
     found: str = (event["metadata"].get("annotations") or {}).get(CLUSTER, "")
     return found
 

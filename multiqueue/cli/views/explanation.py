@@ -1,4 +1,4 @@
-"""Where one Workload stands and what it waits for, with the numbers. Pure."""
+"""The state of one Workload and why it waits, with the numbers. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from multiqueue.cli.queue_objects import QueueObjects
 
 MAX_TURNS = 8
-"""LocalQueues named in a sentence about whose turn it is."""
+"""The number of LocalQueues named in a sentence about their turns."""
 ENDLESS = 2**63 - 1
 """The weighted share of a queue that borrows with weight zero."""
 NO_ANSWER = ManagerAnswer()
@@ -47,7 +47,7 @@ NEEDS_NUMBERS = frozenset({PhaseState.QUEUED, PhaseState.EVICTED, PhaseState.MOV
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRow:
-    """One worker that the Workload could run on; ``there`` is what its copy there says."""
+    """One worker that the Workload could run on; ``there`` is the state of its copy there."""
 
     name: str
     connected: bool
@@ -61,17 +61,18 @@ class WorkloadExplanation:
     """Everything that ``why`` shows.
 
     Attributes:
-        cause: What is behind ``view.why``, where its queue admits nothing.
-        next: When it goes on by itself, or what makes it go on; empty where quota decides.
-        preempted: For whom it had to leave; empty where it had not.
-        order: Whose turn it is where LocalQueues take turns; empty where they do not.
-        share: What its ClusterQueue has of the quota of others, with fair sharing; else empty.
-        pods: With how many it runs and why, where that depends on the hardware; else empty.
-        asks: What it asks of a topology, or beyond what its job has, while it waits; else empty.
-        stays: Why it runs on although its worker is taken out of use; empty where that is not.
-        position, waiting, numbers: As the manager says; None or empty if it does not.
-        rivals: Whom it preempted and waits for, or whose pods it waits for.
-        problem: What of the manager's answer is missing, and why; empty if nothing is.
+        cause: The cause of ``view.why``, if its queue admits nothing.
+        next: When, or by whose action, it continues; empty if quota decides.
+        preempted: The Workload that preempted it; empty if none did.
+        order: Whose turn it is, if LocalQueues take turns; else empty.
+        share: Its ClusterQueue's share of others' quota, with fair sharing; else empty.
+        pods: How many pods it runs with and why, if that depends on the hardware; else empty.
+        asks: Its topology request, or its request beside its running job, while it waits; else
+            empty.
+        stays: Why it runs on although its worker is cordoned or drained; else empty.
+        position, waiting, numbers: The manager's numbers; None or empty if it gave none.
+        rivals: The Workloads it preempted and waits for, or whose pods it waits for.
+        problem: What is missing in the manager's answer, and why; empty if nothing is.
     """
 
     view: WorkloadRow
@@ -96,7 +97,7 @@ class WorkloadExplanation:
     problem: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form for ``-o json``."""
+        """Return the explanation for ``-o json``."""
         return {
             **self.view.to_dict(),
             "cause": self.cause or None,
@@ -129,13 +130,13 @@ def explain(
     remote: Mapping[str, str] | None = None,
     requests: Sequence[ProvisioningRequest] = (),
 ) -> WorkloadExplanation:
-    """Put together what is known about a Workload.
+    """Collect what is known about a Workload.
 
     Args:
-        objects: Of the cluster.
-        workload: What to explain.
-        answer: What the manager says about it, if it waits.
-        remote: What its copies on workers say, by cluster.
+        objects: The cluster's objects.
+        workload: The Workload to explain.
+        answer: The manager's answer, if the Workload waits.
+        remote: The state of its copies on workers, by cluster.
         requests: Its ProvisioningRequests.
     """
     view = _why(view_workload(workload, objects.job_of(workload)), workload, answer)
@@ -223,7 +224,7 @@ def _why(view: WorkloadRow, workload: Workload, answer: ManagerAnswer) -> Worklo
 
 
 def _order(answer: ManagerAnswer) -> str:
-    """Say how the past usage of LocalQueues orders a ClusterQueue, with the numbers."""
+    """Return how past usage orders the LocalQueues of a ClusterQueue, with the numbers."""
     rows = [
         f"{name or 'one of another namespace'} {'endless' if used is None else f'{used:.4g}'}"
         for name, used in answer.past_usage
@@ -236,7 +237,7 @@ def _order(answer: ManagerAnswer) -> str:
 
 
 def _share(answer: ManagerAnswer) -> str:
-    """Say how much a ClusterQueue has of what others lend."""
+    """Return how much a ClusterQueue uses of what others lend."""
     if answer.share is None:
         return ""
     share = "endless" if answer.share == ENDLESS else str(answer.share)
@@ -285,7 +286,7 @@ def _workers(
 
 
 def _candidate_clusters(objects: QueueObjects, workload: Workload, queue: str) -> list[str]:
-    """Workers of the MultiKueue checks of the Workload, or of those that its queue will ask."""
+    """Return the workers of the Workload's MultiKueue checks, or of its queue's checks."""
     check_names = [check.name for check in workload.status.admission_checks]
     if not check_names and queue in objects.cluster_queues:
         strategy = objects.cluster_queues[queue].spec.admission_checks_strategy
@@ -302,7 +303,7 @@ def _candidate_clusters(objects: QueueObjects, workload: Workload, queue: str) -
         from multiqueue.capacity.filters.candidate import list_constraints
         from multiqueue.capacity.filters.restriction import list_names
 
-        # What it asks for is shown even where there is no such worker.
+        # A requested cluster is shown even if there is no such worker.
         wished = list_names(list_constraints(workload, objects.job_of(workload))[0])
         found.update(dict.fromkeys(wished))
     return list(found)

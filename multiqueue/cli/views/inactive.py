@@ -15,7 +15,7 @@ _STOPPED = ("Hold", "HoldAndDrain")
 
 
 def explain_cluster_queue(queue: ClusterQueue) -> str:
-    """Return why a ClusterQueue admits nothing; empty where it does, or nobody has looked yet."""
+    """Return why a ClusterQueue admits nothing; empty if it does, or has no condition yet."""
     title = f"ClusterQueue {queue.metadata.name}"
     if queue.spec.stop_policy in _STOPPED:
         return f"{title} is stopped (stopPolicy {queue.spec.stop_policy})"
@@ -26,9 +26,7 @@ def explain_cluster_queue(queue: ClusterQueue) -> str:
 
 
 def explain_local_queue(objects: QueueObjects, key: str) -> str:
-    """Return why nothing that is put into a LocalQueue is admitted; empty where it can be, or where
-    what is behind it may not be read.
-    """
+    """Return why a LocalQueue admits nothing; empty if it can, or its queues may not be read."""
     queue = objects.local_queues.get(key)
     if queue is None and "localqueues" in objects.hidden:
         return ""

@@ -1,4 +1,4 @@
-"""Pods of a job as a table: the columns of ``kubectl get pods``, and where each is. Pure."""
+"""Pods of a job as a table: the columns of ``kubectl get pods``, and the cluster. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pod_row(pod: Pod, now: datetime, *, wide: bool = False) -> list[str]:
 
 
 def describe_pod(pod: Pod) -> str:
-    """Say where a pod is, as kubectl does: the phase, or what a container waits for or died of."""
+    """Return a pod's state as kubectl does: its phase, or why a container waits or ended."""
     status = pod.get("status") or {}
     if pod["metadata"].get("deletionTimestamp"):
         return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"

@@ -23,13 +23,13 @@ _WAITING = frozenset({PhaseState.QUEUED, PhaseState.EVICTED, PhaseState.MOVING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
-    """One Workload of a queue; ``position`` counts from 1, None for those that do not wait."""
+    """One Workload of a queue; ``position`` counts from 1, None if it does not wait."""
 
     view: WorkloadRow
     position: int | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form for ``-o json``."""
+        """Return the row for ``-o json``."""
         return {"position": self.position, **self.view.to_dict()}
 
 
@@ -37,7 +37,7 @@ class QueueRow:
 class QueueSummary:
     """One LocalQueue in numbers; ``gpus`` are those of Workloads that hold quota.
 
-    ``is_active`` and ``why`` are as the manager wrote them on the queues.
+    ``is_active`` and ``why`` come from the conditions that the manager wrote.
     """
 
     namespace: str
@@ -50,7 +50,7 @@ class QueueSummary:
     why: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form for ``-o json``."""
+        """Return the summary for ``-o json``."""
         return {
             "namespace": self.namespace,
             "localQueue": self.name,
@@ -71,14 +71,14 @@ def list_rows(
     local_queue: str = "",
     ended: bool = False,
 ) -> list[QueueRow]:
-    """Return the Workloads of a queue: those that hold quota by age, then the waiting in order.
+    """Return a queue's Workloads: those that hold quota by age, then waiting ones in order.
 
     Args:
-        objects: Of the cluster.
-        places: Where the manager says that Workloads wait.
-        cluster_queue: Only those behind this ClusterQueue.
-        local_queue: Only those in this LocalQueue, whose positions are shown.
-        ended: Also those that have ended.
+        objects: The cluster's objects.
+        places: The positions of waiting Workloads, from the manager.
+        cluster_queue: Only Workloads of this ClusterQueue.
+        local_queue: Only Workloads in this LocalQueue, with their positions in it.
+        ended: Whether to include those that have ended.
     """
     rows = []
     for key, workload in objects.workloads.items():
@@ -99,7 +99,7 @@ def list_rows(
 
 
 def summarize(objects: QueueObjects, namespace: str | None) -> list[QueueSummary]:
-    """Return all LocalQueues of a namespace, or of all; those too that are only asked for."""
+    """Return all LocalQueues of a namespace, or of all; also missing ones that jobs name."""
     members: dict[str, list[Workload]] = {key: [] for key in objects.local_queues}
     for workload in objects.workloads.values():
         if not is_finished(workload.status):

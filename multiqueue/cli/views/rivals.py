@@ -1,6 +1,6 @@
-"""Whom a Workload waits for, and for whom it had to leave, by name. Pure.
+"""The Workloads that a Workload waits for, and the one that preempted it, by name. Pure.
 
-The conditions name others by uid only, as upstream has it; here the uid is looked up.
+The conditions name other Workloads only by uid, as upstream's do; this module finds their names.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _PREEMPTOR = re.compile(
     r"workload \(UID: (?P<uid>[^,)]+), JobUID: [^)]*\) due to (?P<why>[^;]+)"
     r"(?:; preemptor path: (?P<path>[^;\s]+))?"
 )
-"""The message of Preempted."""
+"""The form of Preempted's message."""
 _UNREADY = frozenset({Reason.WAITING_FOR_PODS_READY, Reason.WAITING})
 _FOR_OTHERS = _UNREADY | {Reason.WAITING_FOR_PREEMPTED_WORKLOADS, Reason.PENDING}
-"""Reasons of those that may wait for others; ``Pending`` is what older tools know of them."""
+"""Reasons of Workloads that may wait for others; older tools know only ``Pending``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ class RivalRow:
     """Another Workload that this one waits for.
 
     Attributes:
-        cluster_queue: Whose quota it holds, or held.
+        cluster_queue: The ClusterQueue whose quota it holds, or held.
         since: When it began to leave, or got its quota; as on the wire.
-        state: What has to happen with it.
+        state: What must happen with it.
     """
 
     workload: str
@@ -49,10 +49,10 @@ class RivalRow:
 
 
 def waits_for_others(workload: Workload, reason: str) -> bool:
-    """Whether other Workloads have to be read to explain one.
+    """Whether other Workloads must be read to explain one.
 
     Args:
-        workload: What is explained.
+        workload: The Workload to explain.
         reason: Why it waits, if the manager says so.
     """
     if _preempted(workload) is not None:
@@ -63,7 +63,7 @@ def waits_for_others(workload: Workload, reason: str) -> bool:
 
 
 def list_rivals(objects: QueueObjects, workload: Workload) -> tuple[RivalRow, ...]:
-    """Return those that a waiting Workload preempted, or whose pods it waits for."""
+    """Return the Workloads that this one preempted, or whose pods it waits for."""
     if workload_state.has_quota(workload.status) or workload_state.is_finished(workload.status):
         return ()
     reserved = workload_state.find(workload.status, WorkloadCondition.QUOTA_RESERVED)
@@ -73,7 +73,7 @@ def list_rivals(objects: QueueObjects, workload: Workload) -> tuple[RivalRow, ..
 
 
 def explain_preemption(objects: QueueObjects, workload: Workload) -> str:
-    """Return for whom a Workload had to leave, when, and what follows; empty where it had not."""
+    """Return which Workload preempted it, when, and what follows; empty if none did."""
     preempted = _preempted(workload)
     if preempted is None:
         return ""
@@ -127,7 +127,7 @@ def _row(objects: QueueObjects, other: Workload, *, since: str, state: str) -> R
 
 
 def _sorted(objects: QueueObjects) -> list[Workload]:
-    """All unfinished Workloads, by key."""
+    """Return all unfinished Workloads, by key."""
     return [
         objects.workloads[key]
         for key in sorted(objects.workloads)

@@ -1,4 +1,4 @@
-"""What a slice of an elastic job asks for while it waits to replace another one. Pure."""
+"""What a waiting successor slice of an elastic job requests. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multiqueue.api.workload_state import has_quota, is_finished
 
 
 def explain_slice(workload: Workload, workloads: Mapping[str, Workload]) -> str:
-    """Return how many pods shall come to those that run; empty where none run on."""
+    """Return how many pods will be added to the running ones; empty if none are running."""
     replaced = _find_replaced(workload, workloads)
     if replaced is None:
         return ""

@@ -1,4 +1,4 @@
-"""What a Workload asks of a topology, in a sentence for each pod set. Pure."""
+"""A Workload's topology request, in a sentence for each pod set. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
 
 
 def explain_topology(workload: Workload) -> str:
-    """Return where the pods may go; empty where nothing is asked of a topology."""
+    """Return where the pods may go; empty if there is no topology request."""
     return "; ".join(
         f"{pod_set.count} pod(s) of {pod_set.name} {where}"
         for pod_set in workload.spec.pod_sets

@@ -1,4 +1,4 @@
-"""With how many pods a gang with alternatives runs, and why, for each of its pod sets. Pure."""
+"""How many pods a gang with alternatives runs with, and why, by pod set. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from multiqueue.api.workload_state import is_admitted
 
 
 def explain_width(workload: Workload) -> str:
-    """Return how many pods there are, or would be; empty where that does not depend on hardware."""
+    """Return how many pods run, or would run; empty if that does not depend on hardware."""
     counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     try:
         found = resolve_alternatives(find_alternatives(workload.metadata.annotations), counts)
     except ValueError:
-        return ""  # there are none, or its conditions tell what is wrong with them
+        return ""  # there are no alternatives, or conditions describe their problems
     runs = _find_running(workload)
     fewer = {
         name: {hardware: count for hardware, count in pods.items() if count < counts[name]}
@@ -27,7 +27,7 @@ def explain_width(workload: Workload) -> str:
 
 
 def _find_running(workload: Workload) -> dict[str, int]:
-    """Return the pods of each pod set; none before it is certain where they run."""
+    """Return the pods of each pod set; empty before the place where they run is certain."""
     admission = workload.status.admission
     if admission is None or not is_admitted(workload.status):
         return {}

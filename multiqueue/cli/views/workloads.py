@@ -1,4 +1,4 @@
-"""A Workload as every command shows it. Pure."""
+"""A Workload in the form that every command shows. Pure."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class WorkloadRow:
     """One Workload in a row of a table.
 
     Attributes:
-        job: ``Job/train``, or the Workload's own name where nothing owns it.
-        phase: Where it stands.
+        job: ``Job/train``, or the Workload's own name if it has no owner.
+        phase: The Workload's phase.
     """
 
     key: str
@@ -40,7 +40,7 @@ class WorkloadRow:
 
     @property
     def why(self) -> str:
-        """Why it is not further; empty where there is nothing to say."""
+        """What prevents the next stage; empty if there is nothing to say."""
         return self.phase.why
 
     @property
@@ -50,16 +50,16 @@ class WorkloadRow:
 
     @property
     def namespace(self) -> str:
-        """The first half of the key."""
+        """The namespace, from the key."""
         return self.key.partition("/")[0]
 
     @property
     def gpus(self) -> int:
-        """Accelerators of all pods: requests such as ``nvidia.com/gpu``."""
+        """The accelerators of all pods, from requests such as ``nvidia.com/gpu``."""
         return sum(amount for name, amount in self.requests.items() if is_accelerator(name))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form for ``-o json``."""
+        """Return the row for ``-o json``."""
         return {
             "workload": self.key,
             "job": self.job,
@@ -79,7 +79,7 @@ class WorkloadRow:
 
 
 def view_workload(workload: Workload, job: Mapping[str, Any] | None = None) -> WorkloadRow:
-    """Read where a Workload stands from its conditions, and from its job where that is known."""
+    """Read a Workload's phase from its conditions, and from its job if that is known."""
     status = workload.status
     owner = next(
         (owner for owner in workload.metadata.owner_references if owner.controller), None
@@ -97,7 +97,7 @@ def view_workload(workload: Workload, job: Mapping[str, Any] | None = None) -> W
 
 
 def _requests(workload: Workload) -> dict[str, int]:
-    """Return what all pods ask for; of a gang with alternatives, those that hold quota."""
+    """Return the requests of all pods; of a gang with alternatives, those that hold quota."""
     built = build_workload(workload)
     counts = {pod_set.name: pod_set.count for pod_set in built.pod_sets}
     if built.has_alternatives and built.reservation is not None:

@@ -1,4 +1,4 @@
-"""All rules, in the order in which findings about one object are told."""
+"""All rules, in the order in which findings about one object are reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOCAL_RULES: tuple[LintRule[Lookup], ...] = (
     *constraints.LOCAL,
     *profiles.LOCAL,
 )
-"""Rules that need only an object and what it names."""
+"""Rules that need only an object and the objects that it names."""
 RULES: tuple[LintRule[LintInput], ...] = (
     *LOCAL_RULES,
     *flavors.WORLD,

@@ -1,4 +1,4 @@
-"""Rules about annotations: what is asked of workers, which workers jobs ask for, what both say."""
+"""Rules about annotations: constraints on workers, and constraints of jobs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ UNCLEAR_ORDER = LintRule[Lookup](
 
 def _unknown_clusters(job: Object, lookup: Lookup) -> Iterator[Hit]:
     if MULTIKUEUE_ORIGIN in labels_of(job):
-        return  # a copy: what it wishes for is for its manager
+        return  # a copy: its manager handles its constraints
     wanted = text(mapping(job, "metadata", "annotations").get(CLUSTER_NAMES))
     for name in filter(None, (part.strip() for part in wanted.split(","))):
         if lookup.get("MultiKueueCluster", name) is None:

@@ -35,7 +35,7 @@ L = TypeVar("L", bound=Lookup)
 def of_queued(
     check: Callable[[Object, L], Iterator[Hit]],
 ) -> Callable[[Object, L], Iterator[Hit]]:
-    """Look only at Jobs that name a queue and are not done."""
+    """Run a check only for Jobs that name a queue and have not ended."""
 
     def guarded(job: Object, lookup: L) -> Iterator[Hit]:
         if queue_label(job) and not is_done(job):
@@ -176,13 +176,13 @@ def _too_large(job: Object, lookup: Lookup) -> Iterator[Hit]:
 
 
 def _fewest(job: Object) -> int:
-    """The pods that must start together: partial admission may start fewer than asked for."""
+    """Return how many pods must start together: partial admission may start fewer than wanted."""
     minimum = text(mapping(job, "metadata", "annotations").get(JOB_MIN_PARALLELISM))
     return min(pods_of(job), int(minimum)) if minimum.isdecimal() else pods_of(job)
 
 
 def _most(queue: Object) -> Mapping[str, int]:
-    """What one job can ever get, by resource, of the flavor that has most."""
+    """Return the most that one job can ever get of each resource, in one flavor."""
     most: dict[str, int] = {}
     for quota in quotas_of(queue):
         amount = amount_of(quota.resource, quota.nominal)
@@ -226,7 +226,7 @@ def _no_flavor(job: Object, lookup: Lookup) -> Iterator[Hit]:
 
 
 def _refusal(pod: Object, flavor: Object, keys: set[str]) -> str:
-    """Why the pods of a job cannot have a flavor; only labels that flavors use count (E-50)."""
+    """Return why a job's pods cannot use a flavor; only labels that flavors use count (E-50)."""
     spec = mapping(flavor, "spec")
     labels = mapping(spec, "nodeLabels")
     for key, value in sorted(mapping(pod, "nodeSelector").items()):

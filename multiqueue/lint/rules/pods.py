@@ -1,6 +1,4 @@
-"""Rules about the pods of Jobs: limits, time to save a checkpoint, budgets, and Jobs that no queue
-sees.
-"""
+"""Rules about pods of Jobs: limits, time for a checkpoint, budgets, Jobs without a queue."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ from multiqueue.model.surroundings import (
 )
 
 _GRACE_SECONDS = 30
-"""What Kubernetes gives a pod that does not say."""
+"""Kubernetes' default grace period of a pod."""
 _SLEEP = re.compile(r"\bsleep\s+(\d+)(?:s\b|\b)")
 
 
@@ -128,7 +126,7 @@ def _grace(job: Object, lookup: Lookup) -> Iterator[Hit]:
 
 
 def _saving(job: Object, pod: Object) -> Iterator[tuple[str, int, str]]:
-    """(path, seconds, words) for everything that says how long pods need to end well."""
+    """Yield (path, seconds, words) for each field that says how long pods need to end cleanly."""
     for path, holder in (("", job), ("spec.template.", template_of(job))):
         value = text(mapping(holder, "metadata", "annotations").get(CHECKPOINT_SECONDS))
         if value.isdecimal():

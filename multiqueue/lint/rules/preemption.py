@@ -11,12 +11,14 @@ from multiqueue.lint.rule import Hit, LintRule
 from multiqueue.lint.world import LintInput, name_of
 
 _SYSTEM = 1_000_000_000
-"""Classes above belong to Kubernetes itself."""
+"""Priority classes with a greater value belong to Kubernetes itself."""
 
 
 def _values(world: LintInput) -> dict[str, int]:
-    """The priorities that jobs may have, by class; those of workloads count before those of pods,
-    which a cluster has for other reasons, too.
+    """Return the priorities that jobs may have, by class.
+
+    WorkloadPriorityClasses are used if there are any, because a cluster has PriorityClasses for
+    other reasons, too.
     """
     for kind in ("WorkloadPriorityClass", "PriorityClass"):
         found = {name_of(c): number(c.get("value")) for c in world.all(kind)}

@@ -1,4 +1,4 @@
-"""Rules about DispatchProfiles and those who name them."""
+"""Rules about DispatchProfiles and the objects that name them."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _matches(selector: object, labels: Mapping[str, str]) -> bool:
     try:
         return label_selector_from(mapping(selector)).matches(labels)
     except SelectorError:
-        return True  # validation names it
+        return True  # validation reports it
 
 
 def _wanted(selector: object) -> str:

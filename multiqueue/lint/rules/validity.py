@@ -1,4 +1,4 @@
-"""What the webhooks refuse, and what upstream's would, told before anything is applied."""
+"""Reports before a manifest is applied what our webhooks, or upstream's, would refuse."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _unknown_field(obj: Object, lookup: Lookup) -> Iterator[Hit]:
 
 @lru_cache
 def _schemas() -> Mapping[str, Mapping[str, Any]]:
-    """The schema of each of our kinds, in v1beta2 where upstream has it, too."""
+    """Return the schema of each of our kinds, in v1beta2 if upstream has the kind."""
     return {
         crd["spec"]["names"]["kind"]: version["schema"]["openAPIV3Schema"]
         for crd in load_crds()
@@ -74,7 +74,7 @@ def _schemas() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _unknown(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, list[str]]]:
-    """(path, the fields that there are) for each field that a schema does not know."""
+    """Yield (path, the known fields) for each field that a schema does not know."""
     if isinstance(value, list):
         for i, item in enumerate(value):
             yield from _unknown(item, schema.get("items", {}), f"{path}[{i}]")

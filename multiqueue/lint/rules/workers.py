@@ -1,4 +1,4 @@
-"""Rules about workers: whether they have what the manager sends jobs to."""
+"""Rules about workers: whether they have the queues and quotas for the manager's jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multiqueue.lint.world import LintInput, Lookup, Sight, flavors_of, name_of,
 
 
 def workers_of(queue: Object, lookup: Lookup) -> list[str]:
-    """The workers that a ClusterQueue's jobs may be sent to."""
+    """Return the workers to which a ClusterQueue's jobs may be sent."""
     for _, rule in checks_of(queue):
         check = mapping(lookup.get("AdmissionCheck", text(rule.get("name"))), "spec")
         if check.get("controllerName") == MULTIKUEUE_CONTROLLER:
@@ -58,7 +58,7 @@ def _remotes(queue: Object, world: LintInput) -> Iterator[tuple[str, LintInput]]
 
 
 def _target(queue: Object, remote: LintInput) -> Object | None:
-    """The ClusterQueue behind the LocalQueue of the same name on a worker."""
+    """Return the ClusterQueue of the LocalQueue of the same name on a worker."""
     local = remote.get("LocalQueue", name_of(queue), namespace_of(queue))
     return remote.get("ClusterQueue", text(mapping(local, "spec").get("clusterQueue")))
 

@@ -1,4 +1,4 @@
-"""The jobs of the demo: twelve with a known end, and an endless stream of believable ones."""
+"""The demo's jobs: twelve with a known end, and an endless stream of plausible ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IMAGE = "ghcr.io/example/trainer:latest"
 
 
 class End(StrEnum):
-    """How a job ends; for one that can never run: that it is told so."""
+    """How a job ends. A job that can never run ends when the manager says so."""
 
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -30,10 +30,10 @@ class DemoJob:
     """One gang: ``pods`` pods that start together, each with ``gpus_each`` GPUs.
 
     Attributes:
-        accelerator: Only GPUs of this kind will do; "" for any.
+        accelerator: The only kind of GPU that the gang accepts; "" for any.
         run_seconds: How long its pods run, in simulated seconds.
-        workers: The workers it can run on; empty where it must not run.
-        bad_quantity: Written instead of the number of GPUs.
+        workers: The workers that it can run on; empty if it must not run.
+        bad_quantity: An invalid text to write instead of the number of GPUs.
     """
 
     team: str
@@ -51,7 +51,7 @@ class DemoJob:
 
     @property
     def gpus(self) -> int:
-        """GPUs of all its pods."""
+        """The number of GPUs of all its pods."""
         return self.pods * self.gpus_each
 
     @property
@@ -61,7 +61,7 @@ class DemoJob:
 
 
 def build_job(job: DemoJob) -> dict[str, Any]:
-    """Return the manifest that a member of the team would write."""
+    """Return the manifest that a team member would write."""
     amount = job.bad_quantity or str(job.gpus_each)
     resources = {
         "requests": {"cpu": "2", "memory": "8Gi", GPU: amount},
@@ -165,7 +165,7 @@ _SHAPE_WEIGHTS = (4, 4, 3, 3, 2, 2, 1, 1)
 
 
 def endless_jobs(seed: int = 7) -> Iterator[DemoJob]:
-    """Make up gangs of all teams, the same ones for the same seed."""
+    """Generate gangs of all teams; the same seed gives the same gangs."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     number = 0
     while True:

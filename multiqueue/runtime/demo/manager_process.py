@@ -1,4 +1,4 @@
-"""The manager of the demo: a process as a user would start it."""
+"""The demo's manager, in a process as a user would start it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 STOP_SECONDS = 10.0
-"""How long the process gets to release its Lease before it is killed."""
+"""How long the process has to release its Lease before it is killed."""
 
 
 class ManagerProcess:
-    """Starts the manager once and watches it; whoever wants another starts it by `command_line`.
+    """Starts the manager once and watches it; users can start another by `command_line`.
 
     Attributes:
-        log: File that gets everything it prints.
-        exited: Set when it has ended, by itself or by others.
+        log: The file that receives its output.
+        exited: Set when the process has ended, for any reason.
     """
 
     def __init__(self, command: Sequence[str], *, log: Path) -> None:
@@ -37,12 +37,12 @@ class ManagerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the process, once it runs."""
+        """The process id, once it runs."""
         return self._process.pid if self._process else None
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """The process runs inside of this, unless it ends by itself."""
+        """Keep the process running inside of this block, unless it ends by itself."""
         with self.log.open("ab") as output:
             process = self._process = await asyncio.create_subprocess_exec(
                 *_ending_with_us(),
@@ -51,7 +51,7 @@ class ManagerProcess:
                 stdout=output,
                 stderr=output,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
-                # Ctrl-C belongs to the demo, which stops the manager before the clusters.
+                # Ctrl-C goes to the demo, which stops the manager before the clusters.
                 start_new_session=True,
             )
         watcher = asyncio.create_task(self._watch(process))
@@ -81,9 +81,10 @@ class ManagerProcess:
 
 
 def _ending_with_us() -> list[str]:
-    """Where the machine has it: let the kernel stop the manager if the demo is killed outright.
+    """Return a command prefix that makes the kernel stop the manager if the demo is killed.
 
-    Without its clusters it would only wait for them, for ever.
+    Without the demo's clusters, the manager would wait for them for ever. Empty if the machine
+    lacks the command.
     """
     program = shutil.which("setpriv")
     return [program, "--pdeathsig", "TERM", "--"] if program else []

@@ -1,8 +1,8 @@
-"""What the demo's three clusters hold before the first job: teams, queues, flavors, workers.
+"""The initial objects of the demo's three clusters: teams, queues, flavors, workers.
 
-One ClusterQueue a team on the manager, all in one cohort, in front of both workers. A worker has
-one ClusterQueue for its whole hardware, and LocalQueues of the same names, because MultiKueue finds
-its way by namespace and LocalQueue.
+On the manager, each team has one ClusterQueue. All of them are in one cohort and send their jobs to
+both workers. A worker has one ClusterQueue for its whole hardware, and LocalQueues with the names
+of the manager's, because MultiKueue finds the queue by namespace and LocalQueue.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ PRIORITIES = {"inference-prod": 1000, "interactive-experiment": 500, "batch-trai
 
 
 def manager_objects() -> list[Object]:
-    """Return what the manager cluster holds, in an order in which it can be created."""
+    """Return the manager cluster's objects, in an order in which they can be created."""
     objects = [
         _namespace(names.DEFAULT_NAMESPACE),
         *(_namespace(team.name, team=team.name) for team in TEAMS),
@@ -90,12 +90,12 @@ def manager_objects() -> list[Object]:
 
 
 def kubeconfig_secrets(kubeconfigs: Mapping[str, Mapping[str, Any]]) -> list[Object]:
-    """Return the Secrets in which the manager finds its workers, by their kubeconfigs."""
+    """Return the Secrets with the workers' kubeconfigs for the manager."""
     return [_kubeconfig_secret(name, kubeconfig) for name, kubeconfig in kubeconfigs.items()]
 
 
 def worker_objects(worker: DemoWorker) -> list[Object]:
-    """Return what a worker cluster holds, in an order in which it can be created."""
+    """Return a worker cluster's objects, in an order in which they can be created."""
     quota = {GPU: worker.gpus, "cpu": worker.cpu, "memory": f"{worker.memory_gib}Gi"}
     objects = [
         _namespace(names.DEFAULT_NAMESPACE),
@@ -109,16 +109,14 @@ def worker_objects(worker: DemoWorker) -> list[Object]:
 
 
 def manager_configuration(*, health_port: int) -> Object:
-    """Return the configuration file of the demo's manager: every port is a free one of this
-    machine.
-    """
+    """Return the configuration file of the demo's manager; all of its ports are free ones."""
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
         "health": {"healthProbeBindAddress": f"127.0.0.1:{health_port}"},
         "metrics": {"bindAddress": "127.0.0.1:0"},
         "webhook": {"host": "127.0.0.1", "port": 0},
-        # A killed manager is replaced within seconds; a machine may stall for as long.
+        # A killed manager is replaced within seconds; a slow machine may need as long.
         "leaderElection": {
             "leaseDuration": "8s",
             "renewDeadline": "7s",
@@ -129,9 +127,7 @@ def manager_configuration(*, health_port: int) -> Object:
 
 
 def _as_applied(obj: Object) -> Object:
-    """Leave the mark of kubectl apply, so that whoever applies a manifest of his own is not
-    warned.
-    """
+    """Add the mark of kubectl apply, so that kubectl does not warn users who apply manifests."""
     if obj["kind"] == "Secret":
         return obj
     annotations = {LAST_APPLIED: orjson.dumps(obj).decode()}

@@ -1,4 +1,4 @@
-"""The unattended demo: twelve jobs, what became of each, and whether that is as it should be."""
+"""The unattended demo: submit twelve jobs and check how each one ends."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from multiqueue.runtime.demo.tracker import JobStage, Track, Tracker
 from multiqueue.runtime.demo.world import MANAGER, DemoWorld
 
 PAUSE_SECONDS = 0.15
-"""Between two submissions, so that their order is clear."""
+"""The pause between two submissions, so that their order is clear."""
 TIMEOUT_SECONDS = 50.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """What became of one job; ``problem`` says what should have been otherwise, if anything."""
+    """The outcome of one job; ``problem`` is a difference from the expected one, if any."""
 
     name: str
     gpus: int
@@ -34,7 +34,7 @@ class JobOutcome:
     problem: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented form."""
+        """Return the outcome in its documented form."""
         return {
             "name": self.name,
             "gpus": self.gpus,
@@ -47,7 +47,7 @@ class JobOutcome:
 
 
 async def run_once(world: DemoWorld, tracker: Tracker) -> list[JobOutcome]:
-    """Submit the twelve jobs, wait for their ends and judge them."""
+    """Submit the twelve jobs, wait until they end, and judge their outcomes."""
     async with open_scope() as scope:
         await tracker.start(scope)
         try:
@@ -57,12 +57,12 @@ async def run_once(world: DemoWorld, tracker: Tracker) -> list[JobOutcome]:
                     await asyncio.sleep(PAUSE_SECONDS)
                 await tracker.wait_for(lambda: _all_ended(tracker))
         except TimeoutError:
-            pass  # the outcomes tell which job did not end
+            pass  # the outcomes show which job did not end
         return [judge(tracker.tracks[job.key]) for job in ONCE if job.key in tracker.tracks]
 
 
 async def submit(client: KubeClient, tracker: Tracker, job: DemoJob) -> None:
-    """Create a job as its team would; a refusal is part of its track."""
+    """Create a job as its team would; the track records a refusal."""
     tracker.announce(job)
     try:
         await client.create(JOBS, build_job(job), namespace=job.team)
@@ -71,7 +71,7 @@ async def submit(client: KubeClient, tracker: Tracker, job: DemoJob) -> None:
 
 
 def judge(track: Track) -> JobOutcome:
-    """Compare the end of a job with the one that it should have."""
+    """Compare how a job ended with how it should end."""
     ran = track.stage in {JobStage.SUCCEEDED, JobStage.FAILED}
     return JobOutcome(
         name=track.job.name,

@@ -16,15 +16,15 @@ from multiqueue.runtime.demo.once import submit
 from multiqueue.runtime.demo.tracker import Tracker
 
 MAX_UNFINISHED = 14
-"""New jobs wait while this many are on their way, so that the screen shows a queue, not a flood."""
+"""The limit of unfinished jobs: it keeps the queue on the screen readable."""
 KEEP_SECONDS = 30.0
-"""How long an ended job stays to be looked at."""
+"""How long an ended job stays on the screen."""
 
 log = structlog.get_logger("multiqueue.demo")
 
 
 class JobStream:
-    """Submits jobs as long as the demo runs, and tidies up ended ones."""
+    """Submits jobs as long as the demo runs, and deletes ended ones."""
 
     name = "job-stream"
 

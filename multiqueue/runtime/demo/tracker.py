@@ -1,7 +1,7 @@
-"""Follows every job of the demo on its way: submitted, queued, dispatched, running, ended.
+"""Follows every job of the demo: submitted, queued, dispatched, running, ended.
 
-What the manager says decides about a job's state; when pods really ran, and where, is read from the
-workers themselves, so that a job on two workers would be seen.
+A job's state is what the manager reports. When and where its pods ran is read from the workers
+themselves, so that a job on two workers at once would be noticed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from multiqueue.runtime.demo.jobs import DemoJob
 from multiqueue.views.phase import AT_WORK, ENDED, PhaseState, find_phase
 
 HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
-"""Reasons that say: waiting will not help."""
+"""Reasons that mean: the job can never be admitted."""
 
 
 class JobStage(StrEnum):
-    """The way of a job."""
+    """The stages of a job, in order."""
 
     SUBMITTED = "Submitted"
     QUEUED = "Queued"
@@ -43,7 +43,7 @@ class JobStage(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more is expected."""
+        """Whether no further stage follows."""
         return self in _FINAL
 
 
@@ -70,7 +70,7 @@ class Track:
     """One job. Times are those of the event loop's clock, in seconds.
 
     Attributes:
-        worker: Where it runs or ran; empty while nobody has it.
+        worker: The worker on which it runs or ran; empty before it is dispatched.
         ran_on: Every cluster on which a pod of it was seen running.
         remote_at: When its job appeared on the worker.
     """
@@ -91,12 +91,12 @@ class Track:
 
     @property
     def waited_seconds(self) -> float | None:
-        """From submission to running."""
+        """The seconds from submission to running."""
         return None if self.running_at is None else self.running_at - self.submitted_at
 
     @property
     def ran_seconds(self) -> float | None:
-        """From running to the end on the worker."""
+        """The seconds from running to the end on the worker."""
         if self.running_at is None:
             return None
         end = self.stopped_at or self.ended_at
@@ -104,11 +104,11 @@ class Track:
 
 
 class Tracker:
-    """Keeps a `Track` of every job that was announced to it.
+    """Keeps a `Track` of every announced job.
 
     Args:
-        clients: Cluster name -> client; ``manager`` names the manager's cluster.
-        manager: Name of the manager's cluster.
+        clients: The client of each cluster, by cluster name.
+        manager: The name of the manager's cluster.
         on_change: Called after each change of a track.
     """
 
@@ -135,21 +135,21 @@ class Tracker:
             self._informers += [jobs, self.pods[name]]
 
     async def start(self, scope: TaskScope) -> None:
-        """Begin to watch; returns when everything is seen."""
+        """Begin to watch; return once all informers have synced."""
         for informer in self._informers:
             scope.create_task(informer.run())
         for informer in self._informers:
             await informer.synced.wait()
 
     def announce(self, job: DemoJob) -> Track:
-        """Follow a job that is about to be submitted."""
+        """Follow a job that will be submitted next."""
         track = Track(job=job, submitted_at=_now())
         self.tracks[job.key] = track
         self._note()
         return track
 
     def refuse(self, job: DemoJob, reason: str) -> None:
-        """The API server did not take the job."""
+        """Record that the API server refused the job."""
         track = self.tracks[job.key]
         track.stage, track.reason, track.ended_at = JobStage.REFUSED, reason, _now()
         self._note()
@@ -159,7 +159,7 @@ class Tracker:
         self.tracks.pop(key, None)
 
     async def wait_for(self, is_done: Callable[[], bool]) -> None:
-        """Return when something holds; it is looked at after every change."""
+        """Return once a condition holds; it is checked after every change."""
         while not is_done():
             self.changed.clear()
             await self.changed.wait()
@@ -192,7 +192,7 @@ class Tracker:
 
 
 def observe_workload(track: Track, workload: Workload, at: float) -> None:
-    """Bring a track to what the manager says about its Workload."""
+    """Update a track from the manager's Workload."""
     phase = find_phase(workload)
     track.queued_at = track.queued_at or at
     track.nominated, track.worker = phase.offered_to, phase.worker
@@ -208,7 +208,7 @@ def observe_workload(track: Track, workload: Workload, at: float) -> None:
 
 
 def observe_remote_job(track: Track, job: Mapping[str, Any], cluster: str, at: float) -> None:
-    """Bring a track to what a worker says about the job's copy there."""
+    """Update a track from the job on a worker."""
     status = job.get("status") or {}
     track.remote_at = track.remote_at or at
     if status.get("ready"):

@@ -1,4 +1,4 @@
-"""The demo's world: three embedded clusters in this process, and the manager in one of its own."""
+"""The demo's setup: three embedded clusters in this process, and a manager process."""
 
 from __future__ import annotations
 
@@ -33,30 +33,31 @@ from multiqueue.runtime.files import write_yaml
 
 MANAGER = "manager"
 START_SECONDS = 30.0
-"""Longest time until everything is connected; it takes about two seconds."""
+"""The longest time until everything is connected; usually it takes about two seconds."""
 WORKER_CONFIGURATION = {
     "metrics": {"bindAddress": "0"},
     "health": {"healthProbeBindAddress": "0"},
     "leaderElection": {"leaderElect": False},
     "webhook": {"host": "127.0.0.1", "port": 0},
 }
-"""The managers of the workers share this process: nobody else can lead, nobody scrapes them."""
+"""The workers' managers share this process: no leader election and no metrics port."""
 
 Activatable = MultiKueueCluster | ClusterQueue
 
 
 class WorldFailed(Exception):  # noqa: N818 - a fact about the demo
-    """The demo could not be set up; the message says which part and where its log is."""
+    """The demo could not be set up; the message names the part that failed and its log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldOptions:
-    """How the demo is set up.
+    """Options of the demo's setup.
 
     Attributes:
-        data_dir: Kubeconfigs, the manager's configuration and log; objects too, if `persist`.
+        data_dir: The folder for kubeconfigs, the manager's configuration and log; with `persist`
+            also for objects.
         persist: Keep the objects of the clusters over restarts.
-        speed: Simulated seconds in a second.
+        speed: Simulated seconds per second.
     """
 
     data_dir: Path
@@ -65,11 +66,11 @@ class WorldOptions:
 
 
 class DemoWorld:
-    """What is up and running.
+    """The running demo.
 
     Attributes:
-        clients: Cluster name -> administrator's client, for this process.
-        manager: The process of the manager.
+        clients: The administrator's client of each cluster in this process, by cluster name.
+        manager: The manager's process.
     """
 
     def __init__(self, options: WorldOptions) -> None:
@@ -82,12 +83,12 @@ class DemoWorld:
 
     @property
     def kubeconfigs(self) -> dict[str, Path]:
-        """Cluster name -> path of its kubeconfig."""
+        """The path of each cluster's kubeconfig, by cluster name."""
         return {name: self._kubeconfig(name) for name in (MANAGER, *(w.name for w in WORKERS))}
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Everything is up inside of this; a part that fails ends it with an error."""
+        """Keep all parts running inside of this block; a part that fails ends it with an error."""
         async with open_scope() as scope, contextlib.AsyncExitStack() as stack:
             clusters = await self._start_workers(scope)
             kubeconfigs = {name: cluster.kubeconfig for name, cluster in clusters.items()}
@@ -140,9 +141,7 @@ class DemoWorld:
         )
 
     async def _wait_until_connected(self) -> None:
-        """Return when every worker is connected, every ClusterQueue active and the manager
-        ready.
-        """
+        """Return once workers are connected, ClusterQueues active, and the manager ready."""
         client = self.clients[MANAGER]
         clusters = Informer(
             client, MULTIKUEUE_CLUSTERS, decode=lambda data: decode(MultiKueueCluster, data)
@@ -171,7 +170,7 @@ class DemoWorld:
             raise WorldFailed(self._explain(clusters.store.list(), queues.store.list()))
 
     async def _wait_until_ready(self, connected: asyncio.Event) -> None:
-        """Webhooks are registered a moment after all else; nobody but the process itself knows."""
+        """Wait until the process reports that it is ready; it registers its webhooks last."""
         await connected.wait()
         url = f"http://127.0.0.1:{self._health_port}/readyz"
         async with aiohttp.ClientSession(raise_for_status=True) as session:

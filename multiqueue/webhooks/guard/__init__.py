@@ -1,1 +1,1 @@
-"""The guard of a worker: refuses copies and jobs that a manager made for an older reservation."""
+"""The worker guard: a webhook that refuses copies and jobs of an older reservation."""

@@ -1,8 +1,8 @@
-"""The newest dispatch epoch that was seen for each name, and what that means for a request. Pure.
+"""The newest dispatch epoch of each name, and the decision about a request. Pure.
 
-An epoch is the time of the reservation on the manager, so later ones are newer. Every object that
-passes raises the mark of its name, and a deleted one leaves its mark behind: a manager that was
-paused, or cut off, and wakes up later cannot bring back what was replaced meanwhile.
+A dispatch epoch is the time of the reservation on the manager, so later ones are newer. Every
+accepted object raises the mark of its name. The mark remains when the object is deleted. So a
+manager that was paused or cut off for a while cannot bring back what was replaced meanwhile.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from multiqueue.api.validation.field_error import forbidden
 from multiqueue.webhooks.review import ReviewRequest, ReviewVerdict
 
 MAX_MARKS = 4000
-"""Names that are remembered, the ones that were heard of last: some 700 KB, which fits into one
-ConfigMap. A request that is later than 4,000 others is not to be expected."""
+"""How many names are remembered: some 700 KB, which fits into one ConfigMap.
+
+The names seen last are kept. No request is expected to be later than 4,000 other names.
+"""
 EPOCH_PATH = f"metadata.annotations[{DISPATCH_EPOCH}]"
 
 Json = Mapping[str, Any]
@@ -35,17 +37,17 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a remote object says about itself: the names that it marks, and its epoch."""
+    """The names that a remote object marks, and its dispatch epoch."""
 
     names: tuple[str, ...]
     epoch: datetime
 
 
 def read_stamp(kind: str, obj: Json) -> Stamp | None:
-    """Return the stamp of an object; None where it has none, as upstream's have not.
+    """Return the stamp of an object; None if it has none, like upstream's objects.
 
-    A job marks its own name and that of its Workload: both are made for the same reservation.
-    Managers are kept apart, for their clocks and reservations have nothing to do with each other.
+    A job marks its own name and that of its Workload, since both are made for the same reservation.
+    Each manager has its own marks, because clocks and reservations of managers are unrelated.
     """
     metadata = mapping(obj, "metadata")
     labels, annotations = mapping(metadata, "labels"), mapping(metadata, "annotations")
@@ -61,7 +63,7 @@ def read_stamp(kind: str, obj: Json) -> Stamp | None:
 
 
 class EpochBook:
-    """The marks.
+    """The marks of all names.
 
     Attributes:
         version: Grows with every change.
@@ -77,18 +79,18 @@ class EpochBook:
 
     @property
     def marks(self) -> dict[str, str]:
-        """Every mark, the one that was heard of last at the end."""
+        """All marks, in the order in which their names were last seen."""
         return {name: epoch.isoformat() for name, epoch in self._marks.items()}
 
     def see(self, kind: str, obj: Json) -> None:
-        """Take note of an object that is, or was, there."""
+        """Record an object that exists or existed."""
         stamp = read_stamp(kind, obj)
         for name in stamp.names if stamp is not None else ():
             assert stamp is not None
             self._raise(name, stamp.epoch)
 
     def judge(self, request: ReviewRequest) -> ReviewVerdict:
-        """Refuse what belongs to an older reservation than one that was seen."""
+        """Refuse an object of an older reservation than the newest one seen."""
         if request.operation == "DELETE":
             self.see(request.kind, request.old)
             return ReviewVerdict()
@@ -115,7 +117,7 @@ class EpochBook:
 
 
 def _parse(text: object) -> datetime | None:
-    """Read an epoch; whoever writes annotations may write anything."""
+    """Read an epoch; an annotation may contain anything."""
     try:
         return parse_time(text) if isinstance(text, str) else None
     except ValueError:
@@ -123,9 +125,9 @@ def _parse(text: object) -> datetime | None:
 
 
 def _starts_or_rewinds(request: ReviewRequest, stamp: Stamp) -> bool:
-    """Whether an update lets an old object run, or makes a newer one old.
+    """Whether an update lets an old object run, or gives a newer object an older epoch.
 
-    Everything else about it is the business of the worker's own controllers, above all to stop it.
+    All other updates are left to the worker's own controllers, which must be able to stop it.
     """
     before = read_stamp(request.kind, _with_name(request, old=True))
     if before is None or before.epoch > stamp.epoch:

@@ -1,4 +1,4 @@
-"""The process of a worker's guard: marks from what is there, the webhook, and its registration."""
+"""The worker guard's process: it reads marks, serves the webhook and registers it."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ CERTIFICATE = f"{NAME}-cert"
 PATH = "/guard-copies"
 MARKS = "marks"
 TIMEOUT_SECONDS = 2
-"""Short, and ignored: a guard that is away must not stop the worker."""
+"""The timeout is short and failures are ignored: a missing guard must not stop the worker."""
 WRITE_SECONDS = 1.0
-"""How often marks are written, so that the next guard knows them."""
+"""How often marks are written for the guard's next process."""
 CHECK_SECONDS = 300.0
-"""How often certificate and registration are looked after."""
+"""How often certificate and registration are checked."""
 
 log = structlog.get_logger(component="worker-guard")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardOptions:
-    """Where a guard runs.
+    """Options of a guard.
 
     Attributes:
-        namespace: Of its certificate, its marks and its Service.
-        host: What it listens on.
-        port: The same; 0 for any.
-        by_url: The API server reaches it on that host, not through the Service.
+        namespace: The namespace of its certificate, its marks and its Service.
+        host: The address to listen on.
+        port: The port to listen on; 0 for any.
+        by_url: Whether the API server reaches it by URL on that host, instead of the Service.
     """
 
     namespace: str = "kueue-system"
@@ -59,16 +59,16 @@ class GuardOptions:
 
 
 class NotRegisteredError(Exception):
-    """The API server cannot ask the guard."""
+    """The API server cannot call the guard."""
 
 
 class WorkerGuard:
-    """Refuses old copies and jobs on the cluster of a client.
+    """Refuses outdated copies and jobs on a worker.
 
     Args:
-        client: Of the worker.
-        options: Where it runs.
-        jobs: Kinds of jobs that managers send.
+        client: The worker's client.
+        options: The guard's options.
+        jobs: The kinds of jobs that managers send.
     """
 
     name = "worker-guard"
@@ -92,7 +92,7 @@ class WorkerGuard:
             context=build_server_context(Configuration().tls),
         )
         self.registered = asyncio.Event()
-        """Set once the API server asks us."""
+        """Set once the API server calls the guard."""
 
     def _book_judge(self, request: Any) -> Any:
         verdict = self._book.judge(request)
@@ -108,8 +108,8 @@ class WorkerGuard:
     async def run(self) -> None:
         """Guard until cancelled.
 
-        What is there is known before the first request is judged; what was there before, from the
-        marks that an earlier guard left.
+        Before it answers the first request, it lists existing objects and reads the marks that an
+        earlier guard wrote.
         """
         self._book = EpochBook(await self._read_marks())
         informers = [self._follow(resource) for resource in self._resources]
@@ -163,7 +163,7 @@ class WorkerGuard:
             )
 
     async def _write_marks(self) -> int:
-        """Write the marks; returns their version."""
+        """Write the marks; return their version."""
         version = self._book.version
         data = {MARKS: json.dumps(self._book.marks, separators=(",", ":"))}
         namespace = self._options.namespace
@@ -212,7 +212,7 @@ def _tell(what: str) -> Callable[[BaseException], None]:
 def build_configuration(
     resources: Sequence[Resource], address: Address, authority: bytes
 ) -> dict[str, Any]:
-    """Return the webhook configuration: objects with an origin, and nothing else."""
+    """Return the webhook configuration, which covers only objects with an origin label."""
     rules = [
         {
             "apiGroups": [resource.group],
