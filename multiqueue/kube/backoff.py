@@ -20,8 +20,8 @@ class Backoff:
     Args:
         base: Seconds after the first failure, before jitter.
         cap: Most seconds, before jitter.
-        jitter: Gives a number from 0 to 1; each wait is shortened by up to a half, so that many
-            clients that failed together do not come back together.
+        jitter: Returns a number from 0 to 1. Each wait is shortened by up to a half, so that many
+            clients that failed together do not retry together.
     """
 
     def __init__(
@@ -39,5 +39,5 @@ class Backoff:
         return wait * (0.5 + 0.5 * self._jitter())
 
     def reset(self) -> None:
-        """Forget the failures: things have been well for long enough."""
+        """Reset the count of failures, after the loop has worked for long enough."""
         self.failures = 0

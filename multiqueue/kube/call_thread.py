@@ -1,7 +1,7 @@
 """One daemon thread that runs a plugin's calls, so that a call that never returns blocks nothing.
 
-A Python thread cannot be killed. One that hangs is abandoned: it ends by itself should its call
-ever return, and does not keep the process from exiting.
+A Python thread cannot be killed. A thread that hangs is abandoned: it ends when its call returns,
+if that ever happens, and does not keep the process from exiting.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ _Item = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoo
 
 
 class Runner(Protocol):
-    """What runs a plugin's calls."""
+    """Runs the calls of a plugin."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs something."""
+        """Whether a call is still running."""
         ...
 
     def call(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Run a function; the future has what it returns or raises."""
+        """Run a function; the future gets its result or its exception."""
         ...
 
     def abandon(self) -> None:
-        """Let it end when it is idle."""
+        """Let the runner end when it is idle."""
         ...
 
 
 OpenThread = Callable[[str], Runner]
-"""Makes a thread of that name."""
+"""Makes a runner with the given name."""
 
 
 class PluginThread:
-    """Runs one call at a time."""
+    """Runs calls in a daemon thread, one at a time."""
 
     def __init__(self, name: str) -> None:
         self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
@@ -50,11 +50,11 @@ class PluginThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread still runs something."""
+        """Whether a call is still running in the thread."""
         return self._thread.is_alive()
 
     def call(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Run a function in the thread; the future has what it returns or raises."""
+        """Run a function in the thread; the future gets its result or its exception."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._items.put((work, future, loop))
@@ -99,4 +99,4 @@ def _deliver(
 
 
 class PluginError(Exception):
-    """A plugin's call raised; the text has type and message of what it raised."""
+    """A plugin's call raised; the text has the type and message of the exception."""

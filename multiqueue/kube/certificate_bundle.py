@@ -1,7 +1,7 @@
-"""A certificate authority of our own and a serving certificate of it. Pure, now given.
+"""Our own certificate authority and its serving certificate. Pure.
 
-Kept together as one `Bundle`, in a Secret with the keys that upstream uses. A bundle's authority
-may list an older certificate after the current one, so that a rotation never breaks a connection.
+Both are one `Bundle`, stored in a Secret with the keys that upstream uses. The bundle may list an
+older authority certificate after the current one, so that a rotation never breaks a connection.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class Bundle:
 
 
 def create_bundle(hosts: Sequence[str], now: datetime) -> Bundle:
-    """Return a new authority and a certificate of it for these host names and addresses."""
+    """Return a new authority with a serving certificate for these hosts."""
     return _issue(certificates.create_authority("multiqueue-ca", now), hosts, now)
 
 
 def renew_bundle(bundle: Bundle | None, hosts: Sequence[str], now: datetime) -> Bundle:
-    """Return a bundle that is good for these hosts and has most of its life before it.
+    """Return a bundle that is valid for these hosts and far from its expiry.
 
-    The same bundle if it still is; a new certificate of the same authority if that is good; else a
-    new authority, with the old one trusted beside it.
+    A bundle that is still good is returned unchanged. If its authority is still good, a new
+    certificate is issued by it. Otherwise there is a new authority, and the old one stays trusted.
     """
     if bundle is None:
         return create_bundle(hosts, now)
@@ -91,7 +91,7 @@ def encode_secret(bundle: Bundle, *, namespace: str, name: str) -> dict[str, Any
 
 
 def decode_secret(secret: Mapping[str, Any]) -> Bundle | None:
-    """Return the bundle in a Secret; None where it has none yet, or not a whole one."""
+    """Return the bundle in a Secret; None if it has none yet, or an incomplete one."""
     data = secret.get("data") or {}
     try:
         fields = {field: base64.b64decode(data[key]) for field, key in _KEYS.items()}
@@ -116,7 +116,7 @@ def _first_certificates(pem: bytes) -> bytes:
 
 
 def _remaining(certificate: x509.Certificate, now: datetime) -> float:
-    """The share of a certificate's life that is left; negative once it ended."""
+    """Return the share of a certificate's lifetime that is left; negative after its expiry."""
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return (end - now) / (end - begin)
 

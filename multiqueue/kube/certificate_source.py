@@ -1,4 +1,4 @@
-"""Where the certificate of a server of ours comes from: a Secret that we manage, or files."""
+"""Sources of our servers' certificates: a Secret that we manage, or files."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ log = structlog.get_logger(component="certificates")
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What the server shows, and the authority that clients should trust; PEM.
+    """A server's certificate and key, and the authority that clients should trust; PEM.
 
-    An empty authority means that somebody else tells clients.
+    An empty authority means that somebody else gives clients the authority.
     """
 
     certificate: bytes
@@ -33,10 +33,10 @@ class Serving:
 
 
 class CertificateSource(Protocol):
-    """Gives the current certificate, renewed if it has to be."""
+    """Loads the current certificate, and renews it if necessary."""
 
     async def load(self) -> Serving:
-        """Return the certificate to serve with now."""
+        """Return the certificate to serve now."""
 
 
 class SecretCertificates:
@@ -52,10 +52,10 @@ class SecretCertificates:
         self._hosts = tuple(hosts)
 
     async def load(self) -> Serving:
-        """Read the Secret; create or renew it where that is due.
+        """Read the Secret; create or renew its content if that is due.
 
         Raises:
-            KubeError: the API server cannot be asked, or others write the Secret all the time.
+            KubeError: the API server does not answer, or every write conflicts with another writer.
         """
         return await RACE.run(self._load_once, on=(AlreadyExists, Conflict))
 
@@ -87,7 +87,7 @@ def _serving(bundle: Bundle) -> Serving:
 
 
 class FileCertificates:
-    """Files that somebody else keeps fresh, such as cert-manager (internalCertManagement off)."""
+    """Files that cert-manager or another tool renews (internalCertManagement off)."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 AUTHORITY_LIFETIME = timedelta(days=3650)
 SERVING_LIFETIME = timedelta(days=365)
 CLOCK_SKEW = timedelta(hours=1)
-"""Certificates begin this much before now: clocks of clients are not ours."""
+"""How long before now certificates begin to be valid: the clocks of clients may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class KeyPair:
 
 
 def create_authority(common_name: str, now: datetime) -> KeyPair:
-    """Make an authority that signs itself."""
+    """Make a self-signed authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     usage = x509.KeyUsage(
@@ -58,10 +58,10 @@ def issue_certificate(
     """Sign a server certificate for these host names and addresses.
 
     Args:
-        authority: Of several certificates the first is the one that signs.
+        authority: The authority; if it has several certificates, the first one signs.
         common_name: Name shown to people; cut to the 64 characters that X.509 allows.
-        hosts: What clients may call the server.
-        now: Begin of its life; it ends with the authority's at the latest.
+        hosts: Names and addresses by which clients may reach the server.
+        now: The time of issue. The certificate expires no later than the authority's.
 
     Raises:
         ValueError, TypeError: The authority cannot be read or has a key of another kind.
@@ -74,7 +74,7 @@ def issue_certificate(
 def issue_client_certificate(
     authority: KeyPair, user: str, groups: Sequence[str], now: datetime
 ) -> KeyPair:
-    """Sign a certificate that tells an API server who asks, and of which groups.
+    """Sign a client certificate that names a user and groups to an API server.
 
     Raises:
         ValueError, TypeError: As ``issue_certificate``.
@@ -92,7 +92,7 @@ def _issue(
 ) -> KeyPair:
     issuer = x509.load_pem_x509_certificates(authority.certificate)[0]
     issuer_key = serialization.load_pem_private_key(authority.key, password=None)
-    # RSA: the authority that an upstream manager left is trusted where we take its place.
+    # RSA: an authority left by the upstream manager that we replace stays trusted.
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
         raise TypeError("the authority's key is neither an elliptic curve's nor one of RSA")
     key = ec.generate_private_key(ec.SECP256R1())

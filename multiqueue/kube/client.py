@@ -1,9 +1,9 @@
-"""The Kubernetes API as we use it: typed verbs over bytes.
+"""The client for the Kubernetes API: one method per verb.
 
-Called by everything that reads or writes a cluster. Guarantees: every request has a deadline, goes
-through the limiter of its API server (Leases excepted: leadership must not wait for our own load)
-and fails as a `KubeError` that names verb, resource and object. Objects are decoded by the caller's
-choice, never changed.
+Everything that reads or writes a cluster calls it. Guarantees: every request has a deadline and
+goes through the limiter of its API server. Leases are excepted: leadership must not wait for our
+own load. Failures are a `KubeError` that names verb, resource and object. Callers choose how
+objects are decoded; objects are never changed.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ else:
     from typing_extensions import TypeVar
 
 T = TypeVar("T", default=Json)
-"""What an object is decoded to; a dict where the caller asks for nothing else."""
+"""The type that an object is decoded to; a dict unless the caller gives a decoder."""
 
 DEFAULT_TIMEOUT = 30.0
 LIST_TIMEOUT = 120.0
 PAGE_SIZE = 500
-"""Objects per page, as kubectl and client-go ask; keeps a page of Workloads near 2 MB."""
+"""Objects per page, as in kubectl and client-go; keeps a page of Workloads near 2 MB."""
 MAX_KNOWN_WARNINGS = 256
 _PARSE: Callable[[bytes], Any] = parse_object
-"""How objects are read unless callers say otherwise; a default value cannot be of type T."""
+"""The default decoder; it is cast because a default value cannot be of type T."""
 
 
 class PatchType(StrEnum):
-    """How the body of a patch is read; the value is its content type."""
+    """The format of a patch; the value is its content type."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
@@ -80,14 +80,14 @@ class KubeClient:
     """Client of one API server.
 
     Args:
-        credentials: Server and identity.
-        limiter: Shared by all clients of the same API server; one of our own by default.
-        user_agent: Names this program in the server's audit log.
+        credentials: The server's address and our identity there.
+        limiter: The limiter shared by all clients of the same API server; a new one by default.
+        user_agent: The name of this program in the server's audit log.
         default_timeout: Seconds that a request may take.
-        field_manager: Owner of what we write, in managedFields.
-        on_warning: Gets each text of a ``Warning`` header; logged once per text by default.
-        on_outcome: Gets the outcome of every request.
-        open_transport: Makes what requests are sent with.
+        field_manager: Our name in managedFields as the owner of fields.
+        on_warning: Called with each text of a ``Warning`` header; logs each text once by default.
+        on_outcome: Called with the outcome of every request.
+        open_transport: Opens the transport that sends the requests.
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class KubeClient:
         await self.close()
 
     def giving_way(self, seconds: float) -> Self:
-        """Return this client with requests that let all others of its server go first.
+        """Return a copy of this client whose requests let all others to its server go first.
 
         Args:
-            seconds: How long each waits for that at most.
+            seconds: How long each request gives way at most.
         """
         other = copy.copy(self)
         other._sender = self._sender.giving_way(seconds)  # noqa: SLF001 - our own class
@@ -150,7 +150,7 @@ class KubeClient:
         """Read one object.
 
         Raises:
-            NotFound: there is none of that name.
+            NotFound: no object has that name.
         """
         return await self._call(
             "GET", resource, namespace, name, subresource=subresource, decode=decode
@@ -167,10 +167,9 @@ class KubeClient:
         resource_version: str | None = None,
         decode: Callable[[bytes], T] | None = None,
     ) -> ObjectList[T]:
-        """Read all objects of a collection, page by page but as one consistent whole.
+        """Read all objects of a collection in pages of one consistent resourceVersion.
 
-        The server leaves apiVersion and kind out of the items of built-in lists; dicts get them
-        back.
+        The server omits apiVersion and kind in the items of built-in lists; dicts get them back.
 
         Args:
             resource: The collection.
@@ -178,8 +177,8 @@ class KubeClient:
             label_selector: Only objects with these labels.
             field_selector: Only objects with these fields.
             limit: Page size; 0 asks for everything at once.
-            resource_version: ``"0"`` takes what the server has cached, possibly old.
-            decode: Turns the bytes of one item into what is returned.
+            resource_version: ``"0"`` accepts the server's cache, which may be old.
+            decode: Decodes the bytes of one item.
         """
         what: dict[str, Any] = {
             "namespace": namespace,
@@ -191,7 +190,7 @@ class KubeClient:
         try:
             return await _collect(self.pages(resource, limit=limit, **what))
         except Gone:
-            # A page came so late that the server forgot the version; one page cannot be late.
+            # The version expired between two pages; a list in one page cannot expire.
             return await _collect(self.pages(resource, limit=0, **what))
 
     async def pages(
@@ -205,13 +204,13 @@ class KubeClient:
         resource_version: str | None = None,
         decode: Callable[[bytes], T] | None = None,
     ) -> AsyncGenerator[ObjectList[T], None]:
-        """Read a collection as `list` does, but give each page as it comes.
+        """Read a collection as `list` does, but yield each page as it arrives.
 
-        A page that is too large is asked for again in smaller pieces, down to one object.
+        A page that is too large is requested again in smaller pages, down to one object.
 
         Raises:
-            AnswerTooLarge: one object is.
-            Gone: the server forgot the version of the first page; begin again.
+            AnswerTooLarge: a single object is too large.
+            Gone: the version of the first page expired on the server; begin again.
         """
         load = decode or cast("Callable[[bytes], T]", build_loader(resource))
         what = describe("LIST", resource, namespace)
@@ -256,12 +255,12 @@ class KubeClient:
         strict: bool = False,
         decode: Callable[[bytes], T] = _PARSE,
     ) -> T:
-        """Create an object; the namespace may also stand in its metadata.
+        """Create an object; its namespace is the argument, or the one in its metadata.
 
-        ``strict``: unknown and duplicate fields are refused, not dropped.
+        With ``strict``, the server refuses unknown and duplicate fields instead of dropping them.
 
         Raises:
-            AlreadyExists: there is one of that name.
+            AlreadyExists: an object of that name exists.
         """
         metadata = obj.get("metadata") or {}
         return await self._call(
@@ -288,10 +287,10 @@ class KubeClient:
         namespace: str | None = None,
         subresource: str | None = None,
     ) -> Json:
-        """Replace a whole object. Prefer `patch`: it leaves alone what is not ours.
+        """Replace a whole object. Prefer `patch`, which leaves other writers' fields alone.
 
         Raises:
-            Conflict: it changed since the resourceVersion in its metadata.
+            Conflict: the object changed since the resourceVersion in its metadata.
         """
         return await self._call(
             "PUT",
@@ -317,22 +316,23 @@ class KubeClient:
         force: bool = False,
         decode: Callable[[bytes], T] = _PARSE,
     ) -> T:
-        """Change parts of an object; ``metadata.resourceVersion`` in a merge patch makes it
-        conditional.
+        """Change parts of an object.
+
+        ``metadata.resourceVersion`` in a merge patch makes the patch conditional.
 
         Args:
             resource: The collection.
             name: Name of the object.
             patch: Merge patch, list of JSON patch operations, or the applied configuration.
-            namespace: Its namespace.
-            subresource: Such as ``status``.
+            namespace: Namespace of the object.
+            subresource: The subresource to patch, such as ``status``.
             patch_type: How the server reads the patch.
-            field_manager: Owner of the fields, instead of the client's.
+            field_manager: Owner of the fields, instead of the client's field manager.
             force: With `PatchType.APPLY`: take fields over from other managers.
-            decode: Turns the answer's bytes into what is returned.
+            decode: Decodes the bytes of the answer.
 
         Raises:
-            Conflict: it changed since the given resourceVersion, or others own applied fields.
+            Conflict: the object changed since that resourceVersion, or others own applied fields.
         """
         return await self._call(
             "PATCH",
@@ -366,12 +366,12 @@ class KubeClient:
             name: Name of the object.
             namespace: Its namespace.
             propagation: ``Background``, ``Foreground`` or ``Orphan``; the kind's default otherwise.
-            uid: Delete only this incarnation.
-            resource_version: Delete only this version.
+            uid: Delete the object only if it has this uid.
+            resource_version: Delete the object only if it has this resourceVersion.
             grace_seconds: Seconds that a Pod gets to end.
 
         Raises:
-            NotFound: there is none of that name.
+            NotFound: no object has that name.
             Conflict: `uid` or `resource_version` do not match.
         """
         preconditions = build_params(uid=uid, resourceVersion=resource_version)
@@ -398,8 +398,8 @@ class KubeClient:
     ) -> AsyncGenerator[WatchEvent, None]:
         """Follow a collection from a resourceVersion until the server ends the stream.
 
-        Close it with `contextlib.aclosing` when leaving early. One watch is one attempt: `Informer`
-        retries.
+        Close the generator with `contextlib.aclosing` if you leave it early. One call is one
+        attempt: `Informer` retries.
 
         Args:
             resource: The collection.
@@ -407,15 +407,15 @@ class KubeClient:
             namespace: Only this namespace.
             label_selector: Only objects with these labels.
             field_selector: Only objects with these fields.
-            timeout_seconds: How long the server shall keep the stream; 5 to 10 minutes by default,
-                spread so that streams do not end together. One that is silent for longer than the
-                server's bookmarks let expect is given up before.
+            timeout_seconds: How long the server should keep the stream; 5 to 10 minutes by default,
+                spread so that streams do not end together. A stream without bookmarks for too long
+                (`BookmarkRhythm`) is given up earlier.
             open_timeout: Seconds until the stream must be open.
-            on_open: Called once it is, which may be long before the first event.
+            on_open: Called when the stream is open, which may be long before the first event.
 
         Raises:
             Gone: the resourceVersion is too old, at the start or in the stream; list again.
-            TransportError: the connection broke, fell silent or spoke no JSON.
+            TransportError: the connection broke, fell silent or sent something that is not JSON.
         """
         seconds = timeout_seconds or random.uniform(300, 600)  # noqa: S311 - spreads load
         params = build_params(
@@ -451,14 +451,14 @@ class KubeClient:
     async def stream(
         self, path: str, *, params: Mapping[str, str] | None = None, accept: str = "*/*"
     ) -> AsyncGenerator[bytes, None]:
-        """Send a GET whose answer may not end, such as a log that is followed, and give its pieces.
+        """Send a GET with an endless answer, such as a followed log; yield its chunks.
 
-        The first piece is empty: the answer has begun. Close it with `contextlib.aclosing` when
-        leaving early. Whoever does not take pieces makes the server wait. Silence is no failure:
-        who must know whether the server is still there asks it.
+        The first chunk is empty and means that the answer has begun. Close the generator with
+        `contextlib.aclosing` if you leave it early. The server waits while no chunk is taken. A
+        silent stream is no failure; to learn whether the server is alive, send another request.
 
         Raises:
-            ApiError: for any status of 400 or more, before the first piece.
+            ApiError: for any status of 400 or more, before the first chunk.
             TransportError: there was no answer, or the connection broke.
         """
         request = ApiRequest(
@@ -484,7 +484,7 @@ class KubeClient:
         accept: str = "application/json",
         timeout: float | None = None,
     ) -> Response:
-        """Send any request, for paths that are no resource: ``/version``, ``/readyz``, logs.
+        """Send any request, for paths that are not resources: ``/version``, ``/readyz``, logs.
 
         Raises:
             ApiError: for any status of 400 or more.

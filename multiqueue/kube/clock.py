@@ -1,4 +1,4 @@
-"""Where wall-clock time enters: everything below the shell takes ``now`` as an argument.
+"""The source of wall-clock time: everything below the shell takes ``now`` as an argument.
 
 Durations (timeouts, backoff, leases) use the event loop's clock instead, which never jumps.
 """

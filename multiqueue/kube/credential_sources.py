@@ -1,9 +1,9 @@
-"""Where credentials come from: data, files, kubernetes-asyncio's loaders, a service account.
+"""Sources of credentials: data, files, kubernetes-asyncio's loaders, a service account.
 
-kubernetes-asyncio's loader fills its `Configuration`, and what we need is taken from there. It is
-imported in a thread when first needed: it costs half a second and 40 MB. A context that needs
-nobody to sign in (CA, token or client certificate, as data or in files) skips it, so that the CLI
-and the embedded clusters start at once.
+kubernetes-asyncio's loader fills its `Configuration`, from which we take the credentials. It is
+imported in a thread on first use, because that costs half a second and 40 MB. Contexts without a
+sign-in (CA, token or client certificate, as data or in files) skip it, so that the CLI and the
+embedded clusters start at once.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from multiqueue.kube.errors import CredentialsError
 from multiqueue.kube.kubeconfig import KubeconfigContext
 
 LOAD_SECONDS = 60.0
-"""How long an exec plugin or identity provider may take; every request of the cluster waits for
-it."""
+"""How long an exec plugin or identity provider may take; all requests to the cluster wait for it.
+"""
 
 FILE_KEYS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _DATA_KEYS = ("certificate-authority-data", "client-certificate-data", "client-key-data")
@@ -41,7 +41,7 @@ _INLINE_USER = {"token", "client-certificate-data", "client-key-data"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """What a load yields; equal material means that nothing changed."""
+    """The credentials that one load returns; equal material means that nothing changed."""
 
     server: str
     authorization: str | None = field(default=None, repr=False)
@@ -55,7 +55,7 @@ class Material:
 
     @property
     def tls(self) -> tuple[object, ...]:
-        """What the TLS context is built from."""
+        """The values that the TLS context is built from."""
         return (self.ca, self.client_certificate, self.client_key, self.verify)
 
 
@@ -65,12 +65,12 @@ InlineTls = tuple[bytes | None, bytes | None, bytes | None]
 
 
 def is_inline(picked: KubeconfigContext) -> bool:
-    """Tell whether everything is in the kubeconfig itself, so that there is nothing to load."""
+    """Tell whether the kubeconfig itself has all data, so that nothing must be loaded."""
     return picked.cluster.keys() <= _INLINE_CLUSTER and picked.user.keys() <= _INLINE_USER
 
 
 def _is_plain(picked: KubeconfigContext) -> bool:
-    """Tell whether nobody has to sign in: everything is data, or is read from files."""
+    """Tell whether no sign-in is needed: everything is data, or is read from files."""
     files = set(FILE_KEYS)
     return (
         picked.cluster.keys() <= _INLINE_CLUSTER | files
@@ -79,15 +79,15 @@ def _is_plain(picked: KubeconfigContext) -> bool:
 
 
 def uses_files(picked: KubeconfigContext) -> bool:
-    """Tell whether files are named, which may change while we run."""
+    """Tell whether the context names files, which may change while we run."""
     return any(key in picked.cluster or key in picked.user for key in FILE_KEYS)
 
 
 async def load_context(picked: KubeconfigContext) -> Material:
-    """Load what a context points to.
+    """Load the credentials of a context.
 
     Raises:
-        CredentialsError: says which key is wrong; never repeats a value.
+        CredentialsError: a key is wrong; the message names it and never repeats a value.
     """
     if is_inline(picked):
         return _plain_material(picked)
@@ -100,7 +100,7 @@ async def load_service_account(directory: Path, environ: Mapping[str, str]) -> M
     """Load the service account of the Pod that we run in.
 
     Raises:
-        CredentialsError: this is no Pod, or its token is not mounted.
+        CredentialsError: this process is not in a Pod, or the Pod has no token mounted.
     """
     library = await _import_library()
 
@@ -120,7 +120,7 @@ async def load_service_account(directory: Path, environ: Mapping[str, str]) -> M
 
 
 def _plain_material(picked: KubeconfigContext) -> Material:
-    """Return what data and files say; data come first."""
+    """Return the credentials from data and files; data take precedence."""
     cluster, user = picked.cluster, picked.user
     ca, certificate, key = _inline_tls(picked)
     token, expires_at = user.get("token"), None
@@ -148,8 +148,9 @@ def _inline_tls(picked: KubeconfigContext) -> InlineTls:
 
 
 async def _load_with_library(picked: KubeconfigContext) -> Material:
-    """Let kubernetes-asyncio authenticate; it never sees inline data, which it would leave in
-    files.
+    """Let kubernetes-asyncio authenticate.
+
+    It gets no inline data, because it would leave them in files.
     """
     library = await _import_library()
     inline = _inline_tls(picked)
@@ -206,7 +207,7 @@ async def _import_library() -> Any:
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    """Turn whatever the library raises at a bad kubeconfig into one error."""
+    """Turn any exception that the library raises for a bad kubeconfig into one error."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - a bad kubeconfig raises KeyError, TypeError, …
@@ -215,7 +216,7 @@ def _explained() -> Iterator[None]:
 
 
 def _expiry(authorization: str | None, exec_expiry: datetime | None) -> datetime | None:
-    """When the token ends, as the exec plugin says or the token itself where it is a JWT."""
+    """Return the token's expiry, from the exec plugin or from the token if it is a JWT."""
     if exec_expiry is not None:
         return exec_expiry if exec_expiry.tzinfo else exec_expiry.replace(tzinfo=UTC)
     parts = (authorization or "").removeprefix("Bearer ").split(".")
@@ -246,7 +247,7 @@ def _decode_base64(entry: Mapping[str, Any], key: str) -> bytes | None:
     if not value:
         return None
     try:
-        # Strictly: a garbled CA must not become no CA, which would trust the system's.
+        # Strict: without this, a garbled CA could become no CA, and the system's would be trusted.
         decoded = base64.b64decode("".join(value.split()), validate=True)
     except (binascii.Error, ValueError):
         raise CredentialsError(f"kubeconfig: {key} is not base64") from None

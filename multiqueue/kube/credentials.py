@@ -1,8 +1,8 @@
-"""Who we are at an API server, and how we know the server: URL, TLS, proxy, Authorization.
+"""Credentials for one API server: URL, TLS, proxy and Authorization header.
 
-Guarantees: a kubeconfig can neither run a command nor read a file unless the caller says so;
-    private keys touch the disk only as a 0600 file that is gone before anyone awaits; tokens are
-    loaded again near their expiry and once after a 401.
+Guarantees: a kubeconfig can run no command and read no file unless the caller allows it. Private
+keys are on disk only as a 0600 file that is deleted before the next await. Tokens are loaded
+again near their expiry, and once after a 401.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from multiqueue.kube.tls import build_ssl_context
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 FILE_REFRESH_SECONDS = 60.0
-"""How often files (service account tokens, mounted certificates) are read again, as client-go
-does."""
+"""How often files (service account tokens, mounted certificates) are read again, as in client-go.
+"""
 EXPIRY_MARGIN_SECONDS = 120.0
 """How long before its expiry a token is replaced; clocks differ and requests take time."""
 RENEW_PAUSE_SECONDS = 5.0
-"""A rejected token is not loaded again more often than this, whatever the number of 401s."""
+"""Shortest time between two loads after rejected tokens, for any number of 401s."""
 
 
 class Credentials:
@@ -42,7 +42,7 @@ class Credentials:
     Attributes:
         server: Base URL without a slash at its end.
         ssl_context: For every request; None for plain HTTP. A new object after a rotation.
-        server_name: Name to expect in the server's certificate, where it is not the host's.
+        server_name: Name to expect in the server's certificate, if it is not the host's.
         proxy: HTTP proxy, from the kubeconfig or the environment.
         namespace: Namespace of the context.
     """
@@ -84,7 +84,7 @@ class Credentials:
         client_certificate: bytes | None = None,
         client_key: bytes | None = None,
     ) -> Self:
-        """Return credentials that are known already; certificates and key as PEM."""
+        """Return credentials made of the given values; certificates and key are PEM."""
         return cls(
             Material(
                 server=server,
@@ -107,7 +107,7 @@ class Credentials:
         """Load a kubeconfig file, or several joined like ``KUBECONFIG``; a 401 reads it again.
 
         Raises:
-            CredentialsError: says what is missing; never repeats a value.
+            CredentialsError: something is missing; the message names it and never repeats a value.
         """
         paths = os.fspath(path)
 
@@ -132,7 +132,7 @@ class Credentials:
         """Load a parsed kubeconfig, such as one from a Secret: by default inline data only.
 
         Raises:
-            CredentialsError: says what is missing or not allowed; never repeats a value.
+            CredentialsError: something is missing or not allowed; no value is repeated.
         """
         picked = kubeconfig.pick_context(config, context)
         _refuse_disallowed(picked, allow_exec=allow_exec, allow_files=allow_files)
@@ -140,7 +140,7 @@ class Credentials:
         async def pick() -> kubeconfig.KubeconfigContext:
             return picked
 
-        # Inline data cannot change behind our back: a changed Secret makes new credentials.
+        # Inline data cannot change: a changed Secret makes new credentials.
         return await cls._from_context(
             picked, None if sources.is_inline(picked) else pick, clock=clock
         )
@@ -153,15 +153,15 @@ class Credentials:
         environ: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> Self:
-        """Load the service account of the Pod that we run in; its files are read again and again.
+        """Load the service account of the Pod that we run in; its files are reread periodically.
 
         Args:
-            directory: Where the service account is mounted.
-            environ: Tells the API server's address; the process environment by default.
-            clock: Judges expiry.
+            directory: The directory where the service account is mounted.
+            environ: Variables with the API server's address; the process environment by default.
+            clock: The clock by which expiry is judged.
 
         Raises:
-            CredentialsError: this is no Pod, or its token is not mounted.
+            CredentialsError: this process is not in a Pod, or the Pod has no token mounted.
         """
 
         async def load() -> Material:
@@ -197,23 +197,23 @@ class Credentials:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What nobody may see of these, for `clean_words`."""
+        """The secret parts of these credentials, for `clean_words`."""
         material = self._material
         return list_secrets(material.authorization, material.client_key, self.proxy)
 
     async def authorization(self) -> str | None:
-        """Return the Authorization header's value, loading it again when it is about to expire."""
+        """Return the Authorization header's value; load it again if it is about to expire."""
         if self._load is not None and asyncio.get_running_loop().time() >= self._refresh_at:
-            # Not the end: the old token may still be good, the server decides.
+            # The old token may still be valid: let the server decide.
             with contextlib.suppress(CredentialsError):
                 await self._reload(self._load)
         return self._material.authorization
 
     async def renew(self, rejected: str | None) -> bool:
-        """Load again after a 401; tell whether the request may be tried with something new.
+        """Load again after a 401; tell whether there are new credentials to try.
 
         Args:
-            rejected: The Authorization header that the server did not take.
+            rejected: The Authorization header that the server rejected.
 
         Raises:
             CredentialsError: the source is gone or broken.
@@ -244,7 +244,7 @@ class Credentials:
         expires_at = self._material.expires_at
         if expires_at is not None:
             left = (expires_at - self._clock.now()).total_seconds()
-            # A token that lives shorter than the margin is replaced half-way.
+            # A token whose lifetime is shorter than the margin is replaced half-way.
             seconds = min(seconds, max(left - EXPIRY_MARGIN_SECONDS, left / 2, RENEW_PAUSE_SECONDS))
         self._refresh_at = asyncio.get_running_loop().time() + seconds
 
@@ -270,10 +270,10 @@ def _refuse_disallowed(
 
 
 def _check_server(server: str) -> str:
-    """Return what is a URL; every part of it is read by somebody.
+    """Return the server's URL after checking every part of it.
 
     Raises:
-        CredentialsError: it is none.
+        CredentialsError: it is not a URL of a server.
     """
     try:
         parts = urlsplit(server)

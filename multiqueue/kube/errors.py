@@ -1,4 +1,4 @@
-"""Everything that can go wrong between us and an API server.
+"""The errors of requests to an API server.
 
 ```
 KubeError
@@ -14,8 +14,8 @@ KubeError
     ├── Gone 410                list again
     ├── TooManyRequests 429     retryable
     └── ServerError 5xx         retryable
-``` `retryable` means: the very same request may succeed later. Each message names the request, is
-one printable line, and holds no credential: see `server_words`.
+``` `retryable` means: the same request may succeed later. Each message names the request, is one
+printable line, and contains no credential: see `server_words`.
 """
 
 # ruff: noqa: N818 - these are Kubernetes' own words
@@ -32,12 +32,12 @@ import orjson
 from multiqueue.kube.server_words import clean_words, cut, to_line
 
 MAX_TEXT = 300
-"""Characters kept of an error body that is no Status (a proxy's HTML page, say)."""
+"""Characters kept of an error body that is not a Status, such as a proxy's HTML page."""
 MAX_ERROR = 3000
-"""Characters of the text of any error: a message of the server, and what was asked of it."""
+"""Characters of an error's text: the server's message and the request."""
 MAX_CAUSES = 100
 MAX_RETRY_SECONDS = 600.0
-"""However long a server asks us to wait: it is asked again then."""
+"""Longest wait in seconds that a server may ask for; longer ones are cut to this."""
 
 
 class KubeError(Exception):
@@ -64,9 +64,7 @@ class RequestTimeout(TransportError):
 
 
 class AnswerTooLarge(TransportError):
-    """The answer, an object or all objects of a collection are larger than we are willing to
-    hold.
-    """
+    """An answer, an object or a collection is larger than we are willing to hold."""
 
     retryable = False
 
@@ -79,7 +77,7 @@ class TlsError(TransportError):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One entry of ``details.causes``: what is wrong with which field."""
+    """One entry of ``details.causes``: a field and what is wrong with it."""
 
     reason: str = ""
     message: str = ""
@@ -93,9 +91,9 @@ class ApiError(KubeError):
         status: HTTP status code.
         reason: Machine-readable reason of the Status, such as ``NotFound``.
         server_message: The server's own words.
-        details: Name and kind of what the Status is about, and what is wrong with it; see `causes`.
+        details: Name and kind of the object that the Status is about, and its errors; see `causes`.
         request: Verb, resource and object, such as ``PATCH workloads/status "team-a/train"``.
-        retry_after: Seconds that the server asked us to wait, where it did.
+        retry_after: Seconds that the server asked us to wait, if it did.
     """
 
     def __init__(  # every field is part of what callers match on
@@ -119,7 +117,7 @@ class ApiError(KubeError):
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """What the server names as causes, in its order."""
+        """The causes that the server named, in its order."""
         return tuple(Cause(**cause) for cause in self.details.get("causes") or ())
 
 
@@ -184,14 +182,14 @@ def build_api_error(
     retry_after: float | None = None,
     secrets: Iterable[str] = (),
 ) -> ApiError:
-    """Turn an error answer (a Status, or whatever a proxy sent instead) into the error to raise.
+    """Turn an error answer (a Status, or a proxy's page) into the error to raise.
 
     Args:
         status: HTTP status code.
-        body: The answer.
-        request: What was asked.
-        retry_after: Seconds to wait, where a header says so.
-        secrets: What the server was sent and nobody else may see, see `list_secrets`.
+        body: The body of the answer.
+        request: The request in words.
+        retry_after: Seconds to wait, if a header says so.
+        secrets: Secrets that the server was sent and that must be redacted, see `list_secrets`.
     """
     secrets = tuple(secrets)
     parsed = body if isinstance(body, Mapping) else _parse_status(body)
@@ -216,7 +214,7 @@ def build_api_error(
 
 
 def _clean_details(details: Any, secrets: tuple[str, ...]) -> dict[str, Any]:
-    """Keep what callers read of the details of a Status."""
+    """Keep those details of a Status that callers read."""
     if not isinstance(details, Mapping):
         return {}
     kept: dict[str, Any] = {}
@@ -252,6 +250,6 @@ def _parse_status(body: bytes) -> Mapping[str, Any] | None:
 
 
 def _seconds(value: Any) -> float | None:
-    """Return a positive number of seconds; the API says 0 where it means nothing."""
+    """Return a positive number of seconds; 0 in the API means that none is given."""
     known = isinstance(value, int | float) and value > 0 and math.isfinite(value)
     return float(value) if known else None

@@ -1,8 +1,8 @@
-"""Kubernetes Events: what happened to an object, for whoever runs ``kubectl describe``.
+"""Kubernetes Events about objects, as ``kubectl describe`` shows them.
 
-Best effort by design: recording never waits, never fails and never holds anything up: Events let
-all other requests to the server go first. The same thing happening again is one Event whose count
-grows; what finds the queue full is dropped and counted.
+Recording is best effort: it never waits and never fails, and all other requests to the server go
+first. A repeated Event raises the count of the first one. If the queue is full, new Events are
+dropped and counted.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ MAX_REASON = 128
 MAX_NAME = 253
 """Limits of the API, in characters."""
 MAX_QUEUE = 8192
-"""Different Events that wait to be written; a burst beyond it tells people nothing more."""
+"""Different Events that may wait to be written; a larger burst helps no reader."""
 MAX_KNOWN = 4096
-"""Written Events that are remembered so that a repetition raises their count."""
+"""Number of written Events that are remembered, so that a repetition raises their count."""
 WRITERS = 4
 PATIENCE_SECONDS = 15.0
-"""How old an Event gets while other requests go first: people read it, nothing waits for it. Three
-of a job cost an API server and its etcd a tenth of what all else of the job does."""
+"""How long an Event gives way to other requests: people read Events, no code waits for them. Three
+Events of a job cost an API server and its etcd a tenth of all other writes of the job."""
 ATTEMPTS = 3
 
 log = structlog.get_logger(component="events")
@@ -66,8 +66,8 @@ def build_reference(obj: Mapping[str, Any], resource: Resource | None = None) ->
     """Return the reference to an object that an Event is about.
 
     Args:
-        obj: The object; only its metadata is needed where `resource` is given.
-        resource: Its collection, for objects without apiVersion and kind.
+        obj: The object; only its metadata is needed if `resource` is given.
+        resource: The object's collection, for objects without apiVersion and kind.
     """
     metadata = obj.get("metadata") or {}
     reference = {
@@ -82,13 +82,13 @@ def build_reference(obj: Mapping[str, Any], resource: Resource | None = None) ->
 
 
 class EventRecorder:
-    """Writes Events of one component; `run` it beside what it records.
+    """Writes the Events of one component; `run` it beside the component.
 
     Args:
-        client: Of the cluster where the objects are.
-        component: Who reports, such as ``kueue-admission``.
-        instance: Which process of it; the host's name by default.
-        clock: Time of the Events.
+        client: The client of the cluster that has the objects.
+        component: The reporting component, such as ``kueue-admission``.
+        instance: The process of the component; the host's name by default.
+        clock: The clock for the times of Events.
     """
 
     def __init__(
@@ -125,9 +125,9 @@ class EventRecorder:
             regarding: Reference to the object: apiVersion, kind, namespace, name, uid,
                 resourceVersion; see `build_reference`.
             type: ``Normal`` or ``Warning``.
-            reason: Why, in CamelCase, for machines.
-            message: What, for people; cut at 1024 characters.
-            hold_seconds: For how long it may be taken back before it is written.
+            reason: Why it happened, in CamelCase, for machines.
+            message: What happened, for people; cut at 1024 characters.
+            hold_seconds: How long the Event is held, and may be taken back, before it is written.
         """
         key = _Key(
             regarding.get("kind", ""),
@@ -156,7 +156,7 @@ class EventRecorder:
             self._held[key.uid, key.reason] = key
 
     def take_back(self, regarding: Mapping[str, str], reason: str) -> str | None:
-        """Take an Event back that is held, to say it together with another; returns its message."""
+        """Remove a held Event, to merge it into another one; return its message."""
         key = self._held.pop((regarding.get("uid", ""), reason), None)
         if key is None or key not in self._pending:
             return None
@@ -164,7 +164,7 @@ class EventRecorder:
         return key.message
 
     async def run(self) -> None:
-        """Write what was recorded, until cancelled."""
+        """Write recorded Events until cancelled."""
         async with asyncio.TaskGroup() as writers:
             for number in range(WRITERS):
                 writers.create_task(self._write_all(), name=f"events-{number}")
@@ -181,7 +181,7 @@ class EventRecorder:
         if entry is None:
             return
         self._held.pop((key.uid, key.reason), None)
-        # Known from here on, so that what happens while we write raises the count of this one.
+        # Remembered from here on: a repetition during the write raises the count of this Event.
         self._remember(key, entry)
         try:
             await self._write(key, entry)
@@ -217,7 +217,7 @@ class EventRecorder:
         entry.name = body["metadata"]["name"]
 
     def _body(self, key: _Key, entry: _Entry, namespace: str) -> dict[str, Any]:
-        # Like client-go's, but with a counter: its clock alone may give two Events one name.
+        # A name like client-go's, with a counter: the clock alone could give two Events one name.
         suffix = f".{int(entry.first_at.timestamp() * 1e6):x}{next(self._sequence):x}"
         return {
             "apiVersion": EVENTS.api_version,
@@ -245,5 +245,5 @@ class EventRecorder:
 
 
 def truncate(text: str, limit: int) -> str:
-    """Cut a text to a limit of the API, visibly."""
+    """Cut a text to a limit of the API, and mark the cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,7 +1,7 @@
-"""Credentials that a program on this machine gives: the client.authentication.k8s.io protocol.
+"""Credentials from a program on this machine: the client.authentication.k8s.io protocol.
 
-Run without a terminal and without a shell, with a bound on time and output; what it prints is never
-repeated in an error. The credentials are asked for again before they end.
+The program runs without a terminal and without a shell, with bounds on time and output. Errors
+never repeat its output. It runs again before the credentials expire.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class ExecPlugin:
     """A program that gives credentials.
 
     Attributes:
-        command: What to run, by path or by name.
-        args: Its arguments.
-        env: Variables that it gets besides ours.
-        api_version: Of the protocol.
-        cluster: What it is told of the cluster; empty: nothing.
-        install_hint: What to tell where it is missing.
+        command: The program, by path or by name.
+        args: The program's arguments.
+        env: Variables that the program gets besides ours.
+        api_version: The version of the protocol.
+        cluster: The cluster data that the program gets; empty: none.
+        install_hint: Advice to show if the program is missing.
     """
 
     command: str
@@ -49,7 +49,7 @@ class ExecPlugin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where the credentials are used."""
+    """The server that the credentials are for."""
 
     server: str
     ca: bytes | None = None
@@ -60,10 +60,10 @@ class Endpoint:
 async def open_exec_credentials(
     plugin: ExecPlugin, endpoint: Endpoint, clock: Clock
 ) -> Credentials:
-    """Ask a plugin for credentials, and again whenever they are about to end.
+    """Ask a plugin for credentials, and again whenever they are about to expire.
 
     Raises:
-        CredentialsError: the plugin is missing, fails, or gives nothing that can be used.
+        CredentialsError: the plugin is missing, fails, or gives no usable credentials.
     """
 
     async def load() -> Material:
@@ -73,10 +73,10 @@ async def open_exec_credentials(
 
 
 async def run_plugin(plugin: ExecPlugin) -> bytes:
-    """Return what a plugin prints.
+    """Run a plugin and return its output.
 
     Raises:
-        CredentialsError: it cannot be run, or fails.
+        CredentialsError: the plugin cannot be run, or fails.
     """
     spec: dict[str, Any] = {"interactive": False}
     if plugin.cluster is not None:
@@ -119,7 +119,7 @@ async def run_plugin(plugin: ExecPlugin) -> bytes:
 
 
 async def _read(process: asyncio.subprocess.Process) -> bytes:
-    """Read the output, but not much more than is allowed."""
+    """Read the output up to a little more than the allowed size."""
     assert process.stdout is not None
     output = b""
     while len(output) <= MAX_OUTPUT and (piece := await process.stdout.read(65536)):
@@ -135,7 +135,7 @@ def build_material(output: bytes, plugin: ExecPlugin, endpoint: Endpoint) -> Mat
     """Read an ExecCredential.
 
     Raises:
-        CredentialsError: it is none, or holds nothing to use.
+        CredentialsError: the output is not an ExecCredential, or has no usable credentials.
     """
     what = f'exec plugin "{plugin.command}"'
     try:

@@ -1,7 +1,7 @@
-"""What aiohttp's connection errors mean, in words that stay the same from one attempt to the next.
+"""Texts for aiohttp's connection errors that are the same for every attempt.
 
-Their own texts show object addresses and how the library was called; whoever is on call needs the
-address that was tried and what came of it.
+The library's own texts contain object addresses and its call arguments. An operator needs the
+address that was tried and the outcome.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from multiqueue.kube.lean_aiohttp import aiohttp
 
 
 def describe_failure(error: Exception) -> str:
-    """Return `host:port: what happened` where the address is known, else what happened."""
+    """Return `host:port: what happened` if the address is known, else what happened."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"{error.host}:{error.port}: {_cause(error.certificate_error)}"
     if isinstance(error, aiohttp.ClientConnectorError):

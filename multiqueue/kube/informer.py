@@ -1,14 +1,13 @@
-"""A live local copy of a collection: list, watch, and start again whatever happens.
+"""A live local copy of a collection: list, watch, and start again after every failure.
 
 One task per informer (`run`) writes the store and calls the handlers, synchronously and in the
 order of the API server. Guarantees: a handler sees every object at least once and ends with the
-newest state; after a gap (410, a restart of the server) it gets the difference, deletions included;
-failures are retried with jittered backoff and there is never a hot loop; a kind that is not served
-is reported and tried again slowly.
+newest state. After a gap (410, a restart of the server) it gets the difference, deletions included.
+Failures are retried with jittered backoff, never in a hot loop. A kind that is not served is
+reported and retried slowly.
 
-`observe` makes our own writes visible at once: states are ordered by resourceVersion, which is a
-number in every API server we know of, so neither a late answer nor a late event can take the store
-back in time.
+`observe` makes our own writes visible at once. States are ordered by resourceVersion, which is a
+number in every API server that we know. So a late answer or event never replaces a newer state.
 """
 
 from __future__ import annotations
@@ -46,23 +45,23 @@ Handler = Callable[[T | None, T | None], None]
 RETRY_SECONDS = 0.2
 MAX_RETRY_SECONDS = 30.0
 HEALTHY_SECONDS = 5.0
-"""A stream that lived this long forgives earlier failures; shorter ones count as failures."""
+"""A stream that lasted this long resets the count of failures; a shorter one is a failure."""
 STUBBORN_FAILURES = 3
-"""Refusals in a row after which a watch is not asked for again without a list."""
+"""Refused watches in a row after which the informer lists again."""
 UNAVAILABLE_SECONDS = 30.0
-"""How often a kind that the server does not know is asked for again."""
+"""Pause between two attempts for a kind that the server does not know."""
 EXPECTED = (Gone, TooManyRequests)
-"""Part of the protocol: listed again, or asked again as the server begins a kind's storage anew."""
+"""Errors that are part of the protocol: list again, or wait for the server to open a storage."""
 OPEN_SECONDS = 10.0
-"""How long a watch may take to open: it asks for no more than a place in the queue."""
+"""How long a watch may take to open; the server has almost nothing to do for it."""
 YIELD_EVERY = 200
-"""Objects of a list between two turns of the event loop: some milliseconds with usual handlers."""
+"""Listed objects that are handled before the event loop gets a turn: some milliseconds."""
 
 log = structlog.get_logger(component="kube")
 
 
 class InformerState(Enum):
-    """How well an informer is connected."""
+    """The state of an informer's connection."""
 
     STARTING = "Starting"
     WATCHING = "Watching"
@@ -74,26 +73,25 @@ class Informer(Generic[T]):
     """Keeps a store in step with one collection.
 
     Args:
-        client: Of the cluster to follow.
+        client: The client of the cluster to follow.
         resource: The collection.
         namespace: Only this namespace.
         label_selector: Only objects with these labels.
         field_selector: Only objects with these fields.
-        decode: Turns the bytes of an object into what is stored; dicts by default. An object that
-            cannot be decoded or indexed is logged and left out.
+        decode: Decodes the bytes of an object; to dicts by default. An object that cannot be
+            decoded or indexed is logged and left out.
         indexers: Name of an index -> the values under which an object is found there.
-        meta: Tells key and version of what `decode` returns.
+        meta: Returns key and version of a decoded object.
         on_restart: Called with the reason whenever list or watch begin again.
         on_failed_object: Called whenever an object was left out, or a handler raised for it.
         max_bytes: Memory that all objects together may take, as `estimate_memory` counts.
 
     Attributes:
-        store: What is known. Read it without awaiting between the reads that belong together.
+        store: The known objects. Do not await between reads that belong together.
         synced: Set once every object was listed and handled.
-        settled: Set once synced, or known to be unavailable: whoever waits for the start waits for
-            this.
-        state: How well we are connected.
-        last_error: Why the last attempt failed; None while all is well.
+        settled: Set once synced, or once the kind is known to be unavailable. Wait for it at start.
+        state: The state of the connection.
+        last_error: Why the last attempt failed; None after a success.
     """
 
     def __init__(  # noqa: PLR0913 - each says one thing about the collection
@@ -132,21 +130,21 @@ class Informer(Generic[T]):
         self._page_size = PAGE_SIZE
         self._opened_at = float("inf")
         self._progress = 0
-        # Versions that came from our own writes and that the watch has not shown yet.
+        # Versions of our own writes that the watch has not shown yet.
         self._observed: dict[str, int] = {}
 
     @property
     def available(self) -> bool:
-        """Whether the server knows this kind, as far as we have asked."""
+        """Whether the server serves this kind, by our last attempt."""
         return self.state is not InformerState.UNAVAILABLE
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Call this with (old, new) for every object known now and at every change from now on.
+        """Call a handler with (old, new) for every object known now, and at every change.
 
         Old is None for a new object, new is None for a deleted one. Handlers must be quick and must
-        not change what they get; an exception is logged with the object's key. A handler that is
-        added again, as by a component that starts again, sees what is known now and is called once
-        for each change.
+        not change the objects. An exception is logged with the object's key. If a handler is added
+        again, for example by a component that restarts, it gets all known objects again, but is
+        still called once for each change.
         """
         if handler not in self._handlers:
             self._handlers.append(handler)
@@ -154,14 +152,15 @@ class Informer(Generic[T]):
             self._call(handler, key, None, self.store.get(key))
 
     def add_listener(self, listener: Callable[[Informer[T]], None]) -> None:
-        """Call this whenever `state` changes, and at every failed attempt."""
+        """Call a listener whenever `state` changes, and after every failed attempt."""
         if listener not in self._listeners:
             self._listeners.append(listener)
 
     def observe(self, obj: T) -> None:
-        """Take the answer of an own write, so that the store shows it before the watch does.
+        """Put the answer of our own write into the store, before the watch shows it.
 
-        Ignored where the watch is as far already. Only for objects of this informer's selection.
+        It is ignored if the watch has shown the same or a later version. The object must belong to
+        this informer's selection.
         """
         meta = self._meta(obj)
         if meta.version <= self._progress and meta.version:
@@ -189,7 +188,7 @@ class Informer(Generic[T]):
             await asyncio.sleep(wait)
 
     async def _follow(self, failures: int) -> str:
-        """List, where that is needed, and watch; return why that ended."""
+        """List if necessary, then watch; return why the watch ended."""
         listed = False
         try:
             if self._resource_version is None:
@@ -197,15 +196,13 @@ class Informer(Generic[T]):
             listed = True
             await self._watch(self._resource_version or "")
         except Gone as error:
-            # What we know is too old to go on from, or a page came too late: then take all at
-            # once.
+            # The known version is too old, or a page came too late: list all at once.
             self._page_size = PAGE_SIZE if listed else 0
             self._resource_version = None
             self._note(self.state, error)
             return "gone"
         except NotFound as error:
-            # What is stored stays: a kind whose objects are gone tells so by deleting them
-            # first.
+            # The stored objects stay: if they were gone, deletions would have come first.
             self._resource_version = None
             self._note(InformerState.UNAVAILABLE, error)
             return "unavailable"
@@ -215,7 +212,7 @@ class Informer(Generic[T]):
             self._note(InformerState.RETRYING, error)
             return type(error).__name__
         except Exception as error:
-            # Whatever it was, a list shows the state from which to go on.
+            # After any other error, a list shows the current state.
             name = type(error).__name__
             log.exception("informer failed, listing again", resource=self.resource.plural)
             self._resource_version = None
@@ -224,7 +221,7 @@ class Informer(Generic[T]):
         return "closed"
 
     async def _list(self) -> None:
-        """Bring the store to the state of a list; what vanished in between is deleted."""
+        """Bring the store to the state of a list; objects that are not listed are deleted."""
         seen: set[str] = set()
         version = ""
         if self._budget is not None:
@@ -262,7 +259,7 @@ class Informer(Generic[T]):
         found = self._try_read(raw)
         if found is None:
             key = _key_of(raw)
-            # A state that we cannot read is no deletion.
+            # An object that cannot be read is not deleted.
             if key is not None:
                 seen.add(key)
             return
@@ -385,16 +382,16 @@ class Informer(Generic[T]):
 
 
 def _calls_for_list(error: KubeError, failures: int) -> bool:
-    """Tell whether to list again rather than to ask for the same watch again.
+    """Tell whether to list again instead of repeating the same watch.
 
-    A server that was restored from a backup answers a version of its future with 504, or never;
-    others answer 400. Where watches fail again and again while lists work, lists are better than
-    nothing.
+    A server that was restored from a backup answers a version that it has not reached with 504, or
+    never; others answer 400. If watches keep failing while lists work, lists keep the store
+    current.
     """
     if isinstance(error, Unauthorized | Forbidden | TooManyRequests):
         return False
     if isinstance(error, AnswerTooLarge):
-        # The same event would come again; a list shows whether there is less by now.
+        # The same event would come again; a list shows whether the objects are smaller now.
         return True
     if isinstance(error, ApiError) and not error.retryable:
         return True
@@ -402,9 +399,7 @@ def _calls_for_list(error: KubeError, failures: int) -> bool:
 
 
 def _is_newer(meta: ObjectKeyAndVersion, known: ObjectKeyAndVersion) -> bool:
-    """Tell whether a state comes after another; where there are no versions, the later to come
-    does.
-    """
+    """Tell whether a state is newer; without versions, the one that arrives later is."""
     return meta.version > known.version or not (meta.version and known.version)
 
 

@@ -1,6 +1,6 @@
-"""Reading kubeconfigs: merged as kubectl does, one context picked, plain words where it cannot be.
+"""Reads kubeconfigs, merges them as kubectl does, and picks one context.
 
-Error messages name entries and keys, never their values: users paste them into tickets.
+Error messages name entries and keys, never their values: users paste messages into tickets.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _TEXT_KEYS = (
     "password",
 )
 MAX_NAME = 100
-"""How much of a name is shown in a message."""
+"""Characters of a name that a message shows."""
 _CONTEXT_KEYS = ("cluster", "user", "namespace")
 _PATH_KEYS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeconfigContext:
-    """The entries that one context points to, as they stand in the kubeconfig.
+    """The entries of the kubeconfig that one context points to.
 
-    Those that are read are strings.
+    Values that this program reads are strings.
     """
 
     name: str
@@ -50,9 +50,9 @@ class KubeconfigContext:
 
 
 def load_files(paths: str) -> dict[str, Any]:
-    """Read one kubeconfig, or a list joined like ``KUBECONFIG``; the first to name an entry wins.
+    """Read one kubeconfig, or a list joined like ``KUBECONFIG``.
 
-    Relative paths inside are made absolute, so that the result stands for itself.
+    If several files have an entry, the first one counts. Relative paths inside become absolute.
     """
     merged: dict[str, Any] = {"apiVersion": "v1", "kind": "Config"} | {s: [] for s in SECTIONS}
     found = False
@@ -76,7 +76,7 @@ def parse(
     """Parse a kubeconfig's YAML or JSON.
 
     Raises:
-        CredentialsError: it is no mapping, or not even YAML; the content is not repeated.
+        CredentialsError: it is not a mapping, or not YAML; the content is not repeated.
     """
     try:
         value = bounded_yaml.load(text, limits)
@@ -88,10 +88,10 @@ def parse(
 
 
 def pick_context(config: Mapping[str, Any], context: str | None = None) -> KubeconfigContext:
-    """Return what the named (or the current) context points to.
+    """Return the entries of the named (or the current) context.
 
     Raises:
-        CredentialsError: something is missing; says which entry to add or to mend.
+        CredentialsError: something is missing; the message says which entry to add or to mend.
     """
     if not isinstance(config, Mapping):
         raise CredentialsError("kubeconfig is empty or not a mapping")
@@ -117,7 +117,7 @@ def pick_context(config: Mapping[str, Any], context: str | None = None) -> Kubec
 
 
 def shown(name: object) -> str:
-    """Return the name of an entry as it may stand in a message, whatever somebody wrote there."""
+    """Return the name of an entry in a form that is safe in a message."""
     if not isinstance(name, str):
         return ""
     text = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"

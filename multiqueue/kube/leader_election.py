@@ -1,9 +1,9 @@
-"""One active manager among several: a Lease that its holder renews.
+"""Leader election: one of several managers is active and renews a Lease.
 
 Parity: the protocol of client-go's leaderelection, so that both kinds of holders understand each
-other. Safe without synchronised clocks: whether a Lease expired is judged by how long *we* have
-seen it unchanged. The holder gives up `renew` after its last renewal began, before any other may
-take over, `lease` after it last saw a change. Each request ends in time to try again.
+other. Clocks need not be synchronised: a Lease counts as expired after *we* have seen it unchanged
+for `lease`. The holder gives up earlier, `renew` after its last renewal began. The deadline of each
+request leaves time for another try.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from multiqueue.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from multiqueue.kube.resources import LEASES
 
 STOP_SECONDS = 20.0
-"""How long the work of a manager that lost its Lease may take to end; client-go waits as long."""
+"""How long the work of a manager that lost its Lease may take to end, as in client-go."""
 
 log = structlog.get_logger(component="leader")
 
@@ -40,15 +40,15 @@ class LeaderElector:
     """Competes for one Lease.
 
     Args:
-        client: Of the cluster that holds the Lease.
-        namespace: Of the Lease.
-        name: Of the Lease; competitors share it.
-        identity: Tells us from the others: unique per process.
-        lease: How long others leave a silent holder alone.
-        renew: How long the holder goes on without a successful renewal; below `lease`.
-        retry: How often to renew, or to look.
-        clock: For the times in the Lease, which are for people only.
-        jitter: Gives a number from 0 to 1.
+        client: The client of the cluster that holds the Lease.
+        namespace: Namespace of the Lease.
+        name: Name of the Lease; competitors share it.
+        identity: Our name in the Lease, unique per process.
+        lease: How long others wait for a silent holder before they take over.
+        renew: How long the holder works on without a successful renewal; below `lease`.
+        retry: The pause between renewals, or between attempts to take the Lease.
+        clock: The clock for the times in the Lease, which only people read.
+        jitter: Returns a number from 0 to 1.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class LeaderElector:
         self._held_until: float | None = None
 
     def check(self) -> str | None:
-        """Return what is wrong for the process as a whole: it should have stopped, and did not.
+        """Return a problem of the process: it lost the Lease and should have stopped, but runs.
 
-        Who cannot renew ends its work before another begins, and then itself; only where that
-        takes too long is there something to say.
+        A holder that cannot renew ends its work before another holder begins, and then exits. A
+        problem is returned only if that takes too long.
         """
         now = asyncio.get_running_loop().time()
         if self._held_until is None or now <= self._held_until + STOP_SECONDS:
@@ -103,7 +103,7 @@ class LeaderElector:
         was lost. Cancelling this cancels the work.
 
         Returns:
-            FINISHED where the work ended by itself; LOST where the Lease could not be kept. Errors
+            FINISHED if the work ended by itself; LOST if the Lease could not be kept. Errors
             of the work are raised.
         """
         renewed_at = await self._acquire()
@@ -118,7 +118,7 @@ class LeaderElector:
             lost = not work.done()
         finally:
             self.is_leader = False
-            # The work ends first: releasing before would let two managers work at once.
+            # The work ends first: an earlier release would let two managers work at once.
             await _cancel(work)
             await _cancel(keeper)
             self._held_until = None
@@ -147,7 +147,7 @@ class LeaderElector:
             await asyncio.sleep(self._retry_seconds * (1.0 + self._jitter()))
 
     async def _keep(self, renewed_at: float) -> None:
-        """Renew until that fails for too long, or someone else holds the Lease."""
+        """Renew until renewals fail for too long, or another process holds the Lease."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._retry_seconds)
@@ -208,7 +208,7 @@ class LeaderElector:
         return True
 
     async def _write(self, lease: dict[str, Any]) -> bool:
-        """Put our name and time into the Lease, if it is still the one that we saw."""
+        """Write our name and time into the Lease, if nobody changed it since we read it."""
         spec = lease.get("spec") or {}
         acquired = spec.get("holderIdentity") != self.identity
         transitions = int(spec.get("leaseTransitions") or 0) + int(acquired)
@@ -222,7 +222,9 @@ class LeaderElector:
         return True
 
     async def _release(self) -> None:
-        """Let the next one take over at once; best effort, for the Lease expires anyway."""
+        """Release the Lease so that another can take over at once; best effort, it expires
+        anyway.
+        """
         with contextlib.suppress(KubeError, TimeoutError):
             async with asyncio.timeout(self._retry_seconds):
                 # Read again: a renewal that was cancelled on its way may have arrived.
@@ -263,7 +265,7 @@ class LeaderElector:
         self._lease, self.holder = lease, holder
 
     def _is_expired(self) -> bool:
-        """Tell whether the holder has been silent for as long as it promised to speak within."""
+        """Tell whether the holder has not renewed within the duration in its Lease."""
         spec = (self._lease or {}).get("spec") or {}
         promised = float(spec.get("leaseDurationSeconds") or self._lease_seconds)
         return asyncio.get_running_loop().time() - self._record_seen_at >= promised

@@ -1,7 +1,8 @@
 """aiohttp, imported without the authorities of the system.
 
-When it is imported it reads them into a context for requests that bring none, which takes a tenth
-of the time of a short command. Every request here brings its own; one without trusts no server.
+On import, aiohttp loads them for requests without a TLS context of their own, which takes a tenth
+of the time of a short command. Every request here has its own context; one without trusts no
+server.
 """
 
 from __future__ import annotations

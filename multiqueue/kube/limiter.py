@@ -1,10 +1,9 @@
-"""How fast we talk to one API server: a token bucket that learns, and a bound on requests in
-flight.
+"""The rate limiter of one API server: an adaptive token bucket and a bound on requests in flight.
 
-It begins generously. A 429 or 503 halves the rate, at most once a second, and nobody sends before
-the server's Retry-After; answers that turn slow against the server's own best shrink the rate
-gently. Every quiet second gives a tenth back. Requests wait in order of arrival, those that give
-way behind all others; waiters are bounded by their callers, each of which awaits one.
+The initial rate is high. A 429 or 503 halves it, at most once a second, and no request is sent
+before the server's Retry-After. If answers become slow compared with the server's best time, the
+rate shrinks gently. Every second without trouble gives a tenth back. Requests wait in order of
+arrival; requests that give way come after all others.
 """
 
 from __future__ import annotations
@@ -13,23 +12,23 @@ import asyncio
 from collections import deque
 
 DECREASE_EVERY_SECONDS = 1.0
-"""A burst of refusals tells one thing, so it counts once."""
+"""Seconds in which several refusals count as one."""
 SLOW_SECONDS = 1.0
-"""Below this an answer is never called slow: admission webhooks alone may take that long."""
+"""Answers faster than this never count as slow: admission webhooks may take that long."""
 SLOW_FACTOR = 4.0
-"""How much slower than the best seen the average must be before we back off."""
+"""Ratio of the average to the best duration from which answers count as slow."""
 MAX_PAUSE_SECONDS = 60.0
-"""Longest Retry-After that is believed."""
+"""Longest Retry-After that is honoured."""
 
 
 class RateLimiter:
     """Adaptive token bucket for one API server.
 
     Args:
-        rate: Requests per second at the start, and the goal of every recovery.
-        burst: Requests that may go out at once after a pause; a second's worth by default.
-        min_rate: Requests per second that no number of refusals goes below.
-        max_in_flight: Requests without an answer at any time.
+        rate: Requests per second at the start, and the highest rate after a recovery.
+        burst: Requests that may go out at once after a pause; one second's worth by default.
+        min_rate: Lowest rate in requests per second, whatever the number of refusals.
+        max_in_flight: Highest number of requests without an answer.
     """
 
     def __init__(
@@ -61,14 +60,15 @@ class RateLimiter:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for their turn."""
+        """Number of requests that wait for their turn."""
         return len(self._waiters) + len(self._patient)
 
     async def acquire(self, *, patience: float = 0.0) -> None:
         """Wait for this request's turn; pair it with `release`.
 
         Args:
-            patience: Seconds for which it lets all others go first; it goes when none is under way.
+            patience: Seconds for which the request lets all others go first. It is sent earlier if
+                no other request is under way.
         """
         loop = asyncio.get_running_loop()
         if patience:
@@ -87,7 +87,7 @@ class RateLimiter:
                 self._tokens += 1
                 self.in_flight -= 1
             elif waiter in self._waiters:
-                # Cancelled together with others it may be gone already: `_wake` drops those.
+                # `_wake` drops cancelled waiters, so this one may be gone already.
                 self._waiters.remove(waiter)
             self._wake(loop)
             raise
@@ -115,13 +115,13 @@ class RateLimiter:
         retry_after: float | None = None,
         patient: bool = False,
     ) -> None:
-        """Give the slot back and learn from the answer.
+        """Give the slot back and adapt the rate to the answer.
 
         Args:
-            patient: It was acquired with patience.
-            seconds: How long a cheap request took; None for lists and failures, which tell nothing.
-            refused: The server answered 429 or 503.
-            retry_after: Seconds that it asked us to wait.
+            patient: Whether the request was acquired with patience.
+            seconds: Duration of a cheap request; None for lists and failures, which do not count.
+            refused: Whether the server answered 429 or 503.
+            retry_after: Seconds that the server asked us to wait.
         """
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -140,8 +140,7 @@ class RateLimiter:
 
     def _learn(self, seconds: float, now: float) -> None:
         best = self._best_seconds
-        # The best may only rise slowly, so that a server that was moved farther away is not slow
-        # for ever.
+        # The best time rises slowly, so that a server that moved farther away is not slow for ever.
         self._best_seconds = seconds if best is None else min(seconds, best * 1.001)
         self._average_seconds += (seconds - self._average_seconds) * 0.1
         usual = max(SLOW_SECONDS, SLOW_FACTOR * self._best_seconds)
@@ -201,11 +200,11 @@ class RateLimiter:
         self._schedule(loop)
 
     def _is_quiet(self) -> bool:
-        """Whether nothing is under way but what gives way itself."""
+        """Whether no request is under way except those that give way."""
         return not self._waiters and self.in_flight == self._patient_in_flight
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Set the timer for the next token; a full house is woken by `release` instead."""
+        """Set the timer for the next token; if all slots are taken, `release` wakes waiters."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

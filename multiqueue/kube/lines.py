@@ -1,10 +1,10 @@
-"""Texts of HTTP that others cut as they like: lines of streams, and ``Warning`` headers. Pure."""
+"""Splits texts of HTTP: lines of streams, and ``Warning`` headers. Pure."""
 
 from __future__ import annotations
 
 
 class LineSplitter:
-    """Cuts a stream into lines; a last line without its end is never given.
+    """Cuts a stream into lines; a last line without a line end is never returned.
 
     aiohttp's own readline refuses lines beyond its buffer, and a watch event may be megabytes.
 

@@ -1,7 +1,7 @@
-"""Runs a reconcile function for every key that changed, and again where it failed.
+"""Runs a reconcile function for every key that changed, and again after a failure.
 
-The key says which object, never what happened. An error is logged with its cause and the key comes
-back with growing delays; it never stops the others.
+A key names an object, not an event. An error is logged with its cause, and the key is retried with
+growing delays; other keys are not affected.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ log = structlog.get_logger(component="reconciler")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a reconcile asks for.
+    """The result of one reconcile.
 
     Attributes:
-        requeue_after: Seconds until the key shall come again; None to wait for the next change.
+        requeue_after: Seconds until the next reconcile; None to wait for the next change.
     """
 
     requeue_after: float | None = None
@@ -49,9 +49,9 @@ class Reconciler(Generic[K]):
 
     Args:
         name: Names this reconciler in logs and metrics.
-        reconcile: Brings the object of a key to where it should be; must be idempotent.
-        concurrency: Different keys that are worked on at a time.
-        on_outcome: Gets name, outcome and seconds of every reconcile.
+        reconcile: Brings the object of a key to its desired state; must be idempotent.
+        concurrency: Number of keys that are reconciled at a time.
+        on_outcome: Called with name, outcome and seconds of every reconcile.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Reconciler(Generic[K]):
             try:
                 outcome = await self._reconcile_one(key)
             except BaseException:
-                # Cancelled in the middle of it: the next run, if there is one, begins with this.
+                # Cancelled during a reconcile: the next run, if there is one, begins with this key.
                 self.queue.add(key)
                 raise
             finally:
@@ -97,7 +97,7 @@ class Reconciler(Generic[K]):
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # It awaited something that others cancelled. This worker is not asked to end.
+            # The reconcile awaited something that was cancelled; this worker was not.
             stray = RuntimeError("it awaited something that was cancelled")
             stray.__cause__ = error
             return self._fail(key, stray)

@@ -1,4 +1,4 @@
-"""Which REST collections there are, and the paths of their objects."""
+"""The REST collections that we use, and the paths of their objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from multiqueue.api import names
 from multiqueue.kube.errors import NotFound
 
 _SAFE_SEGMENT = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:@-]+")
-"""What may stand in a path as it is. Names come from users (a Secret's name in a MultiKueueCluster,
+"""Names that may be put into a path. Names come from users (a Secret's name in a MultiKueueCluster,
 a queue in a label): ``../secrets/x`` must never become another request."""
 
 
@@ -33,10 +33,10 @@ class Resource:
     ) -> str:
         """Return the path of the collection, of one object or of its subresource.
 
-        A namespaced resource without namespace is the collection over all namespaces.
+        For a namespaced resource without namespace, it is the collection over all namespaces.
 
         Raises:
-            NotFound: a name that no object can have.
+            NotFound: no object can have this name.
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         parts = [root]
@@ -93,7 +93,7 @@ DISPATCH_PROFILES = Resource(
 PROVISIONING_REQUESTS = _resource(
     "autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest"
 )
-"""Some clusters serve it in v1beta1 only: `dataclasses.replace` the version there."""
+"""Some clusters serve this kind in v1beta1 only: `dataclasses.replace` the version there."""
 
 PODS = _resource("v1", "pods", "Pod")
 SECRETS = _resource("v1", "secrets", "Secret")

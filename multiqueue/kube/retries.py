@@ -1,8 +1,7 @@
-"""When the edges of the program try again: one table of policies, carried out by tenacity.
+"""Retry policies for the edges of the program, in one table; tenacity carries them out.
 
-Work queues, informers, leases and connections to workers have backoffs of their own (`backoff`):
-those depend on what else happens there. tenacity is imported when something is tried, so that
-commands start without it.
+Work queues, informers, leases and connections to workers have their own backoffs (`backoff`), which
+depend on more than the last error. tenacity is imported on first use, so that commands start fast.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often something is tried.
+    """Pauses between attempts, and the number of attempts.
 
     Attributes:
         first: Seconds between the first attempt and the second.
-        cap: The pause doubles until it has so many seconds; None: it stays the same.
-        attempts: How often it is tried at most; None: until it succeeds.
+        cap: The pause doubles up to this number of seconds; None: it stays the same.
+        attempts: Highest number of attempts; None: until one succeeds.
     """
 
     first: float
@@ -40,19 +39,19 @@ class RetryPolicy:
         until: Callable[[T], bool] = lambda _: True,
         tell: Callable[[BaseException], Awaitable[None] | None] = lambda _: None,
     ) -> T:
-        """Try something until it gives a result that is wanted.
+        """Repeat an attempt until its result is accepted.
 
         Args:
-            work: Is tried.
-            on: Errors after which it is tried again; all others end it.
-            until: Tells whether a result is wanted.
-            tell: Gets the error before each pause.
+            work: The attempt.
+            on: Errors after which there is another attempt; all others are raised.
+            until: Tells whether a result is accepted.
+            tell: Called with the error before each pause.
 
         Returns:
-            The result that is wanted; after the last attempt whatever it gave.
+            The accepted result; after the last attempt, any result.
 
         Raises:
-            BaseException: what ``work`` raised last.
+            BaseException: the last exception of ``work``.
         """
         import tenacity
 
@@ -83,7 +82,7 @@ class RetryPolicy:
         return await retrying(attempt)
 
     def pauses(self) -> Backoff:
-        """Return the pauses for a loop that begins anew whenever things go well in between."""
+        """Return the pauses for a loop that resets them after each success."""
         return Backoff(base=self.first, cap=self.cap or self.first)
 
 
@@ -93,16 +92,17 @@ def _last_outcome(state: object) -> object:
 
 REGISTRATION = RetryPolicy(first=5.0)
 """Certificates and registrations of webhooks, visibility and the worker guard: people or a restart
-of the API server mend what is in the way, and each attempt costs two or three requests."""
+of the API server remove the cause, and each attempt costs two or three requests."""
 KINDS = RetryPolicy(first=1.0)
-"""A manager waits for its CustomResourceDefinitions, which are often applied in the same minute."""
+"""The manager's CustomResourceDefinitions, which are often applied in the same minute."""
 RACE = RetryPolicy(first=0.0, attempts=5)
-"""Replicas that start together race for a Secret; each round one of them wins."""
+"""Replicas that start together race to write a Secret; one of them wins in each round."""
 LEADER = RetryPolicy(first=0.25, attempts=8)
-"""A Service leads to any replica and one decides: of three, all attempts miss it in 4 of 100."""
+"""A Service picks any replica but only the leader decides. With three replicas, all attempts miss
+the leader in 4 of 100 cases."""
 RIGHTS = RetryPolicy(first=0.25, attempts=40)
-"""A new role reaches the authorizer of an API server within seconds; after 10 s it never does."""
+"""A new role reaches an API server's authorizer within seconds; after 10 s it never will."""
 FOLLOWED = RetryPolicy(first=1.0, cap=10.0)
-"""A cluster that a command follows did not answer: somebody watches, and the cluster recovers."""
+"""A cluster that a command follows did not answer: a user watches until it recovers."""
 READY = RetryPolicy(first=0.05)
 """The demo's manager runs on this machine and is ready within a second or two."""

@@ -1,4 +1,4 @@
-"""Requests at the pace of their API server: through the limiter, and again where it shed them."""
+"""Sends requests through the limiter of their API server; repeats those that it shed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.transport import ApiRequest, ApiTransport, Response
 
 THROTTLED_ATTEMPTS = 4
-"""How often a request is sent that gets 429 with Retry-After: it was refused before it began."""
+"""How often a request is sent if it gets 429 with Retry-After: it was refused before it began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendOutcome:
-    """What became of one request, for metrics; status 0 means that there was no answer."""
+    """The outcome of one request, for metrics; status 0 means that there was no answer."""
 
     method: str
     resource: str
@@ -25,7 +25,7 @@ class SendOutcome:
 
 
 class Sender:
-    """Sends requests of one client."""
+    """Sends the requests of one client."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Sender:
         self._patience = patience
 
     def giving_way(self, seconds: float) -> Sender:
-        """Return one whose requests let all others go first, for at most so many seconds."""
+        """Return a sender whose requests let all others go first, for at most these seconds."""
         return Sender(self._transport, self._limiter, on_outcome=self._on_outcome, patience=seconds)
 
     async def send(
@@ -50,10 +50,10 @@ class Sender:
         """Send a request when its turn has come.
 
         Args:
-            request: What to send; its timeout counts from when it is sent.
+            request: The request; its timeout begins when it is sent.
             resource: Plural of the collection, for metrics.
-            limited: Whether it waits for the limiter.
-            cheap: Whether its duration tells how the server does; that of a list does not.
+            limited: Whether the request waits for the limiter.
+            cheap: Whether its duration shows the server's load; the duration of a list does not.
         """
         attempt = 1
         while True:

@@ -1,8 +1,8 @@
-"""What a server says, made fit to be shown: printed, without our credentials, and not too long.
+"""Cleans texts of servers: printable, without our credentials, and not too long.
 
-A worker's API server belongs to somebody else. What it answers ends up in conditions, Events, logs
-and terminals that others read. So its words are cleaned where they enter the program: by
-`clean_words`, with the credentials that the server was sent.
+A worker's API server belongs to somebody else. Its answers end up in conditions, Events, logs and
+terminals that others read. So `clean_words` cleans its texts where they enter the program, and
+removes the credentials that the server was sent.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ REDACTED = "[redacted]"
 MAX_WORDS = 2000
 """Characters kept of a message: more than any message of Kubernetes that people read."""
 LEAST_SECRET = 4
-"""Shorter passwords are left alone: they stand in every second word."""
+"""Shorter passwords are not redacted: they occur in ordinary words."""
 PIECE = 16
-"""This many characters of a credential in a row are redacted, too: servers cut what they echo."""
+"""Pieces of a credential of this length are redacted too: servers cut the text that they echo."""
 SCANNED = 64 * 1024
-"""Characters that are looked at; what comes after them is never shown."""
+"""Characters that are cleaned; the rest is never shown."""
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?")
-"""Terminal escapes whole: colours, cursor movements, and strings such as window titles."""
+"""Whole terminal escapes: colours, cursor movements, and strings such as window titles."""
 _RUN = re.compile(rf"[A-Za-z0-9+/=_.~%-]{{{PIECE},}}")
-"""What tokens and keys are written with."""
+"""The characters of tokens and keys."""
 
 
 def clean_words(text: str, secrets: Iterable[str] = (), *, limit: int = MAX_WORDS) -> str:
     """Return a server's text as one printable line without credentials.
 
     Args:
-        text: What it said.
-        secrets: What it was sent and nobody else may see; see `list_secrets`.
+        text: The server's text.
+        secrets: The secrets that the server was sent; see `list_secrets`.
         limit: Characters to keep.
     """
     whole = len(text) <= SCANNED
@@ -56,17 +56,17 @@ def to_line(text: str) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return at most so many characters of a text, the last of which says that there were more."""
+    """Return at most this many characters of a text; the last one marks a cut."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def list_secrets(
     authorization: str | None, key: bytes | None, proxy: str | None
 ) -> tuple[str, ...]:
-    """Return what of credentials nobody may see.
+    """Return the secret parts of credentials.
 
     Args:
-        authorization: The header's value.
+        authorization: The value of the Authorization header.
         key: The client's private key, as PEM.
         proxy: The proxy's URL, which may have a password.
     """
@@ -94,7 +94,7 @@ def _password_of(value: str) -> str:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Yield the ways in which a secret is written."""
+    """Yield the forms in which a secret may be written."""
     yield secret
     yield base64.b64encode(secret.encode()).decode().rstrip("=")
     yield quote(secret, safe="")
@@ -110,7 +110,7 @@ def _redact(line: str, forms: tuple[str, ...]) -> str:
 
 
 def _redact_run(run: str, pieces: set[str]) -> str:
-    """Take out of a run of characters what is a piece of a credential, however it begins."""
+    """Remove the pieces of credentials from a run of characters, wherever they begin."""
     shown: list[str] = []
     at = hidden_until = 0
     while at < len(run):

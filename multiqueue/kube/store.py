@@ -1,4 +1,4 @@
-"""What an informer knows: objects by key and by index. Only the informer writes it."""
+"""The store of an informer: objects by key and by index. Only the informer writes it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 MAX_VERSION_DIGITS = 20
-"""Of a resourceVersion: servers count in 64 bits, and reading long numbers takes long."""
+"""Digits of a resourceVersion: servers count in 64 bits, and long numbers are slow to parse."""
 
 Indexer = Callable[[T], Iterable[str]]
 
 
 class ObjectKeyAndVersion(NamedTuple):
-    """Which object, and which state of it.
+    """An object's identity, and the version of its state.
 
     Attributes:
         key: ``namespace/name``, or the name of a cluster-scoped object.
-        version: resourceVersion as a number, by which states are ordered; 0 where it is none.
-        uid: Tells an object from a later one of the same name.
+        version: resourceVersion as a number, by which states are ordered; 0 if it is not a number.
+        uid: Distinguishes an object from a later one of the same name.
     """
 
     key: str
@@ -43,21 +43,19 @@ def identify(obj: Any) -> ObjectKeyAndVersion:
 
 
 def parse_version(text: object) -> int:
-    """Return a resourceVersion as a number; 0 for anything else, whoever wrote it."""
+    """Return a resourceVersion as a number; 0 if it is not one."""
     if not isinstance(text, str) or len(text) > MAX_VERSION_DIGITS or not text.isdecimal():
         return 0
     return int(text)
 
 
 class Store(Generic[T]):
-    """Objects by key, with indexes that follow every change. What it returns must not be
-    changed.
-    """
+    """Objects by key, with indexes. Returned objects must not be changed."""
 
     def __init__(self, indexers: Mapping[str, Indexer[T]]) -> None:
         self._objects: dict[str, T] = {}
         self._indexers = dict(indexers)
-        # Inner dicts are ordered sets: what an index returns is in order of arrival, not of hashes.
+        # Inner dicts are ordered sets: an index returns objects in order of arrival.
         self._indexes: dict[str, dict[str, dict[str, None]]] = {name: {} for name in indexers}
 
     def __len__(self) -> int:

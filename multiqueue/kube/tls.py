@@ -1,4 +1,4 @@
-"""TLS towards API servers, and of our own servers; certificates are in memory."""
+"""TLS contexts for requests to API servers and for our own servers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def build_ssl_context(material: Material) -> ssl.SSLContext | None:
-    """Return the context for a server; None where it speaks plain HTTP.
+    """Return the context for a server; None if it speaks plain HTTP.
 
     Raises:
-        CredentialsError: CA or client certificate are no usable PEM.
+        CredentialsError: CA or client certificate are not usable PEM.
     """
     if not material.server.lower().startswith("https:"):
         return None
     try:
         context = ssl.create_default_context(cadata=material.ca.decode() if material.ca else None)
         if hasattr(ssl, "VERIFY_X509_STRICT"):
-            # Python 3.13 demands extensions that many clusters' CAs lack; Go does not.
+            # Python 3.13 requires extensions that many clusters' CAs lack; Go does not.
             context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not material.verify:
             context.check_hostname = False
@@ -45,12 +45,12 @@ def build_server_context(options: Tls) -> ssl.SSLContext:
     """Return the context of one of our servers, without a certificate yet.
 
     Args:
-        options: a valid ``tls`` section; TLS 1.2 is the least where it says nothing.
+        options: a valid ``tls`` section; the lowest version is TLS 1.2 unless it says otherwise.
 
     Raises:
-        ValueError: the OpenSSL of this process lacks what is asked for; names the field.
+            ValueError: the OpenSSL of this process lacks a requested setting; names the field.
     """
-    # Clients are not servers, and do not wait until the whole configuration is imported.
+    # Imported here because clients do not need the configuration's modules.
     from multiqueue.api.config.tls import CIPHER_SUITES, CURVES
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -73,12 +73,12 @@ def build_server_context(options: Tls) -> ssl.SSLContext:
 
 
 def load_key_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Show this certificate from the next connection on.
+    """Use this certificate from the next connection on.
 
-    Python loads certificates from files only: a private one, gone at once.
+    Python loads certificates from files only, so a private file exists for a moment.
 
     Raises:
-        ssl.SSLError, ValueError: they are no usable PEM, or no pair; what was shown before stays.
+        ssl.SSLError, ValueError: they are not usable PEM, or no pair; the earlier ones stay.
     """
     descriptor, name = tempfile.mkstemp(prefix="multiqueue-")  # 0600, ours
     try:

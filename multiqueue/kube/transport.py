@@ -1,8 +1,8 @@
-"""One connection pool towards one API server: bytes in, bytes out, every failure a `KubeError`.
+"""The connection pool of one API server: sends and receives bytes; failures are `KubeError`s.
 
-Owns what kubernetes-asyncio's transport gets wrong for us: it never looks at the environment or
-``.netrc`` per request, checks the status before anyone reads the body, keeps watches out of the
-request limit and notices dead peers by TCP keep-alive.
+It replaces kubernetes-asyncio's transport. It never reads the environment or ``.netrc`` per
+request, checks the status before the body is read, does not count watches against the request
+limit, and notices dead peers by TCP keep-alive.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class ApiRequest:
     Attributes:
         target: Path and query, percent-encoded.
         what: The request in words, for errors.
-        timeout: Seconds for everything; for a stream, until its status is there.
+        timeout: Seconds for the whole request; for a stream, until its status arrives.
         idle_timeout: For a stream: seconds of silence after which the peer counts as dead.
-        raw: For a stream: its pieces are wanted as they come, not its lines.
+        raw: For a stream: yield chunks as they arrive instead of lines.
     """
 
     method: str
@@ -79,14 +79,14 @@ class Response:
 
 
 class ApiTransport(Protocol):
-    """What a client sends its requests with; `HttpTransport` tells what each has to do."""
+    """Sends the requests of a client; `HttpTransport` documents each method."""
 
     async def send(self, request: ApiRequest) -> Response:
         """Send one request and read its whole answer."""
         ...
 
     def stream(self, request: ApiRequest) -> AsyncGenerator[list[bytes], None]:
-        """Send a GET whose answer does not end."""
+        """Send a GET with an endless answer."""
         ...
 
     async def close(self) -> None:
@@ -95,20 +95,20 @@ class ApiTransport(Protocol):
 
 
 class OpenTransport(Protocol):
-    """Makes the transport of one client; `HttpTransport` itself does."""
+    """Makes the transport of one client, as `HttpTransport` does."""
 
     def __call__(
         self, credentials: Credentials, *, user_agent: str, on_warning: OnWarning
     ) -> ApiTransport:
-        """Return a transport to the server of these credentials."""
+        """Return a transport for the server of these credentials."""
         ...
 
 
 class HttpTransport:
     """Sends requests to one API server.
 
-    Its answers are bounded, see `sizes`, and of those that are large only one is held at a time:
-    however much a server sends, to however many requests, it takes little of our memory.
+    The size of answers is bounded, see `sizes`, and only one large answer is held at a time. So a
+    server takes little of our memory, however much it sends to however many requests.
     """
 
     def __init__(self, credentials: Credentials, *, user_agent: str, on_warning: OnWarning) -> None:
@@ -123,9 +123,9 @@ class HttpTransport:
         """Send one request and read its whole answer.
 
         Raises:
-            ApiError: the server said no.
-            AnswerTooLarge: it said too much.
-            TransportError: it said nothing that could be used.
+            ApiError: the server answered with an error.
+            AnswerTooLarge: the answer is too large.
+            TransportError: there was no usable answer.
         """
         authorization = await self.credentials.authorization()
         try:
@@ -136,11 +136,12 @@ class HttpTransport:
         return await self._send(request, await self.credentials.authorization())
 
     async def stream(self, request: ApiRequest) -> AsyncGenerator[list[bytes], None]:
-        """Send a GET whose answer does not end; gives its lines in batches, and first an empty
-        one when it is open.
+        """Send a GET with an endless answer and yield its lines in batches.
+
+        The first batch is empty and means that the stream is open.
 
         Raises:
-            ApiError: the server said no, before the first batch.
+            ApiError: the server answered with an error, before the first batch.
             AnswerTooLarge: a line is longer than any object.
             TransportError: the connection broke or fell silent.
         """
@@ -190,7 +191,7 @@ class HttpTransport:
         return Response(response.status, response.headers, body)
 
     async def _read(self, response: aiohttp.ClientResponse, what: str) -> bytes:
-        """Read a whole answer; where it is large, alone."""
+        """Read a whole answer; large ones are read one at a time."""
         body = bytearray()
         async with contextlib.AsyncExitStack() as stack:
             async for chunk in response.content.iter_any():
@@ -245,7 +246,7 @@ class HttpTransport:
             headers=request.headers,
             timeout=limits,
             allow_redirects=False,
-            # Per request, so that rotated certificates need no new session; only https looks at it.
+            # Given per request, so that rotated certificates need no new session.
             ssl=credentials.ssl_context or True,
             server_hostname=credentials.server_name,
             proxy=credentials.proxy,
@@ -282,7 +283,7 @@ class HttpTransport:
             raise TransportError(f"{what}: {self._describe(error)}") from error
 
     def _describe(self, error: Exception) -> str:
-        """Say what happened; what is no HTTP is repeated by aiohttp."""
+        """Describe an error; aiohttp's text may repeat bytes that are not HTTP."""
         return clean_words(describe_failure(error), self.credentials.secrets)
 
     def _report_warnings(self, response: aiohttp.ClientResponse) -> None:
@@ -292,7 +293,7 @@ class HttpTransport:
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:
-    """Leave a stream at once: a polite TLS shutdown would wait for the server."""
+    """Close a stream at once: a TLS shutdown would wait for the server."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -300,7 +301,7 @@ def _abort(response: aiohttp.ClientResponse) -> None:
 
 
 def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Open a socket that notices within 30 s that its peer is gone, also under a silent watch."""
+    """Open a socket that notices within 30 s that its peer is gone, even if a watch is silent."""
     family, kind, protocol, _, _ = address
     sock = socket.socket(family=family, type=kind, proto=protocol)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,7 +1,7 @@
-"""Whether an API server will trust the certificate that a server of ours shows.
+"""Checks whether an API server will trust the certificate of one of our servers.
 
-An API server that does not trust a webhook cannot ask it, and refuses every write for which an
-answer is required. So this is found out before it is told to ask.
+If an API server does not trust a webhook, it cannot call it, and refuses every write that needs its
+answer. So the certificate is checked before the webhook is registered.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import ssl
 from multiqueue.kube.tls import load_key_pair
 
 _MESSAGES = 8
-"""A TLS handshake takes three messages; one that takes more goes nowhere."""
+"""Rounds of a TLS handshake; it takes three messages, and one with more rounds never ends."""
 
 
 class CertificateTrust:
-    """What an API server thinks of one certificate, by the caBundle that it is given.
+    """Checks one certificate against caBundles, as an API server does.
 
     Args:
         certificate: PEM, with intermediate certificates after it.
-        key: Its key.
+        key: The certificate's key.
         host: The name by which the API server calls us.
 
     Raises:
@@ -34,7 +34,7 @@ class CertificateTrust:
         self._known: dict[bytes, str | None] = {}
 
     def find_problem(self, bundle: bytes) -> str | None:
-        """Return why a client that trusts these authorities would end the connection, or None.
+        """Return why a client with these authorities would end the connection, or None.
 
         An empty bundle stands for the authorities of the system, as it does for an API server.
         """
@@ -43,9 +43,10 @@ class CertificateTrust:
         return self._known[bundle]
 
     def choose(self, wanted: bytes, current: bytes) -> tuple[bytes, str | None]:
-        """Return the bundle that should be registered, and what is wrong with it.
+        """Return the bundle that should be registered, and its problem, if any.
 
-        Ours if it is good; otherwise the one that is there, which somebody else may have injected.
+        It is ours if that is good; otherwise the registered one, which another tool may have
+        injected.
         """
         if wanted and self.find_problem(wanted) is None:
             return wanted, None
@@ -59,8 +60,8 @@ class CertificateTrust:
             client = ssl.create_default_context(cadata=bundle.decode("ascii") or None)
         except (ssl.SSLError, UnicodeDecodeError):
             return "the caBundle cannot be read: it is no PEM certificate"
-        # As Go: extensions may be missing, any certificate of the bundle may be the anchor, and
-        # names stand in the subject alternative names only.
+        # As in Go: extensions may be missing, any certificate of the bundle may be the anchor, and
+        # only subject alternative names count as names.
         client.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
         client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         client.hostname_checks_common_name = False

@@ -1,6 +1,4 @@
-"""What stands on the wire: pages of lists, watch frames, query parameters, and requests in
-words.
-"""
+"""The wire format: pages of lists, watch frames, query parameters, and names of requests."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ UNREADABLE = (
     ValueError,
     msgspec.MsgspecError,
 )
-"""What decoders raise at what is not as they expect."""
+"""Errors of decoders for unexpected data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class ListMeta(msgspec.Struct, gc=False, rename="camel"):
 
 
 class ListPage(msgspec.Struct, gc=False):
-    """One page of a list; its items are views on the answer, so copy what outlives it."""
+    """One page of a list; its items are views on the answer, so copy those that you keep."""
 
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[msgspec.Raw] | None = None
@@ -95,7 +93,7 @@ def parse_page(body: bytes, what: str) -> ListPage:
     """Cut the answer to a list into its items.
 
     Raises:
-        TransportError: something else answered, a proxy perhaps.
+        TransportError: it is not a list; perhaps a proxy answered.
     """
     try:
         return _decode_page(body)
@@ -107,14 +105,14 @@ def parse_frame(line: bytes, what: str, secrets: Callable[[], Iterable[str]] = t
     """Cut one line of a watch into type and object.
 
     Args:
-        line: The line.
-        what: What is watched.
-        secrets: Tells what must not stand in an error, see `list_secrets`.
+        line: One line of the stream.
+        what: The watch in words, for errors.
+        secrets: Returns the secrets to redact in errors, see `list_secrets`.
 
     Raises:
-        ApiError: the line is an error of the server, `Gone` above all.
-        AnswerTooLarge: the object has too many values.
-        TransportError: something else answered, a proxy perhaps.
+            ApiError: the line is an error of the server, usually `Gone`.
+            AnswerTooLarge: the object has too many values.
+            TransportError: it is not a watch event; perhaps a proxy answered.
     """
     check_parts(line, what)
     try:
@@ -128,10 +126,10 @@ def parse_frame(line: bytes, what: str, secrets: Callable[[], Iterable[str]] = t
 
 
 def read_answer(body: bytes, decode: Callable[[bytes], T], what: str) -> T:
-    """Decode what a server answered.
+    """Decode a server's answer.
 
     Raises:
-        TransportError: it cannot be read.
+        TransportError: the answer cannot be decoded.
     """
     try:
         return decode(body)
@@ -140,10 +138,10 @@ def read_answer(body: bytes, decode: Callable[[bytes], T], what: str) -> T:
 
 
 def parse_object(data: bytes) -> Json:
-    """Decode an object to a dict whose metadata can be relied upon.
+    """Decode an object to a dict with checked metadata.
 
     Raises:
-        ValueError: it is no object, or its metadata is not as the API says.
+        ValueError: it is not an object, or its metadata breaks the rules of the API.
     """
     try:
         _check_shape(data)
@@ -154,9 +152,7 @@ def parse_object(data: bytes) -> Json:
 
 
 def build_loader(resource: Resource) -> Callable[[bytes], Json]:
-    """Return a decoder to dicts that gives items of built-in lists their apiVersion and kind
-    back.
-    """
+    """Return a decoder to dicts that adds apiVersion and kind to items of built-in lists."""
     api_version, kind = resource.api_version, resource.kind
 
     def load(data: bytes) -> Json:
@@ -172,7 +168,7 @@ def encode(body: Any) -> bytes | None:
 
 
 def build_params(**params: str | None) -> Params:
-    """Return the parameters that say something."""
+    """Return the parameters that are set."""
     return {key: value for key, value in params.items() if value}
 
 
@@ -183,7 +179,7 @@ def describe(
     name: str | None = None,
     subresource: str | None = None,
 ) -> str:
-    """``PATCH workloads/status "team-a/train"``."""
+    """Return a request in words: ``PATCH workloads/status "team-a/train"``."""
     what = f"{verb} {resource.plural}"
     if subresource:
         what += f"/{subresource}"

@@ -1,7 +1,8 @@
-"""Keys that wait to be worked on, each at most once and never twice at the same time.
+"""A queue of keys to reconcile: each waits at most once and runs at most once at a time.
 
-Semantics of Kubernetes' work queues: a key added again while it waits is one entry; added again
-while it is worked on, it comes back when that is done. Bounded by the number of different keys.
+It has the semantics of Kubernetes' work queues. A key that is added again while it waits is one
+entry. A key that is added again during its reconcile comes back afterwards. The size is bounded by
+the number of different keys.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class WorkQueue(Generic[K]):
 
     Args:
         retry_base: Seconds that `add_rate_limited` waits after a key's first failure.
-        retry_cap: Most seconds that it waits.
+        retry_cap: Longest wait in seconds.
     """
 
     def __init__(self, *, retry_base: float = 0.005, retry_cap: float = 60.0) -> None:
@@ -39,11 +40,11 @@ class WorkQueue(Generic[K]):
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """Keys that could be worked on now."""
+        """Number of keys that could be reconciled now."""
         return len(self._waiting) + len(self._dirty)
 
     def add(self, key: K) -> None:
-        """Let this key be worked on as soon as possible."""
+        """Queue a key to be reconciled as soon as possible."""
         if key in self._processing:
             self._dirty.add(key)
         elif key not in self._waiting:
@@ -51,49 +52,49 @@ class WorkQueue(Generic[K]):
             self._ready.put_nowait(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Let this key be worked on in so many seconds, or earlier if it was to come earlier."""
+        """Queue a key in so many seconds, or earlier if it is already due earlier."""
         if seconds <= 0:
             self.add(key)
             return
         due_at = asyncio.get_running_loop().time() + seconds
         if due_at >= self._due_at.get(key, float("inf")):
             return
-        # The later entry of the same key stays in the heap and is skipped when its time comes.
+        # The later entry of this key stays in the heap, and is skipped when it is due.
         self._due_at[key] = due_at
         heapq.heappush(self._heap, (due_at, next(self._sequence), key))
         if self._heap[0][0] == due_at:
             self._set_timer()
 
     def add_rate_limited(self, key: K) -> None:
-        """Let a key that failed be worked on again, later each time until `forget`."""
+        """Queue a key that failed, with a longer delay after each failure until `forget`."""
         self._failures[key] = failures = self._failures.get(key, 0) + 1
         self.add_after(key, exponential(failures, base=self._retry_base, cap=self._retry_cap))
 
     def forget(self, key: K) -> None:
-        """Forget the failures of a key: it went well."""
+        """Forget the failures of a key after a success."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
-        """Return how often a key failed since it last went well."""
+        """Return how often a key has failed since its last success."""
         return self._failures.get(key, 0)
 
     async def get(self) -> K:
-        """Wait for a key and begin to work on it; pair it with `done`."""
+        """Wait for a key whose reconcile can begin; pair it with `done`."""
         key = await self._ready.get()
         self._waiting.discard(key)
         self._processing.add(key)
         return key
 
     def note_reconcile(self, key: K) -> None:
-        """Forget why a key that is worked on would come back: its state is read now.
+        """Drop a pending repetition of a key under reconcile, because its state is read now.
 
-        To be called right before everything about the key is read, without awaiting in between.
-        Most of what a key is added for while it is worked on are the writes of that very work.
+        Call it right before everything about the key is read, without awaiting in between. Most
+        additions of a key during its reconcile come from the writes of that reconcile.
         """
         self._dirty.discard(key)
 
     def done(self, key: K) -> None:
-        """End the work on a key; it comes back at once if it was added meanwhile."""
+        """End the reconcile of a key; it comes back at once if it was added meanwhile."""
         self._processing.discard(key)
         if key in self._dirty:
             self._dirty.discard(key)
