@@ -1,4 +1,4 @@
-"""Adapts the copy of a Workload to a worker: the requested hardware, and the pod count. Pure.
+"""Adapts the copy of a Workload to a worker: requested hardware and pod count. Pure.
 
 A worker chooses flavors by the node selectors of the pod sets. So a copy requests the node labels
 of the reserved flavor, as far as the worker's flavors have such labels: H100 quota runs on H100.

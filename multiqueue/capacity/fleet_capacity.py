@@ -1,4 +1,4 @@
-"""What the workers of a check could ever hold of a Workload; one worker must hold all of it.
+"""Whether a worker of a check could ever hold a Workload, all of it on one worker.
 
 The engine asks before quota is reserved, and the loop asks while a Workload waits for a cluster. A
 worker that cannot be reached, or whose queues may not be read, counts as able to hold anything.

@@ -24,7 +24,7 @@ FlavorResource = tuple[str, str]
 def build_workload_view(
     workload: api.Workload, *, kind: str, find_flavor: FindFlavor, options: BuildOptions
 ) -> WorkloadView:
-    """Return what a dispatcher is told about a Workload.
+    """Return the view of a Workload for dispatchers.
 
     Args:
         workload: The Workload on the manager, with its reservation.

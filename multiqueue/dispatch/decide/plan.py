@@ -173,7 +173,7 @@ class FinishLocal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopLocalJob:
-    """Write into the local job's status that nothing runs: nobody else does it any more (M-175)."""
+    """Write into the local job's status that nothing runs, as nobody else does it (M-175)."""
 
     why: str
 

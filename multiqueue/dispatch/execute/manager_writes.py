@@ -191,7 +191,7 @@ class LocalWriter:
     async def patch_job_status(
         self, adapter: MultiKueueAdapter, job: Job, patch: dict[str, Any]
     ) -> None:
-        """Change the status of the local job if it still is the one that the change was decided on.
+        """Change the status of the local job if it still is the one that was decided on.
 
         Otherwise a request that arrives late would bring back an older status.
 

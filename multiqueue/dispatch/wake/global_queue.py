@@ -1,4 +1,4 @@
-"""The Workloads that wait for room, and the room kept for them (see `plugins.global_queue`)."""
+"""The Workloads that wait for room, and their claims (see `plugins.global_queue`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One worker over time: whether it is connected, since when, why not, and the next attempt.
+"""One worker over time: whether it is connected, since when, why not, next attempt.
 
 A connection outlives its sessions. It also outlives its MultiKueueCluster as long as a Workload of
 ours is on the worker, to follow its jobs to their end. A new kubeconfig is tried beside the one in

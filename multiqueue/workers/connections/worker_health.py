@@ -107,7 +107,7 @@ class WorkerHealth:
             return ""
         return self.refusal
 
-    # ------------------------------------------------------------ what it hears
+    # ------------------------------------------------------------ outcomes
 
     def observe(self, outcome: WorkerOutcome) -> None:
         """Count the outcome of a request."""
