@@ -51,7 +51,7 @@ def _bind(pod_set: PodSetView, way: GangAlternative) -> Labels:
 
 
 def find_selectors(pod_set: PodSetView, queue: QueueView) -> dict[str, str]:
-    """Return the node labels of the reserved flavor, as far as the worker has such labels."""
+    """Return those node labels of the reserved flavor that the worker also has."""
     wanted: dict[str, str] = {}
     for resource, reserved in sorted(pod_set.reserved.items()):
         group = queue.group_of(resource)

@@ -254,7 +254,7 @@ class FleetCapacity:
             informer.state is InformerState.STARTING for informer in session.informers.queues
         )
 
-    # ------------------------------------------------------------ what answers depend on
+    # ------------------------------------------------------------ changes
 
     def _on_object(self, old: Configured | None, new: Configured | None) -> None:
         """Note that spec, labels or annotations of a check, config, flavor or cluster changed."""

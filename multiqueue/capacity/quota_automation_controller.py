@@ -245,7 +245,7 @@ class QuotaAutomation:
             return
         self._context.informers.cluster_queues.observe(written)
 
-    # ------------------------------------------------------------ what wakes us
+    # ------------------------------------------------------------ events
 
     def _on_cluster_queue(self, old: api.ClusterQueue | None, new: api.ClusterQueue | None) -> None:
         """Its spec changed, or somebody took our condition away."""

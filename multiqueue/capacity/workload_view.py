@@ -154,7 +154,7 @@ def _reserved(
 
 
 def _list_accepted(name: str, find_flavor: FindFlavor) -> list[api.ResourceFlavor]:
-    """Return a manager's flavor and its declared equivalents, as far as they exist."""
+    """Return a manager's flavor and its declared equivalents that exist."""
     flavor = find_flavor(name)
     if flavor is None:
         return []

@@ -196,7 +196,7 @@ class DrainReconciler:
         if await write_conditions(self._context, cluster, after):
             self._events.tell(cluster, before, after)
 
-    # ------------------------------------------------------------ what wakes us
+    # ------------------------------------------------------------ events
 
     def _on_cluster(
         self, old: api.MultiKueueCluster | None, new: api.MultiKueueCluster | None

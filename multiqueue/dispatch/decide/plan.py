@@ -11,7 +11,7 @@ from multiqueue.dispatch.decide.cluster_state import Finish
 
 
 class Trouble(Enum):
-    """Why no cluster is found; details of the message may change without being news."""
+    """Why no cluster is found; changed details of the message are not a new trouble."""
 
     NO_CLUSTER = "NoCluster"
     DISPATCHER = "Dispatcher"

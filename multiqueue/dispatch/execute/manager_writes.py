@@ -60,7 +60,7 @@ class LocalWriter:
     ) -> api.Workload:
         """Set the check; with Ready also the latch, and Admitted in the same write.
 
-        From then on ``ran_on`` is charged, for good; so it must be given.
+        From then on ``ran_on`` is charged permanently, so it must be given.
 
         Raises:
             Outdated: The Workload changed meanwhile.

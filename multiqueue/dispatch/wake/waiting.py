@@ -66,7 +66,7 @@ class WaitingLane:
         self._changed.set()
 
     def answer(self, key: str, *, moved: bool) -> None:
-        """Note that a reconcile led to another offer, or that it is over."""
+        """Note that a reconcile led to another offer (``moved``), or ended without one."""
         if self._asked is not None and self._asked[0] == key and not self._asked[1].done():
             self._asked[1].set_result(moved)
 

@@ -133,7 +133,7 @@ class WorkerConnection:
         self._next_at: datetime | None = None
         self._failure = ""
 
-    # ------------------------------------------------------------ what others see and do
+    # ------------------------------------------------------------ interface
 
     @property
     def status(self) -> ConnectionStatus | None:
@@ -311,7 +311,7 @@ class WorkerConnection:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    # ------------------------------------------------------------ what becomes of attempts
+    # ------------------------------------------------------------ outcome of attempts
 
     async def _identify(self, attempt: Attempt, identity: str) -> None:
         """Let an attempt go on if no other name is connected to its server.

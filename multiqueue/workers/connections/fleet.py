@@ -313,7 +313,7 @@ class Fleet:
                 backoff.reset()
             await asyncio.sleep(backoff.next())
 
-    # ------------------------------------------------------------ what connections say
+    # ------------------------------------------------------------ events of connections
 
     async def identify(self, connection: WorkerConnection, identity: str) -> bool:
         """Let only one name of a server be used: the oldest.

@@ -61,7 +61,7 @@ class WorkerHealth:
         self._timer: asyncio.TimerHandle | None = None
         self._confirmation: asyncio.TimerHandle | None = None
 
-    # ------------------------------------------------------------ what others see
+    # ------------------------------------------------------------ interface
 
     @property
     def now(self) -> HealthRecord:
