@@ -1,6 +1,7 @@
-"""Which clusters a Workload may go to: its check names an AdmissionCheck, that a MultiKueueConfig.
+"""Which clusters a Workload may go to, according to its admission check.
 
-Only reads the manager's informers. Pure.
+A check leads to an AdmissionCheck, and that to a MultiKueueConfig. Reads the manager's informers
+only.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class ClusterList:
 def find_multikueue_check(
     workload: api.Workload, informers: Informers
 ) -> api.AdmissionCheckState | None:
-    """Return the state of a Workload's MultiKueue check; a ClusterQueue has one at most (M-62)."""
+    """Return the state of a Workload's MultiKueue check; there is at most one (M-62)."""
     for state in workload.status.admission_checks:
         check = informers.admission_checks.store.get(state.name)
         if check is not None and is_multikueue(check):

@@ -1,4 +1,4 @@
-"""Adapts the copy of a Workload to a worker: the requested hardware, and the pod count. Pure.
+"""Adapts the copy of a Workload to a worker: requested hardware and pod count. Pure.
 
 A worker chooses flavors by the node selectors of the pod sets. So a copy requests the node labels
 of the reserved flavor, as far as the worker's flavors have such labels: H100 quota runs on H100.
@@ -51,7 +51,7 @@ def _bind(pod_set: PodSetView, way: GangAlternative) -> Labels:
 
 
 def find_selectors(pod_set: PodSetView, queue: QueueView) -> dict[str, str]:
-    """Return the node labels of the reserved flavor, as far as the worker has such labels."""
+    """Return those node labels of the reserved flavor that the worker also has."""
     wanted: dict[str, str] = {}
     for resource, reserved in sorted(pod_set.reserved.items()):
         group = queue.group_of(resource)

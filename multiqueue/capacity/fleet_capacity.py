@@ -1,4 +1,4 @@
-"""What the workers of a check could ever hold of a Workload; one worker must hold all of it.
+"""Whether a worker of a check could ever hold a Workload, all of it on one worker.
 
 The engine asks before quota is reserved, and the loop asks while a Workload waits for a cluster. A
 worker that cannot be reached, or whose queues may not be read, counts as able to hold anything.
@@ -254,7 +254,7 @@ class FleetCapacity:
             informer.state is InformerState.STARTING for informer in session.informers.queues
         )
 
-    # ------------------------------------------------------------ what answers depend on
+    # ------------------------------------------------------------ changes
 
     def _on_object(self, old: Configured | None, new: Configured | None) -> None:
         """Note that spec, labels or annotations of a check, config, flavor or cluster changed."""

@@ -1,4 +1,4 @@
-"""The most that the queues of each worker could ever hold; of a lost worker, as last known."""
+"""The most that the queues of each worker could ever hold, now or when last known."""
 
 from __future__ import annotations
 

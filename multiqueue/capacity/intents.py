@@ -80,7 +80,7 @@ class Intents:
         return intent
 
     def expire(self) -> None:
-        """Remove intents whose time is over; a restarted one delays those after it."""
+        """Remove intents that have expired; a restarted intent delays the later ones."""
         now = self._monotonic()
         while self._by_key:
             key, intent = next(iter(self._by_key.items()))

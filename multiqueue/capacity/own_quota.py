@@ -1,4 +1,4 @@
-"""On which flavors the manager itself could reserve quota for a Workload that leaves its worker.
+"""On which flavors the manager could reserve quota for a Workload that leaves its worker.
 
 A Workload that moves to other hardware also needs quota for that hardware on the manager. Otherwise
 it would be stopped on one worker only to wait in the manager's queue.

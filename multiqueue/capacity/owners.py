@@ -16,8 +16,7 @@ def find_kind(workload: api.Workload) -> GroupVersionKind | None:
     """Return the kind of the job: the controller owner's, or the first owner's (M-81).
 
     Deviates: annotations that name an owner are not believed, because their writer could have the
-        jobs
-    of others deleted (upstream #12548).
+    jobs of others deleted (upstream #12548).
     """
     owners = workload.metadata.owner_references
     owner = next((o for o in owners if o.controller), owners[0] if owners else None)

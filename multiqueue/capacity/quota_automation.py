@@ -1,4 +1,4 @@
-"""Computes a ClusterQueue's quota from the quotas of the workers that its jobs go to. Pure.
+"""Computes a ClusterQueue's quota from the quotas of its jobs' workers. Pure.
 
 Parity: M-200 to M-203. Deviates: an unreachable worker counts with its last known quotas until it
 is given up (M-205), because its jobs still hold the manager's quota.

@@ -1,4 +1,4 @@
-"""Makes quotas of ClusterQueues follow the workers if its gate is on (M-17, M-200 to M-205).
+"""Makes quotas of ClusterQueues follow the workers, behind a gate (M-17, M-200 to M-205).
 
 Any change of the sum's inputs causes a reconcile; changes within one second are handled together.
 Only the resource groups and one condition are written, and only if they differ.
@@ -243,7 +243,7 @@ class QuotaAutomation:
             return
         self._context.informers.cluster_queues.observe(written)
 
-    # ------------------------------------------------------------ what wakes us
+    # ------------------------------------------------------------ events
 
     def _on_cluster_queue(self, old: api.ClusterQueue | None, new: api.ClusterQueue | None) -> None:
         """Its spec changed, or somebody took our condition away."""

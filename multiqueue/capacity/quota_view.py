@@ -1,4 +1,4 @@
-"""A worker's queues as a dispatcher sees them, from the objects that the worker publishes. Pure.
+"""A worker's queues as a dispatcher sees them, from the worker's API objects. Pure.
 
 ``used`` is the usage in the ClusterQueue statuses. The quota that a queue could borrow now is
 computed as if the whole cohort tree were one pool: each queue keeps what it does not lend, and

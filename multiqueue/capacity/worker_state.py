@@ -1,4 +1,4 @@
-"""What one worker has and what is on its way there, kept up to date by its informers.
+"""The queues of one worker and the Workloads on their way there, from its informers.
 
 A worker need not grant the right to read its queues; then they are unknown, and dispatch goes on
 without them. Some hundred milliseconds pass between a nomination and the worker's next ClusterQueue
@@ -167,7 +167,7 @@ class WorkerState:
         is_counted = _is_of(own) == key or self._intents.is_of(without, key)
         return self._by_local_queue[key] + self._intents.count(key) - is_counted
 
-    # ------------------------------------------------------------ what is on its way
+    # ------------------------------------------------------------ nominated Workloads
 
     def intend(self, workload: WorkloadView) -> None:
         """Count a Workload that was just nominated here, until its copy shows up."""

@@ -24,7 +24,7 @@ FlavorResource = tuple[str, str]
 def build_workload_view(
     workload: api.Workload, *, kind: str, find_flavor: FindFlavor, options: BuildOptions
 ) -> WorkloadView:
-    """Return what a dispatcher is told about a Workload.
+    """Return the view of a Workload for dispatchers.
 
     Args:
         workload: The Workload on the manager, with its reservation.
@@ -154,7 +154,7 @@ def _reserved(
 
 
 def _list_accepted(name: str, find_flavor: FindFlavor) -> list[api.ResourceFlavor]:
-    """Return a manager's flavor and its declared equivalents, as far as they exist."""
+    """Return a manager's flavor and its declared equivalents that exist."""
     flavor = find_flavor(name)
     if flavor is None:
         return []

@@ -76,7 +76,7 @@ class GarbageCollector:
                 continue
             try:
                 await self._collect_on(connection.session)
-            except Exception:  # what one worker has must not keep the others from being looked at
+            except Exception:  # an error on one worker must not keep the others from being checked
                 log.exception("garbage collection failed", worker=connection.name)
 
     async def _collect_on(self, session: WorkerSession) -> None:

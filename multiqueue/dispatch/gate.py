@@ -18,7 +18,7 @@ class DispatchGate:
 
     Args:
         capacity: What the workers could ever hold.
-        offers: Decides where Workloads that get quota are offered.
+        offers: Decides to which clusters Workloads that get quota are offered.
     """
 
     def __init__(self, capacity: FleetCapacity, offers: FirstOffers) -> None:
@@ -34,7 +34,7 @@ class DispatchGate:
         return self._offers.concerns(checks)
 
     def offer(self, reserved: api.Workload) -> AbstractAsyncContextManager[Amend]:
-        """Decide where a Workload that gets quota is offered."""
+        """Decide to which clusters a Workload that gets quota is offered."""
         return self._offers.offer(reserved)
 
     def add_listener(self, listener: Callable[[], None]) -> None:

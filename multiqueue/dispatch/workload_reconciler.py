@@ -1,4 +1,4 @@
-"""Keeps every Workload with a MultiKueue check and its copies in step: observe, decide, execute.
+"""Keeps each MultiKueue Workload and its copies in step: observe, decide, execute.
 
 A change of the Workload, its job or its configuration, of our objects on a worker, or of a worker's
 connection causes a reconcile at once, without batching. A Workload that waits for a cluster is also

@@ -1,1 +1,1 @@
-"""Cordon and drain: the orders, which Workloads leave at what pace, and how it is reported."""
+"""Cordon and drain: the orders, which Workloads leave, at what pace, and the reports."""

@@ -162,7 +162,7 @@ class DrainReconciler:
         return ""
 
     def _send_away(self, run: DrainRun) -> None:
-        """Reconcile the Workloads whose turn it is, once the conditions record it."""
+        """Reconcile the Workloads whose turn it is; the conditions already record it."""
         metrics = self._context.metrics
         for key, entry in run.leaving.items():
             if entry.message and self._departures.add(run.name, key, entry.message):
@@ -196,7 +196,7 @@ class DrainReconciler:
         if await write_conditions(self._context, cluster, after):
             self._events.tell(cluster, before, after)
 
-    # ------------------------------------------------------------ what wakes us
+    # ------------------------------------------------------------ events
 
     def _on_cluster(
         self, old: api.MultiKueueCluster | None, new: api.MultiKueueCluster | None

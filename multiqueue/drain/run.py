@@ -1,4 +1,4 @@
-"""Carries out the drain of one worker: who runs there, who is leaving, and who leaves next.
+"""Carries out the drain of one worker: which Workloads run, leave, and leave next.
 
 Only the Workloads that are leaving are remembered; everything else is read again. A Workload
 without a latch that a starting manager finds on the worker counts as leaving, so that no more than

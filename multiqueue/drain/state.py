@@ -1,4 +1,4 @@
-"""The memory of a drain, and what follows from it: the next reconcile, and the report. Pure.
+"""The memory of a drain, and the next reconcile and report that follow from it. Pure.
 
 It is lost with the process, except for what the `DrainReport` carries over to the next one.
 """

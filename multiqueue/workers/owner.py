@@ -58,7 +58,7 @@ class ManagerIdentity:
         return self._twin(*_marks(job))
 
     def describe(self, twin: str) -> str:
-        """Say to whom a foreign object belongs: a manager with our origin, or anybody."""
+        """Say who owns a foreign object: another manager with our origin, or somebody else."""
         if not twin:
             return "belongs to somebody else"
         return (

@@ -1,4 +1,4 @@
-"""Which clusters may be asked to take a Workload, whatever the dispatcher: one rule per file.
+"""Which clusters may take a Workload, whatever the dispatcher: one rule per file.
 
 A filter returns why a cluster is excluded, in words that go after its name, or nothing. Pure. A
 cluster that is excluded loses a copy that waits there; a job that already runs there is followed to

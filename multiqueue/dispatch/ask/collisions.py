@@ -1,4 +1,4 @@
-"""Finds jobs of others on the workers that have the same name as a job that is only tried out.
+"""Finds jobs of others on the workers that have the name of a job that is tried out.
 
 A job that is really dispatched finds them when it is created there. A worker that does not answer
 in time is left out of the result.

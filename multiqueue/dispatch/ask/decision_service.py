@@ -1,4 +1,4 @@
-"""Answers questions about dispatch decisions: the latest ones, and a dry run of a manifest.
+"""Answers questions about dispatch decisions: the latest ones, and dry runs.
 
 A manifest is treated as if it were submitted now and got quota at once. If the manager's quota does
 not admit it, the answer says so, and the dispatcher is asked nevertheless.

@@ -31,7 +31,7 @@ class Presence(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priority:
-    """Where a Workload's priority comes from, what it is, and what is added to it."""
+    """The priority of a Workload: its class, its value, and its boost."""
 
     value: int | None = None
     kind: str = ""

@@ -11,7 +11,7 @@ from multiqueue.dispatch.decide.cluster_state import Finish
 
 
 class Trouble(Enum):
-    """Why no cluster is found; details of the message may change without being news."""
+    """Why no cluster is found; changed details of the message are not a new trouble."""
 
     NO_CLUSTER = "NoCluster"
     DISPATCHER = "Dispatcher"
@@ -173,7 +173,7 @@ class FinishLocal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopLocalJob:
-    """Write into the local job's status that nothing runs: nobody else does it any more (M-175)."""
+    """Write into the local job's status that nothing runs, as nobody else does it (M-175)."""
 
     why: str
 

@@ -25,7 +25,7 @@ class Successor:
 
 
 def find_successor(key: str, find_successors: FindSuccessors) -> Successor | None:
-    """Return the slice that took over from another one and may keep its job; None if there is none.
+    """Return the slice that took over from another and may keep its job; None if none did.
 
     Args:
         key: The key of the earlier slice, which may be gone.

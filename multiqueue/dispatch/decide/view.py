@@ -63,7 +63,8 @@ class LocalWorkload:
         other_checks_ready: Whether all the other checks let it go (M-100).
         priority: Its priority.
         job: Its job; None while it is not known.
-        elastic: Whether its size may change while it runs: counts may differ from those of copies.
+        elastic: Whether its size may change while it runs: its counts and the counts of copies may
+            differ.
         earlier: Keys of the slices that it took over from, the last one first.
     """
 

@@ -1,4 +1,4 @@
-"""The hardware and pods that a worker really used for a Workload, in terms of manager quota. Pure.
+"""The hardware and pods that a worker really used, in terms of the manager's quota. Pure.
 
 The names of flavors on both sides are unrelated, so flavors are matched by node labels. If the
 flavors of a worker have none of the labels of the reserved one, nothing is corrected.

@@ -1,4 +1,4 @@
-"""Applies a plan: its removals first, then the steps in order, copies side by side at the end.
+"""Applies a plan: its removals, then the steps in order, and copies side by side.
 
 Every step may be repeated; a step that cannot be done now ends the plan.
 """
@@ -216,7 +216,7 @@ class Executor:
                 metrics.substituted_flavors_total.child(*labels).inc()
 
     async def _account(self, cluster: str, workload: api.Workload, copy: api.Workload) -> Account:
-        """Charge the quota of what the worker used instead of what was reserved."""
+        """Charge the hardware and pods that the worker used instead of the reserved ones."""
         if workload.status.admission is None:
             return NOTHING
         limits = self._limits.find(cluster)

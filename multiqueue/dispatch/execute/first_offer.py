@@ -1,4 +1,4 @@
-"""Decides where a Workload is offered first, in the same write that reserves its quota.
+"""Makes the first offer of a Workload, in the same write that reserves its quota.
 
 Otherwise its status would be written twice in a row, and one such write costs an API server more
 than creating the Workload and its job together. If the answer is not ready in time, the loop

@@ -60,7 +60,7 @@ class LocalWriter:
     ) -> api.Workload:
         """Set the check; with Ready also the latch, and Admitted in the same write.
 
-        From then on ``ran_on`` is charged, for good; so it must be given.
+        From then on ``ran_on`` is charged permanently, so it must be given.
 
         Raises:
             Outdated: The Workload changed meanwhile.
@@ -191,7 +191,7 @@ class LocalWriter:
     async def patch_job_status(
         self, adapter: MultiKueueAdapter, job: Job, patch: dict[str, Any]
     ) -> None:
-        """Change the status of the local job if it still is the one that the change was decided on.
+        """Change the status of the local job if it still is the one that was decided on.
 
         Otherwise a request that arrives late would bring back an older status.
 

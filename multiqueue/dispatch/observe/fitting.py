@@ -41,7 +41,7 @@ FITS = Misfit()
 
 
 class Fitting:
-    """Adapts what is sent to workers.
+    """Adapts copies and jobs to the workers.
 
     Args:
         context: The manager's context.

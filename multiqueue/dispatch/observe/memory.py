@@ -201,7 +201,7 @@ def is_ask_due(
     fleet: tuple[int, tuple[str, ...]],
     now: datetime,
 ) -> bool:
-    """Whether the dispatcher must be asked: for the first time, when it asked for it, or anew.
+    """Whether the dispatcher must be asked: the first time, at its request, or again.
 
     If a copy holds quota on its worker, only the loss of that worker leads to another question.
     """

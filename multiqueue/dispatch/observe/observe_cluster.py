@@ -125,7 +125,7 @@ class ClusterObserver:
             creating=session.is_doing(CREATE_JOB, look.key),
         )
 
-    # ------------------------------------------------------------ what speaks against it
+    # ------------------------------------------------------------ refusals
 
     def _find_refusal(
         self,

@@ -139,7 +139,7 @@ def _true(conditions: tuple[Condition, ...], type_: str) -> Condition | None:
 
 
 def _end_of(job: Json) -> datetime:
-    """When a job ended, as far as its status says so."""
+    """When a job ended, according to its status."""
     status = job.get("status") or {}
     times = [condition.get("lastTransitionTime") for condition in status.get("conditions") or ()]
     found = [moment for text in times if (moment := parse_time(text)) is not None]

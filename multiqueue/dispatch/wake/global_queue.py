@@ -1,4 +1,4 @@
-"""The Workloads that wait for room, and the room kept for them (see `plugins.global_queue`)."""
+"""The Workloads that wait for room, and their claims (see `plugins.global_queue`)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class GlobalQueue:
         )
 
     def _pass_by(self, cluster: str, workload: WorkloadView) -> None:
-        """Count how much room a Workload sent to a cluster takes from those that wait there."""
+        """Count how much room a Workload sent to a cluster takes from Workloads that wait there."""
         size = workload.total(scarce_resource(workload))
         claims = self._claims.get(cluster, {})
         for key, claim in claims.items():

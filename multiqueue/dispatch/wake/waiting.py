@@ -1,4 +1,4 @@
-"""Reconciles waiting Workloads when room changed on a worker: in queue order, a few at a time.
+"""Reconciles waiting Workloads when room changed: in queue order, a few at a time.
 
 Running Workloads come first, so only one waiting Workload at a time is put into the work queue, and
 of each queue no more than the freed room can take. After `MAX_MISSES` Workloads in a row whose
@@ -66,7 +66,7 @@ class WaitingLane:
         self._changed.set()
 
     def answer(self, key: str, *, moved: bool) -> None:
-        """Note that a reconcile led to another offer, or that it is over."""
+        """Note that a reconcile led to another offer (``moved``), or ended without one."""
         if self._asked is not None and self._asked[0] == key and not self._asked[1].done():
             self._asked[1].set_result(moved)
 
@@ -75,7 +75,7 @@ class WaitingLane:
         while True:
             try:
                 await self._run_once()
-            except Exception:  # what is looked at already must not be cancelled for this
+            except Exception:  # an error must not cancel the reconcile in progress
                 log.exception("waiting Workloads not looked at, trying again")
                 self._changed.set()
                 await asyncio.sleep(FAILED_SECONDS)

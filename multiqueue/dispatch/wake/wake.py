@@ -1,7 +1,7 @@
-"""Asks for a reconcile when a Workload, job, check, configuration, cluster or connection changes.
+"""Asks for a reconcile when an object or a connection that matters to it changes.
 
-Keeps just enough of each Workload to know which Workloads a change concerns; only these are
-reconciled.
+The objects are Workloads, jobs, checks, configurations, queues and clusters. Keeps just enough of
+each Workload to know which Workloads a change concerns; only these are reconciled.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class Wakes:
         """Reconcile if a worker came, went or serves other job kinds; failed attempts are ignored.
 
         Deviates: upstream does not offer waiting Workloads to a worker that comes back (M-71,
-            #10428).
+        #10428).
         """
         connection = self._fleet.find(name)
         # Since when it is lost is news too: who waits for it was told what was known before.

@@ -1,4 +1,4 @@
-"""Gives each MultiKueueCluster a connection made from its kubeconfig, and an Active condition.
+"""Gives each MultiKueueCluster a connection from its kubeconfig, and an Active condition.
 
 Parity: M-10 to M-14, M-30 to M-36, M-41, M-42, M-222.
 Deviates: a second name of the same worker is refused; see `servers`.

@@ -1,4 +1,4 @@
-"""What a worker can do, in a form to publish: versions, kinds, flavors with hardware, topologies.
+"""What a worker can do, in a form to publish: versions, kinds, flavors, topologies.
 
 Pure except for `discover`, which asks a worker for what its informers do not have.
 """

@@ -106,7 +106,7 @@ class CapabilityBook:
                 self._known[name] = (session, await discover(session.client))
         except (KubeError, TimeoutError) as error:
             log.info("worker does not say what it can do", worker=name, error=str(error))
-        except Exception:  # what one worker answers must not keep the others from being told of
+        except Exception:  # an answer of one worker must not keep the others from being published
             log.exception("worker does not say what it can do", worker=name)
 
     def _render(self, session: WorkerSession, discovery: Discovery) -> str:

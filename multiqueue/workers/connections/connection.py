@@ -1,4 +1,4 @@
-"""One worker over time: whether it is connected, since when, why not, and the next attempt.
+"""One worker over time: whether it is connected, since when, why not, next attempt.
 
 A connection outlives its sessions. It also outlives its MultiKueueCluster as long as a Workload of
 ours is on the worker, to follow its jobs to their end. A new kubeconfig is tried beside the one in
@@ -136,7 +136,7 @@ class WorkerConnection:
         self._next_at = ""
         self._failure = ""
 
-    # ------------------------------------------------------------ what others see and do
+    # ------------------------------------------------------------ interface
 
     @property
     def status(self) -> ConnectionStatus | None:
@@ -313,7 +313,7 @@ class WorkerConnection:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    # ------------------------------------------------------------ what becomes of attempts
+    # ------------------------------------------------------------ outcome of attempts
 
     async def _identify(self, attempt: Attempt, identity: str) -> None:
         """Let an attempt go on if no other name is connected to its server.

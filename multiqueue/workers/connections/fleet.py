@@ -116,7 +116,7 @@ class Fleet:
         self._started: Moment | None = None
         self._progress = asyncio.Event()
 
-    # ------------------------------------------------------------ who there is
+    # ------------------------------------------------------------ the workers
 
     def add_listener(self, listener: FleetListener) -> None:
         """Call this listener after changes."""
@@ -313,7 +313,7 @@ class Fleet:
                 backoff.reset()
             await asyncio.sleep(backoff.next())
 
-    # ------------------------------------------------------------ what connections say
+    # ------------------------------------------------------------ events of connections
 
     async def identify(self, connection: WorkerConnection, identity: str) -> bool:
         """Let only one name of a server be used: the oldest.
@@ -334,7 +334,7 @@ class Fleet:
         return self.servers.find_elder(name) is None
 
     def _may_identify(self, name: str) -> bool:
-        """Whether a worker whose server is not identified yet is about to be."""
+        """Whether a worker without a known server identity may still state one soon."""
         connection = self._connections.get(name)
         return connection is None or connection.state is ConnectionState.CONNECTING
 

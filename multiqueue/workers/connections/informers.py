@@ -1,4 +1,4 @@
-"""Live copies of objects on one worker; of Workloads and jobs only ours, by the origin label.
+"""Live copies of objects on one worker; Workloads and jobs only with our origin label.
 
 The views of the rules are built from these; nothing on the hot path asks a worker.
 """

@@ -61,7 +61,7 @@ class WorkerHealth:
         self._timer: asyncio.TimerHandle | None = None
         self._confirmation: asyncio.TimerHandle | None = None
 
-    # ------------------------------------------------------------ what others see
+    # ------------------------------------------------------------ interface
 
     @property
     def now(self) -> HealthRecord:
@@ -107,7 +107,7 @@ class WorkerHealth:
             return ""
         return self.refusal
 
-    # ------------------------------------------------------------ what it hears
+    # ------------------------------------------------------------ outcomes
 
     def observe(self, outcome: WorkerOutcome) -> None:
         """Count the outcome of a request."""

@@ -1,4 +1,4 @@
-"""Connections from ClusterProfiles: the address from the profile, credentials from a program.
+"""Connections from ClusterProfiles, with credentials that a program returns.
 
 The configuration names the program. Pure.
 

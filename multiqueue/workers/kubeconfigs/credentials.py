@@ -122,7 +122,7 @@ def read_secret(
 
 
 def check_path(location: str, prefix: Path = PATH_PREFIX) -> Path | KubeconfigRefusal:
-    """Resolve the path of a kubeconfig file; it must stay below the prefix, links followed (M-34).
+    """Resolve the path of a kubeconfig file, with links; it must be below the prefix (M-34).
 
     Reads the file system.
     """

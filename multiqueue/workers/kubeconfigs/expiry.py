@@ -97,7 +97,7 @@ def _certificate(what: str, data: object) -> Iterator[Expiry]:
     try:
         pem = base64.b64decode("".join(data.split()), validate=True)
         found = x509.load_pem_x509_certificates(pem)
-        # A chain begins with the certificate itself; in a bundle old CAs stand beside new ones.
+        # A chain begins with the certificate itself; a bundle may have old CAs beside new ones.
         counting = found[:1] if what == CLIENT else found
         last = max(counting, key=lambda certificate: certificate.not_valid_after_utc)
         begins_at, ends_at = last.not_valid_before_utc, last.not_valid_after_utc

@@ -11,7 +11,7 @@ from multiqueue.dispatch.decide.view import GroupView
 
 
 def drain(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Dispatch the Workload again: it is evicted, stops with its full grace period, and queues.
+    """Dispatch the Workload again: evict it, stop it with its full grace period, queue it.
 
     Only if the cluster still runs it and can be asked to stop it. A job that is missing, stopped or
     out of reach there is left to `follow`. The Workload queues as soon as it has stopped: a backoff

@@ -38,7 +38,7 @@ MAX_BACKOFF = timedelta(minutes=10)
 
 
 def follow(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Keep in step with the one cluster that runs the Workload; the others were swept (M-91, M-92).
+    """Keep in step with the cluster that runs the Workload; sweeps do the rest (M-91, M-92).
 
     The latch decides, not the configuration: a cluster that was removed from the MultiKueueConfig,
     or whose MultiKueueCluster was deleted, keeps its job until the job ends.

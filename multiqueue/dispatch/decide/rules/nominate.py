@@ -28,7 +28,7 @@ NO_REASON = "the dispatcher named none, and did not say why"
 
 
 def nominate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Offer the Workload to the dispatcher's clusters once all its other checks are ready (M-100).
+    """Offer the Workload to the dispatcher's clusters once other checks are ready (M-100).
 
     The nomination is recorded before anything is created: it is what a manager that was killed in
     between goes on from. Clusters that are not nominated (any more) lose their copies (M-104). A
@@ -60,7 +60,7 @@ def nominate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan |
 
 
 def _awaited_until(view: GroupView, local: LocalWorkload, now: datetime) -> datetime | None:
-    """Until when to wait for a nominated cluster that was not connected since the manager started.
+    """Until when to wait for a nominated cluster that never connected since the start.
 
     Its copy may have advanced in the queue there: it is not moved only because another one answers
     sooner.

@@ -1,4 +1,4 @@
-"""Elastic jobs: a slice leaves its job to its successor slice, on the cluster where it runs."""
+"""Elastic jobs: a slice leaves its job to its successor slice on the same cluster."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ TAKEN_OVER = "a larger slice took over"
 def hand_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
     """Leave the job to the successor slice until that slice has it (M-85, M-164).
 
-    The copy of the earlier slice stays beside the job, finished: a worker's Kueue looks the first
-    slice up before it ungates pods, and without it the new pods would wait for ever.
+    The copy of the earlier slice stays beside the job, finished: a worker's Kueue reads the first
+    slice before it ungates pods, and without it the new pods would wait for ever.
 
     Deviates: if the successor slice is evicted before it took the job over, upstream forgets the
-        job,
-    which then runs without an owner. Here the job is removed with that slice.
+    job, which then runs without an owner. Here the job is removed with that slice.
     """
     del config, now
     successor, local = view.successor, view.local

@@ -16,8 +16,7 @@ def sweep(view: GroupView) -> tuple[Removal, ...]:
     not stopped because of a digest.
 
     Deviates: a copy that finished OutOfSync is deleted first (M-87, upstream #14521). A copy from
-        an
-    earlier reservation never counts (returning workers, M-92), nor does one without a check.
+    an earlier reservation never counts (returning workers, M-92), nor does one without a check.
     """
     local = view.local
     if local is None or local.deleting or local.finished or not local.has_quota:
