@@ -1,4 +1,4 @@
-"""Follow an outside controller that writes ``status.nominatedClusterNames`` of the Workload.
+"""Follow a controller outside that writes the Workload's ``status.nominatedClusterNames``.
 
 A cluster that the controller adds gets a copy; a cluster that it removes loses its copy. The first
 cluster to admit the Workload runs it. The list is emptied when a cluster runs the Workload, and

@@ -1,4 +1,4 @@
-"""Offer the Workload to a few clusters, and in each round to a few more until one admits it.
+"""Offer the Workload to a few clusters, and to a few more per round until one admits it.
 
 A round ends when its time is over. It ends at once if none of the nominated clusters can take the
 Workload. Clusters stay nominated. The start of a round is read from the current offers, so a

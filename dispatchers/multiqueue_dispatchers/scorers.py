@@ -1,4 +1,4 @@
-"""The scorers of `score`, one function each: from 0 (the worst of a tier) to 1000 (the best).
+"""The scorers of `score`, one function each: from 0 (worst of a tier) to 1000 (best).
 
 A scorer gets all options of a tier at once, so that it can compare them. If all are equal, it gives
 all the same value, and so does not affect the choice.

@@ -133,7 +133,7 @@ class SimulatedManager:
         self.managed[workload.key] = managed
         self._upsert(managed, workload)
 
-    # ------------------------------------------------------------ what the rules do here
+    # ------------------------------------------------------------ actions of the rules
 
     def set_check(
         self,

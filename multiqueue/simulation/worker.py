@@ -114,7 +114,7 @@ class SimulatedWorker:
         self._on_room = on_room
         self._timer = Timer(agenda, self._run_cycle)
 
-    # ------------------------------------------------------------ what the manager does here
+    # ------------------------------------------------------------ actions of the manager
 
     def create_copy(self, workload: Workload, epoch: str, progress: Progress) -> None:
         """Create a copy; its position in the queue follows from its own age."""

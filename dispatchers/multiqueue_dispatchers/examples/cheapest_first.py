@@ -1,4 +1,4 @@
-"""Send each job where it costs least, among the clusters that start it about equally soon.
+"""Send each job where it costs least, among clusters that start it equally soon.
 
 Operators annotate the MultiKueueCluster with the price of one device-hour by flavor:
 ``multiqueue.dev/prices: a100=1.80,h100=4.10``. Faster hardware needs fewer hours

@@ -1,4 +1,4 @@
-"""Send each job where most of its data is, among the clusters that start it about equally soon.
+"""Send each job where most of its data is, among clusters that start it equally soon.
 
 Jobs name the data sets that they read (``multiqueue.dev/data: dataset/imagenet,checkpoint/run-7``).
 Clusters name those that they have, in the annotation of the same name on the MultiKueueCluster.

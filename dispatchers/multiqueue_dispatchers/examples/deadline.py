@@ -1,4 +1,4 @@
-"""Send a job to the cheapest cluster that ends it in time, or else to the one that ends it first.
+"""Send a job to the cheapest cluster in time, or else to the one that ends it first.
 
 Jobs declare their deadline (``multiqueue.dev/deadline: 2026-03-01T08:00:00Z``). If no similar job
 has run before, they also declare their runtime (``multiqueue.dev/runtime: 90m``).

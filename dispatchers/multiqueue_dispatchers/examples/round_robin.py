@@ -1,4 +1,4 @@
-"""Send jobs to clusters in turn: each goes to the cluster with the fewest of this manager's jobs.
+"""Send jobs to clusters in turn: each goes where this manager has the fewest jobs.
 
 A dispatcher keeps no state, so the turn is derived from the number of jobs on each cluster.
 """

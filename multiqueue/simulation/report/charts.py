@@ -24,7 +24,7 @@ SLICES = 160
 
 
 def draw_waits(comparison: Comparison) -> str:
-    """Return a plot of the share of jobs that waited longer than a time; a line per dispatcher."""
+    """Plot the share of jobs that waited longer than a time, with one line per dispatcher."""
     frame = svg.Frame()
     pooled = {
         label: sorted(max(SHORTEST, job.waited) for run in runs for job in run.jobs)

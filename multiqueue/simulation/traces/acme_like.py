@@ -1,4 +1,4 @@
-"""Jobs shaped like those of Acme, Shanghai AI Laboratory's datacenter for large models of 2023.
+"""Jobs like those of Acme, Shanghai AI Laboratory's datacenter for large models (2023).
 
 Published (Hu et al., "Characterization of Large Language Model Development in the Datacenter",
 NSDI'24), quoted from memory: half of the GPU jobs end within two minutes. Evaluations are most of

@@ -1,7 +1,8 @@
-"""Real traces: ``cluster_log.csv`` of Helios, ``trace_seren.csv``, ``trace_kalos.csv`` of Acme.
+"""Read real traces of Helios and Acme.
 
-Each line is a job: its owner, its number of GPUs, its submission, its runtime. Jobs without GPUs,
-jobs that never ran, and gangs that no cluster of the fleet could hold are left out.
+The files are ``cluster_log.csv`` of Helios, and ``trace_seren.csv`` and ``trace_kalos.csv`` of
+Acme. Each line is a job: its owner, its number of GPUs, its submission, its runtime. Jobs without
+GPUs, jobs that never ran, and gangs that no cluster of the fleet could hold are left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Jobs shaped like those of Helios, SenseTime's datacenter of 2020.
+"""Jobs like those of Helios, SenseTime's datacenter (2020).
 
 Published (Hu et al., "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU
 Datacenters", SC'21): GPU jobs run for 206 s in the median and 6652 s on average. They ask for 3.72
