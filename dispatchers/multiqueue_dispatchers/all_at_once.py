@@ -1,7 +1,7 @@
 """Offer the Workload to every usable cluster at once; the first to admit it runs it.
 
-Upstream's default: the shortest way to a start, paid with one copy per cluster. What no worker can
-ever hold never gets here: the core refuses it whichever dispatcher is chosen.
+Upstream's default. It leads to the earliest start, at the cost of one copy per cluster. A Workload
+that no worker can ever hold does not get here: the core refuses it for every dispatcher.
 
 Parity: M-110.
 """
@@ -15,7 +15,7 @@ from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination, find_pr
 
 
 class AllAtOnce:
-    """Nominates every cluster that can take the Workload, by name."""
+    """Nominates every cluster that can take the Workload, sorted by name."""
 
     name = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
 
@@ -29,5 +29,5 @@ class AllAtOnce:
         return Nomination(clusters=tuple(usable), verdicts=tuple(verdicts))
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
-        """Refuse all: there are none."""
+        """Refuse every argument: there are none."""
         return find_problems(arguments, {})

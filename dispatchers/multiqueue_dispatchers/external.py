@@ -1,8 +1,9 @@
-"""Follow what an outside controller writes to ``status.nominatedClusterNames`` of the Workload.
+"""Follow a controller outside that writes the Workload's ``status.nominatedClusterNames``.
 
-Names that are added get a copy, from those that are taken off it is withdrawn; the first to admit
-it runs it. The list is emptied when a cluster runs the Workload and when it is evicted, in the very
-write that says so; else it is left to the controller, which may patch or apply it as it likes.
+A cluster that the controller adds gets a copy; a cluster that it removes loses its copy. The first
+cluster to admit the Workload runs it. The list is emptied when a cluster runs the Workload, and
+when the Workload is evicted, in the same write. Otherwise only the controller changes the list,
+by patch or apply.
 
 Parity: M-116 to M-118.
 Deviates: no MutatingAdmissionPolicy is needed.
@@ -17,12 +18,12 @@ from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination, find_pr
 
 
 class External:
-    """Nominates nothing by itself."""
+    """Nominates nothing of its own."""
 
     name = "external"
 
     def nominate(self, view: DispatchView) -> Nomination:
-        """Return what is nominated; what is no cluster of the check is told by the core."""
+        """Return the nominated clusters that the check has; the core reports the others."""
         names = tuple(n for n in dict.fromkeys(view.nominated) if view.find_cluster(n) is not None)
         verdicts = (
             ClusterVerdict(
@@ -42,5 +43,5 @@ class External:
         )
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
-        """Refuse all: there are none."""
+        """Refuse every argument: there are none."""
         return find_problems(arguments, {})

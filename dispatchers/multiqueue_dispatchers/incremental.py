@@ -1,15 +1,15 @@
-"""Offer the Workload to a few clusters, and round by round to a few more until one admits it.
+"""Offer the Workload to a few clusters, and to a few more per round until one admits it.
 
-A round ends when its time is over, or at once when no cluster that has the Workload can take it.
-Clusters stay nominated once they are. When a round began is told by what is offered, so a manager
-that is started again goes on with the round that it finds; a new reservation begins anew.
+A round ends when its time is over. It ends at once if none of the nominated clusters can take the
+Workload. Clusters stay nominated. The start of a round is read from the current offers, so a
+restarted manager continues the round that it finds. A new reservation starts again.
 
-Arguments: ``stepSize``, clusters per round (3); ``roundTime`` (``5m``); ``order``, ``Config`` as
-the MultiKueueConfig lists them (the default) or ``Name``.
+Arguments: ``stepSize``, clusters per round (3); ``roundTime`` (``5m``); ``order``: ``Config``, the
+order of the MultiKueueConfig (the default), or ``Name``.
 
 Parity: M-111 to M-115.
-Deviates: clusters that cannot take the Workload use up no step, and have their turn when they can;
-upstream nominates those that are not connected, and waits for a round that nobody can win.
+Deviates: clusters that cannot take the Workload do not count for a step, and follow once they can;
+upstream nominates clusters that are not connected, and waits for rounds that nobody can win.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from multiqueue.plugins import (
 STEP_SIZE = 3
 ROUND_TIME = timedelta(minutes=5)
 CANNOT = frozenset({Outlook.NEVER, Outlook.UNAVAILABLE})
-"""Room may come at any time; a queue or a flavor that is missing is added by somebody first."""
+"""Outcomes that time alone does not change: somebody must add a queue or a flavor first."""
 
 
 class Incremental:
-    """Nominates what it nominated before, and a step more when the round is over."""
+    """Nominates all earlier clusters, and one step more when the round is over."""
 
     name = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 
     def nominate(self, view: DispatchView) -> Nomination:
-        """Return the clusters of all rounds up to the present one."""
+        """Return the clusters of all rounds up to the current one."""
         step = _read_step(view.arguments)
         round_time = _read_round_time(view.arguments)
         order = _read_order(view.arguments)
@@ -69,7 +69,7 @@ class Incremental:
         )
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
-        """Return what is wrong with arguments."""
+        """Return the problems of the arguments."""
         readers = {"stepSize": _read_step, "roundTime": _read_round_time, "order": _read_order}
         return find_problems(arguments, readers)
 
@@ -87,9 +87,9 @@ def _read_order(arguments: Mapping[str, Any]) -> str:
 
 
 def _list_present(view: DispatchView) -> list[ClusterView]:
-    """List the clusters that the Workload is offered to, and those that have it still.
+    """Return the usable clusters that are nominated or have a copy, in order of nomination.
 
-    One that was lost for a moment comes back with its copy, which has its place in the queue there.
+    A cluster that was lost for a moment returns with its copy and the copy's queue position.
     """
     before = {name: place for place, name in enumerate(view.nominated)}
     found = [
@@ -107,7 +107,7 @@ def _arrange(clusters: Sequence[ClusterView], order: str) -> Iterable[ClusterVie
 def _end_of_round(
     present: Sequence[ClusterView], fits: Mapping[str, Fit], now: datetime, round_time: timedelta
 ) -> datetime:
-    """Return when the round of the last offer ends; now, where nobody can take what is offered."""
+    """Return when the round of the last offer ends; now, if no nominated cluster can take it."""
     if all(fits[cluster.name].outlook in CANNOT for cluster in present):
         return now
     return max(cluster.offered_at or now for cluster in present) + round_time

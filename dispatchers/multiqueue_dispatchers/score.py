@@ -1,22 +1,24 @@
-"""Send each gang to the one worker that suits it best, foreseen from the workers' live queues.
+"""Send each gang to the one worker that suits it best, based on forecasts for all workers.
 
-1. Filters: connected, kind served, LocalQueue present, hardware that was asked for, gang not too
-   large, whatever else keeps the core from sending it there; and those of the argument ``filters``.
-2. Tiers: where it fits now, on lent quota, by stopping others, where nothing is known, where it has
-   to wait (`multiqueue.plugins.options`).
-3. Within a tier the highest score: what each scorer thinks of the clusters, from 0 to 1000, times
-   its weight (`scorers.py`). The argument ``scorers`` changes weights; 0 turns one off.
+1. Filters: the worker must be connected, serve the kind, have the LocalQueue and the requested
+   hardware, be large enough, and pass the core's other conditions. The argument ``filters`` adds
+   conditions.
+2. Tiers: workers where the gang fits now, then where it borrows, then where it would stop others,
+   then unknown ones, then those where it must wait (`multiqueue.plugins.options`).
+3. Within a tier, the highest score wins. Each scorer rates the clusters from 0 to 1000, times its
+   weight (`scorers.py`). The argument ``scorers`` changes weights; 0 turns a scorer off.
 
 If the Workload has to wait on every cluster, it waits in the global queue, without a copy
-(`multiqueue.plugins.global_queue`). Shorter and smaller ones may pass it for a while, and room is
-kept for those ahead.
+(`multiqueue.plugins.global_queue`). Shorter and smaller Workloads may pass it for a while, and room
+is kept for the first ones.
 
-There is one remote copy at a time (M-190). Where checks of the worker's own come after its quota
-(machines are provisioned, say) the best ``race`` clusters may try at once: what the others got is
-given back when the first one starts, but machines cost from the moment that they are there.
+There is one remote copy at a time (M-190). If workers have admission checks after the quota (to
+provision machines, say), the best ``race`` clusters may try at once. When the first one starts, the
+others release their quota; but provisioned machines cost money from the start.
 
 Arguments: ``scorers``, weights by name; ``filters``, names; ``race`` (1); ``wait``, in the ``Line``
-or on the ``Cluster`` that is likely to start it first; ``passing`` (100), `find_turn`'s percent.
+(the global queue) or on the ``Cluster`` that is likely to start it first; ``passing`` (100), the
+percentage for `find_turn`.
 """
 
 from __future__ import annotations
@@ -51,12 +53,12 @@ PASSING = 100
 
 
 class Score:
-    """Nominates one cluster: the best of the best tier."""
+    """Nominates one cluster: the best one of the best tier."""
 
     name = "score"
 
     def nominate(self, view: DispatchView) -> Nomination:
-        """Return the one cluster that suits best."""
+        """Return the cluster that suits best."""
         weights = _read_weights(view.arguments)
         filters = [FILTERS[name] for name in _read_filters(view.arguments)]
         found = survey(
@@ -70,7 +72,7 @@ class Score:
         return replace(got, verdicts=tuple(_with_score(v, sheets, totals) for v in got.verdicts))
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
-        """Return what is wrong with arguments."""
+        """Return the problems of the arguments."""
         readers = {
             "scorers": _read_weights,
             "filters": _read_filters,
@@ -99,7 +101,7 @@ def _read_race(arguments: Mapping[str, Any]) -> int:
 
 
 def _read_wait(arguments: Mapping[str, Any]) -> bool:
-    """Return whether it waits in line."""
+    """Return whether the Workload waits in the global queue."""
     return read_choice(arguments, "wait", (IN_LINE, ON_CLUSTER), IN_LINE) == IN_LINE
 
 
@@ -110,7 +112,7 @@ def _read_passing(arguments: Mapping[str, Any]) -> int:
 def _score(
     view: DispatchView, options: Sequence[Option], weights: Mapping[str, int]
 ) -> dict[str, tuple[ScoreTerm, ...]]:
-    """Return what each option's score is made of; options are compared within their tier."""
+    """Return the parts of each option's score; options are compared within their tier."""
     sheets: dict[str, tuple[ScoreTerm, ...]] = {}
     for tier in sorted({option.tier for option in options}):
         peers = [option for option in options if option.tier is tier]
@@ -125,7 +127,7 @@ def _score(
 
 
 def _build_terms(name: str, values: Sequence[int], weight: int) -> list[ScoreTerm]:
-    """Return a term for each option; those that are alike share one, as most do."""
+    """Return a term for each option; equal terms share one object, since most are equal."""
     terms = {value: ScoreTerm(name=name, value=value, weight=weight) for value in set(values)}
     return [terms[value] for value in values]
 

@@ -1,7 +1,7 @@
-"""What `score` weighs: one function each, from 0 for the worst to 1000 for the best of a tier.
+"""The scorers of `score`, one function each: from 0 (worst of a tier) to 1000 (best).
 
-A scorer sees all options of a tier at once, so that it can compare them; where all are alike it
-gives all the same, and so decides nothing.
+A scorer gets all options of a tier at once, so that it can compare them. If all are equal, it gives
+all the same value, and so does not affect the choice.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ SUITED = {Grade.MATCH: BEST, Grade.SILENT: BEST // 2}
 
 
 def hardware(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer hardware that was asked for to what says nothing; then what the pods prefer."""
+    """Prefer hardware that was asked for to undeclared hardware; then what the pods prefer."""
     del view
     most = max((option.fit.preference for option in options), default=0)
     return [(SUITED.get(o.fit.grade, 0) * 2 + _share(o.fit.preference, most)) // 3 for o in options]
 
 
 def packing(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer the least left over, so that large gangs find large gaps."""
+    """Prefer the least free capacity after placement, so that large gangs find large gaps."""
     return [BEST - value for value in spreading(view, options)]
 
 
 def spreading(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer the most left over, so that many small jobs are dealt out evenly."""
+    """Prefer the most free capacity after placement, so that small jobs are spread evenly."""
     scarce = scarce_resource(view.workload)
     left = [sum(n for (_, r), n in o.forecast.left.items() if r == scarce) for o in options]
     most = max(left, default=0)
@@ -48,7 +48,7 @@ def spreading(view: DispatchView, options: Sequence[Option]) -> list[int]:
 
 
 def guaranteed(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer quota of the queue's own to what is lent, and may be taken back."""
+    """Prefer the queue's own quota to borrowed quota, which may be taken back."""
     scarce = scarce_resource(view.workload)
     return [
         BEST
@@ -61,7 +61,7 @@ def guaranteed(view: DispatchView, options: Sequence[Option]) -> list[int]:
 
 
 def start(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer an early start, by what the wait is beside the time that the job runs."""
+    """Prefer an early start; a wait counts less the longer the job runs."""
     runtime = view.workload.runtime
     own = runtime.expected if runtime is not None else timedelta(minutes=10)
     return [
@@ -73,21 +73,21 @@ def start(view: DispatchView, options: Sequence[Option]) -> list[int]:
 
 
 def speed(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer hardware that this job is fast on."""
+    """Prefer hardware on which this job is fast."""
     speeds = [find_speed(view.workload, option) for option in options]
     most = max(speeds, default=0)
     return [_share(each, most) for each in speeds]
 
 
 def gain(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer hardware that this job gains more from than others do, so that those find theirs."""
+    """Prefer hardware from which this job gains more than other jobs, which then get theirs."""
     gains = [find_gain(view, option) for option in options]
     most = max(gains, default=0)
     return [_share(each, most) for each in gains]
 
 
 def finish(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer an early end: the wait and the time that the job runs there."""
+    """Prefer an early end: the wait plus the time that the job runs there."""
     ends = [
         (_seconds(o.forecast.start.at - view.now) if o.forecast.start is not None else 0)
         + _seconds(runtime_on(view.workload, o))
@@ -97,7 +97,7 @@ def finish(view: DispatchView, options: Sequence[Option]) -> list[int]:
 
 
 def load(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer the queue with the least demand beside what it could hold; else the fewest of ours."""
+    """Prefer the lowest demand relative to the queue's capacity; else our fewest Workloads."""
     del view
     demands = [o.fit.load_permille or o.cluster.waiting + o.cluster.running for o in options]
     least = min(demands, default=0)
@@ -105,7 +105,7 @@ def load(view: DispatchView, options: Sequence[Option]) -> list[int]:
 
 
 def yielding(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer queues in which no gang waits for room, so that it comes together there."""
+    """Prefer queues in which no gang waits for room, so that free room can add up for gangs."""
     scarce = scarce_resource(view.workload)
     queues = [option.cluster.queue for option in options]
     waiting = [queue.backlog.get(scarce, 0) if queue is not None else 0 for queue in queues]
@@ -114,20 +114,20 @@ def yielding(view: DispatchView, options: Sequence[Option]) -> list[int]:
 
 
 def price(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer what costs least for the whole job; slow hardware costs longer."""
+    """Prefer the lowest cost of the whole job; slow hardware costs longer."""
     costs = [cost_of(view.workload, option) for option in options]
     known = [cost for cost in costs if cost is not None]
     return [_share(min(known) + 1, cost + 1) if cost is not None else 0 for cost in costs]
 
 
 def locality(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer where the data is that the job reads."""
+    """Prefer clusters with the data sets that the job reads."""
     wanted = view.workload.data
     return [_share(len(wanted & option.cluster.data), len(wanted)) for option in options]
 
 
 def victims(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer to throw away the least work of others, then to stop the fewest."""
+    """Prefer to lose the least work of other Workloads, then to stop the fewest."""
     del view
     losses = [
         sum((_seconds(v.lost) for v in o.forecast.victims), len(o.forecast.victims))
@@ -138,19 +138,19 @@ def victims(view: DispatchView, options: Sequence[Option]) -> list[int]:
 
 
 def together(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer where more of the same LocalQueue runs."""
+    """Prefer clusters with more Workloads of the same LocalQueue."""
     del view
     most = max((option.cluster.neighbours for option in options), default=0)
     return [_share(option.cluster.neighbours, most) for option in options]
 
 
 def apart(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer where less of the same LocalQueue runs."""
+    """Prefer clusters with fewer Workloads of the same LocalQueue."""
     return [BEST - value for value in together(view, options)]
 
 
 def health(view: DispatchView, options: Sequence[Option]) -> list[int]:
-    """Prefer workers that did well lately."""
+    """Prefer workers that had few failures lately."""
     del view
     return [round(BEST * option.cluster.health) for option in options]
 
@@ -178,7 +178,7 @@ SCORERS: Mapping[str, Scorer] = MappingProxyType(
         )
     }
 )
-"""By the names that the argument ``scorers`` uses."""
+"""Scorers by the names used in the argument ``scorers``."""
 WEIGHTS: Mapping[str, int] = MappingProxyType(
     dict.fromkeys(SCORERS, 0)
     | {
@@ -195,8 +195,8 @@ WEIGHTS: Mapping[str, int] = MappingProxyType(
         "health": 4,
     }
 )
-"""How much each counts unless the arguments say otherwise. Hardware that was asked for counts for
-more than all the rest; room for gangs comes next, as simulations say (docs/simulation.md)."""
+"""Default weights. Requested hardware counts more than everything else together; room for gangs
+comes next, as simulations suggest (docs/simulation.md)."""
 
 
 def _share(part: int, whole: int) -> int:

@@ -1,1 +1,1 @@
-"""Asking dispatchers: choose one, show it a view, and protect the manager from its failures."""
+"""Ask dispatchers: choose one, show it a view, and isolate the manager from its errors."""

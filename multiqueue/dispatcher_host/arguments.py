@@ -17,7 +17,7 @@ def build_arguments(config: Configuration, dispatcher: str) -> Mapping[str, Any]
 
 
 def build_section_arguments(config: Configuration, dispatcher: str) -> Mapping[str, Any]:
-    """Return the arguments that apply wherever a dispatcher is named, also in a DispatchProfile.
+    """Return the arguments that apply wherever a dispatcher is named, also in profiles.
 
     As in upstream, the incremental dispatcher has its own section and gates (M-111, M-112).
     """

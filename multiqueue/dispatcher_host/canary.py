@@ -56,7 +56,7 @@ class Tally:
 
     @property
     def median_seconds(self) -> float | None:
-        """Median time from first nomination to admission; None where none was admitted."""
+        """Median time from first nomination to admission; None if none was admitted."""
         return median(self.seconds) if self.seconds else None
 
     @property

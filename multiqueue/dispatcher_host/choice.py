@@ -1,4 +1,4 @@
-"""Choose the dispatcher for a Workload: the profile of its queues, or the manager's default.
+"""Choose the dispatcher for a Workload: its queues' profile, or the manager's default.
 
 Each dispatcher is isolated from the others. They are still asked one at a time: two dispatchers
 that see the same free room would both give it away. `turns` divides the time between profiles.
@@ -131,7 +131,7 @@ class DispatcherChoice:
         self._on_decision.append(on_decision)
 
     def choose(self, reference: Reference) -> LiveProfile:
-        """Return the dispatcher for a reference. Cost: one lookup per distinct reference."""
+        """Return the live profile for a reference; one is kept for each name in use."""
         profile = reference.profile
         if profile or (self._config.multi_kueue.dispatch_profile and not reference.dispatcher):
             source = reference.source or "multiKueue.dispatchProfile"
@@ -245,7 +245,7 @@ class DispatcherChoice:
         if figures is not None and 1 in {figures.decisions, figures.differences}:
             self.on_news(profile)
 
-    # ------------------------------------------------------------ profiles that change
+    # ------------------------------------------------------------ changes of profiles
 
     def _find(self, name: str) -> DispatchProfile | None:
         return self._profiles.store.get(name) if self._profiles is not None else None

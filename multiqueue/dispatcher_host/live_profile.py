@@ -24,7 +24,7 @@ Accept = Callable[[DispatchView, Nomination], None]
 OpenRunner = Callable[[DispatcherSetting], DispatchRunner]
 MOST_WAIT_SECONDS = 4.0
 """A profile may have as many waiting questions as its dispatcher answers in this time, at the pace
-of its last answer. Each waiting question occupies one of the dispatch controller's workers."""
+of its last answer. Each waiting question occupies one of the slots for concurrent reconciles."""
 POSTPONED = timedelta(seconds=5)
 """When to ask again about a Workload that found too many questions waiting."""
 RETRY = timedelta(minutes=1)
@@ -247,7 +247,7 @@ class LiveProfile:
 
 
 def _instead(answer: Answer, second: Answer, nomination: Nomination) -> Answer:
-    """Return the fallback's answer with the reason, to be renewed when the other may answer."""
+    """Return the fallback's answer with its reason; ask again once the base may answer."""
     words = f'{answer.problem}; "{second.dispatcher}" decides meanwhile'
     note = "; ".join(filter(None, (nomination.note, words)))
     times = [at for at in (nomination.ask_again_at, answer.retry_at) if at is not None]

@@ -1,4 +1,4 @@
-"""Detect whether a package may have changed, by the modification times of files and folders."""
+"""Detect whether a package may have changed, by the times of its files and folders."""
 
 from __future__ import annotations
 

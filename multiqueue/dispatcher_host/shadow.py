@@ -1,4 +1,4 @@
-"""Shadow dispatchers: asked about the same views as the active ones, later and without effect."""
+"""Shadow dispatchers get the views of the active ones, later and without effect."""
 
 from __future__ import annotations
 

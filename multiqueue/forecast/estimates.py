@@ -61,7 +61,7 @@ class KnownEstimate:
         found: The estimate.
         arrivals: The count of arrivals when it was made.
         made_at: When it was made.
-        quick: Whether it was a quick one, which is only used once.
+        quick: Whether it is a quick one: `find` ignores it, `find_stale` may use it.
     """
 
     found: StartEstimate

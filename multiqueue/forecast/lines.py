@@ -71,7 +71,7 @@ class Lines:
                 self._leave_line(workload.key)
                 self._late[workload.key] = (workload, curve)
 
-    # ------------------------------------------------------------ who waits
+    # ------------------------------------------------------------ waiting Workloads
 
     def put(self, workload: Workload, curve: Curve) -> None:
         """Add or change a Workload."""

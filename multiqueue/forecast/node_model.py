@@ -71,7 +71,7 @@ class NodeModel:
             for flavor in self._flavors.values():
                 self._tell(flavor)
 
-    # ------------------------------------------------------------ what there is
+    # ------------------------------------------------------------ flavors and nodes
 
     def upsert_flavor(self, flavor: ResourceFlavor) -> None:
         """Add or change a ResourceFlavor."""
@@ -119,7 +119,7 @@ class NodeModel:
         known = flavor if self._sees_nodes else replace(flavor, topology_name=None)
         self._engine.upsert_resource_flavor(known)
 
-    # ------------------------------------------------------------ what it means
+    # ------------------------------------------------------------ forecasts
 
     def qualify(self, found: Forecast, trial: Trial, workload: Workload) -> Forecast:
         """Add to a forecast what is not known of the nodes; room for a gang may then be unknown.

@@ -65,7 +65,7 @@ class Replica:
         self._assumed: dict[str, Workload] = {}
         self._namespaces: set[str] = set()
 
-    # ------------------------------------------------------------ what there is
+    # ------------------------------------------------------------ queues and flavors
 
     def upsert_flavor(self, flavor: ResourceFlavor) -> None:
         """Add or change a ResourceFlavor."""
@@ -125,7 +125,7 @@ class Replica:
         self._strict_lines.forget()
         self._starts.forget_estimates()
 
-    # ------------------------------------------------------------ who is there
+    # ------------------------------------------------------------ Workloads
 
     def upsert_workload(
         self, workload: Workload, now: datetime, *, runtime: Runtime | None = None
@@ -158,7 +158,7 @@ class Replica:
     def assume(
         self, asked: WorkloadView | Workload, now: datetime, *, runtime: Runtime | None = None
     ) -> None:
-        """Count a Workload that was sent there as if it were admitted, until the worker reports it.
+        """Count a Workload that was sent there as admitted, until the worker reports it.
 
         If the worker does not admit it for too long, the caller must call `forget`.
         """
@@ -199,7 +199,7 @@ class Replica:
         """Keys of the assumed Workloads."""
         return frozenset(self._assumed)
 
-    # ------------------------------------------------------------ what if
+    # ------------------------------------------------------------ forecasts
 
     def forecast(
         self, asked: WorkloadView | Workload, now: datetime, *, budget: Budget | None = None

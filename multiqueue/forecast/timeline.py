@@ -217,7 +217,7 @@ class _Future:
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
-    """Return an estimated quantile of the distribution from which the sorted values were drawn.
+    """Estimate a quantile of the distribution from which the sorted values were drawn.
 
     It is at rank ``share * (n + 1)``. A few values say nothing about rarer events than one of them:
     beyond the ends, the average distance between two values is added.

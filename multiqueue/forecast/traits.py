@@ -17,7 +17,7 @@ from multiqueue.model.workload import PodSet
 from multiqueue.plugins.view import PodSetView
 
 NO_END = frozenset({Reason.OUT_OF_SYNC, Reason.WORKLOAD_SLICE_REPLACED})
-"""Reasons of Workloads that finished although their job did not: it goes on, or was another."""
+"""Reasons of Workloads that finished although their job did not run to its end."""
 _HASH = re.compile(r"[0-9a-f]{5}")
 _CHANCE = re.compile(r"\d+|(?=.*\d)[0-9a-z]{5,}")
 """A segment of a name that differs in each run: a number, or letters mixed with digits."""
@@ -107,7 +107,7 @@ def read_finished(workload: api.Workload, traits: Traits) -> FinishedRun | None:
 
 
 def stem_of(name: str) -> str:
-    """Return the part of a job's name that all runs share: ``train-bert`` of ``train-bert-17``.
+    """Return the part of a name that all runs share: ``train-bert`` of ``train-bert-17``.
 
     Trailing numbers, and trailing segments that mix letters and digits, are dropped.
     """

@@ -60,7 +60,7 @@ class WorkerForecast:
         find_traits: Finds the traits of this manager's Workloads.
         now: Returns the current time.
         options: How requests are read.
-        on_room: Called when nodes changed, or another manager's Workload freed quota.
+        on_room: Called when nodes changed, or another owner's Workload freed quota.
     """
 
     def __init__(

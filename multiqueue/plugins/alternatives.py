@@ -52,7 +52,7 @@ def list_ways(workload: WorkloadView, queue: QueueView) -> Sequence[GangAlternat
         way = _way(workload, queue, group, tuple(names))
         if tuple(pod_set.count for pod_set in way.workload.pod_sets) == counts:
             ways.append(way)
-        else:  # nothing asks for these and no other: each is asked for by itself
+        else:  # no label selects exactly these flavors: use one way for each
             ways += (_way(workload, queue, group, (name,)) for name in names)
     return ways
 

@@ -1,4 +1,4 @@
-"""Read and check the arguments that the configuration passes to a dispatcher (``view.arguments``).
+"""Read and check a dispatcher's arguments from the configuration (``view.arguments``).
 
 A missing argument gets its default. A malformed one raises `ValueError`. The text of the error
 names the argument and says what to write; the manager shows it on the check of every waiting

@@ -54,7 +54,7 @@ class GangPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """What a cluster offers a Workload.
+    """The judgement of a cluster for a Workload.
 
     Attributes:
         outlook: When the cluster could run the Workload.

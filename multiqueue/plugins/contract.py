@@ -63,7 +63,7 @@ def find_breaches(
 
     Args:
         dispatcher: The dispatcher.
-        views: What to ask it about; `make_sample_views` by default.
+        views: The views to ask about; `make_sample_views` by default.
         order_matters: Whether the order of the MultiKueueConfig may change its answer.
         budget: How long an answer may take.
     """

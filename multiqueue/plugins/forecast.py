@@ -1,4 +1,4 @@
-"""Forecasts: what would become of a Workload on a cluster, known before anything is sent there.
+"""Forecasts: what a cluster would do with a Workload, before anything is sent there.
 
 The manager tries each decision on its own copy of the worker's queues. A forecast is no promise:
 the worker decides, and others submit jobs there too.

@@ -1,4 +1,4 @@
-"""The forecast of a Workload on a cluster: the manager's own, or one from quota numbers alone.
+"""Forecast a Workload on a cluster: by the manager's forecast, or by quota numbers alone.
 
 The manager's forecast knows all Workloads on the cluster. If the manager may not read them, the
 quota numbers still say whether the gang fits now. They do not say which Workloads it would preempt

@@ -86,7 +86,7 @@ def waits_in_global_queue(best: Option) -> bool:
 
 
 def find_claim(view: DispatchView, turn: datetime | None, options: Sequence[Option]) -> str:
-    """Return where to keep room: the earliest start without an earlier claim; empty if nowhere."""
+    """Return where to keep room: the earliest start without an earlier claim; else empty."""
     starts = [
         (
             (option.forecast.start.at - view.now) / (MOVE if option.name == view.claim else 1),

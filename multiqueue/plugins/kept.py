@@ -18,7 +18,7 @@ _PLAIN = (str, int, float, bool, bytes, type(None))
 
 
 def count_kept(dispatcher: Dispatcher, most: int = MOST_KEPT) -> int:
-    """Count the objects in a dispatcher's attributes and its module's variables, up to a limit."""
+    """Count the objects in a dispatcher's attributes and module variables, up to a limit."""
     module = sys.modules.get(type(dispatcher).__module__)
     roots = [
         value

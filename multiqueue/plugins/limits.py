@@ -49,7 +49,7 @@ def why_never(suited: Suitability) -> Limit | str:
             )
             if _least_total(pod_set, resource) > most:
                 return Limit(resource=resource, asked=totals.get(resource, 0), most=most)
-    if len(suited.workload.pod_sets) < 2:  # their sum is what was looked at
+    if len(suited.workload.pod_sets) < 2:  # one pod set: its sum was compared above
         return ""
     for resource, asked in totals.items():
         flavors = suited.flavors_for(resource)

@@ -238,7 +238,7 @@ def _find_present(view: DispatchView, ranked: Sequence[Option]) -> Option | None
 
 
 def _how_long_lately(view: DispatchView) -> dict[str, timedelta]:
-    """Return, by cluster, the longest time that it lately had the Workload without starting it."""
+    """Return, by cluster, the longest recent time with the Workload but without a start."""
     longest: dict[str, timedelta] = {}
     ends = [*(later.at for later in view.history[1:]), view.now]
     for round_, end in zip(view.history, ends, strict=False):

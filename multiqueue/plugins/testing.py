@@ -1,4 +1,4 @@
-"""Test kit for dispatcher authors: builders for views, and a check of the dispatcher contract.
+"""Test kit for dispatcher authors: builders for views, and a check of the contract.
 
 ```python
 from multiqueue.plugins.testing import assert_dispatcher_contract, make_cluster, make_view
@@ -61,7 +61,7 @@ def assert_dispatcher_contract(
     order_matters: bool = False,
     budget: timedelta = BUDGET,
 ) -> None:
-    """Check that a dispatcher is pure, deterministic, quick, and knows only the given clusters.
+    """Check that a dispatcher is pure, deterministic, quick, and names only known clusters.
 
     A pure dispatcher does not change the view. It opens no files or connections, starts no
     programs, reads no clock or environment, and draws no random numbers. A manager's process
@@ -69,7 +69,7 @@ def assert_dispatcher_contract(
 
     Args:
         dispatcher: The dispatcher.
-        views: What to ask it about; `make_sample_views` by default.
+        views: The views to ask about; `make_sample_views` by default.
         order_matters: Whether the order of the MultiKueueConfig may change its answer.
         budget: How long an answer may take.
 

@@ -165,7 +165,7 @@ class QuotaView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceGroupView:
-    """Resources that are taken from one flavor together, and the flavors in order of preference."""
+    """Resources that are taken from one flavor together, and the flavors in their order."""
 
     resources: tuple[str, ...] = ()
     flavors: tuple[str, ...] = ()
@@ -182,7 +182,7 @@ class QueueView:
         groups: Its resource groups.
         flavors: Its flavors by name.
         quotas: Its quotas by flavor and resource.
-        pending: Number of all Workloads that wait there, whoever submitted them.
+        pending: Number of all Workloads that wait there, from all submitters.
         backlog: Requests, by resource, of this manager's Workloads that wait there and do not fit
             now.
         checks: Its admission checks: further conditions once quota is reserved, such as whether

@@ -187,7 +187,7 @@ def _describe_opening(path: Any, mode: str | None, flags: int) -> str:
 
 
 def _list_readable() -> set[str]:
-    """Return the folders of installed packages, without the current folder even if on the path."""
+    """Return the folders of installed packages, always without the current folder."""
     here = str(Path.cwd())
     path = {entry for entry in sys.path if entry and entry != here}
     return {*_SYSTEM, sys.prefix, sys.base_prefix, *path}

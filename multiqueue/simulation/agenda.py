@@ -1,4 +1,4 @@
-"""Virtual time: what happens next, and when. Equal moments keep the order of their setting."""
+"""Virtual time: scheduled actions in the order of their times; ties keep insertion order."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
-"""A Monday midnight: traces count seconds from here."""
+"""A Monday at midnight; traces count seconds from here."""
 
 
 class SimulationAgenda:
-    """The clock of a simulated world, and what is to be done when.
+    """The clock of a simulated world, and its scheduled actions.
 
     Attributes:
-        now: The time.
+        now: The current virtual time.
     """
 
     def __init__(self) -> None:
@@ -28,23 +28,23 @@ class SimulationAgenda:
         return (self.now - BEGIN).total_seconds()
 
     def at(self, moment: datetime, act: Callable[[], None]) -> None:
-        """Do something at a moment; at once where that has passed."""
+        """Schedule an action for a moment; for now, if that has passed."""
         self._count += 1
         heapq.heappush(self._items, (max(moment, self.now), self._count, act))
 
     def after(self, seconds: float, act: Callable[[], None]) -> None:
-        """Do something so many seconds from now."""
+        """Schedule an action for so many seconds from now."""
         self.at(self.now + timedelta(seconds=seconds), act)
 
     def run(self) -> None:
-        """Go on until nothing is left to do."""
+        """Run actions until none is left."""
         while self._items:
             self.now, _, act = heapq.heappop(self._items)
             act()
 
 
 class Timer:
-    """Calls a function once, at the earliest moment that it was asked for since the last call."""
+    """Calls a function once, at the earliest moment requested since the last call."""
 
     def __init__(self, agenda: SimulationAgenda, act: Callable[[], None]) -> None:
         self._agenda = agenda
@@ -52,14 +52,14 @@ class Timer:
         self._due: datetime | None = None
 
     def set(self, moment: datetime) -> None:
-        """Call no later than this."""
+        """Request a call no later than this moment."""
         moment = max(moment, self._agenda.now)
         if self._due is None or moment < self._due:
             self._due = moment
             self._agenda.at(moment, lambda: self._ring(moment))
 
     def set_after(self, seconds: float) -> None:
-        """Call no later than so many seconds from now."""
+        """Request a call no later than so many seconds from now."""
         self.set(self._agenda.now + timedelta(seconds=seconds))
 
     def _ring(self, moment: datetime) -> None:

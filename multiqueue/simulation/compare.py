@@ -1,4 +1,4 @@
-"""Plays the same traces with several dispatchers, side by side in processes of their own."""
+"""Simulate the same traces with several dispatchers, in parallel processes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Contestant:
     """A dispatcher with its arguments.
 
     Attributes:
-        label: What it is called in the comparison.
-        dispatcher: Its name.
-        arguments: What it is told.
+        label: Its name in the comparison.
+        dispatcher: The dispatcher's name.
+        arguments: The dispatcher's arguments.
     """
 
     label: str
@@ -39,10 +39,10 @@ class Plan:
     """What is compared.
 
     Attributes:
-        wanted: The jobs.
+        wanted: The requested jobs.
         fleet: The workers.
-        contestants: Differences are told to the first one.
-        seeds: Of the traces.
+        contestants: The contestants; differences are relative to the first one.
+        seeds: Seeds of the traces.
     """
 
     wanted: TraceRequest
@@ -53,12 +53,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What came of it.
+    """The result of a comparison.
 
     Attributes:
         plan: What was compared.
-        runs: By label, in the order of the seeds.
-        figures: Of the runs.
+        runs: Runs by label, in the order of the seeds.
+        figures: Figures of the runs, by label.
     """
 
     plan: Plan
@@ -66,7 +66,7 @@ class Comparison:
     figures: Mapping[str, Sequence[Summary]]
 
     def summaries(self) -> dict[str, Summary]:
-        """Return the mean of the figures over the seeds."""
+        """Return the mean of the figures over the seeds, by label."""
         return {label: summarise(figures) for label, figures in self.figures.items()}
 
 
@@ -75,11 +75,11 @@ class UnknownDispatcherError(ValueError):
 
 
 def play(plan: Plan, contestant: Contestant, seed: int) -> RunRecord:
-    """Play one seed with one dispatcher.
+    """Simulate one seed with one contestant.
 
     Raises:
-        UnknownDispatcherError: there is no such dispatcher.
-        TraceError: there is no such trace.
+        UnknownDispatcherError: There is no such dispatcher.
+        TraceError: There is no such trace.
     """
     selection = Dispatchers().select(contestant.dispatcher, outside=False)
     if selection.dispatcher is None:
@@ -103,17 +103,17 @@ def compare(
     processes: int | None = None,
     on_done: Callable[[RunRecord], None] = lambda _run: None,
 ) -> Comparison:
-    """Play everything.
+    """Simulate all seeds with all contestants.
 
     Args:
         plan: What is compared.
-        processes: How many at a time; one a core by default, 1: in this process.
+        processes: Number of parallel processes; by default one per core. 1: in this process.
         on_done: Gets each run when it has ended, in order.
 
     Raises:
-        UnknownDispatcherError: a dispatcher cannot be used.
-        DispatcherError: a dispatcher raised.
-        TraceError: there is no such trace.
+        UnknownDispatcherError: A dispatcher cannot be used.
+        DispatcherError: A dispatcher raised.
+        TraceError: There is no such trace.
     """
     for contestant in plan.contestants:
         _check(contestant)
@@ -130,7 +130,7 @@ def compare(
 
 
 def _check(contestant: Contestant) -> None:
-    """Complain of what cannot be used before minutes are spent."""
+    """Raise if a contestant cannot be used, before minutes are spent."""
     selection = Dispatchers().select(contestant.dispatcher, outside=False)
     if selection.dispatcher is None:
         raise UnknownDispatcherError(selection.problem)
@@ -142,7 +142,7 @@ def _check(contestant: Contestant) -> None:
 
 @contextmanager
 def _pool(count: int) -> Iterator[Callable[[Plan, Contestant, int], Callable[[], RunRecord]]]:
-    """Yield what starts a run and returns how to wait for it."""
+    """Yield a function that starts a run and returns a function that waits for it."""
     if count == 1:
         yield lambda plan, contestant, seed: partial(play, plan, contestant, seed)
         return
@@ -150,5 +150,5 @@ def _pool(count: int) -> Iterator[Callable[[Plan, Contestant, int], Callable[[],
         try:
             yield lambda plan, contestant, seed: pool.submit(play, plan, contestant, seed).result
         finally:
-            # Whoever waits for the result of one that failed does not wait for the others.
+            # After a failure, the caller does not wait for the other runs.
             pool.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The fleet that a trace is played on: clusters, their hardware, and the teams that share them."""
+"""The fleet of a simulation: clusters, their hardware, and the rules of preemption."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from multiqueue.simulation.traces.trace import TraceJob
 
 GPU = "nvidia.com/gpu"
 HARDWARE_LABEL = "accelerator"
-"""Which label of a flavor says what its nodes are."""
+"""The node label of a flavor that names its hardware."""
 SIZES = (64, 48, 48, 32)
 HARDWARE = ("a100", "h100")
 
 
 class Preempting(StrEnum):
-    """Whom a Workload may stop, on the manager and on workers."""
+    """Which Workloads another one may stop, on the manager and on workers."""
 
     NOBODY = "none"
     LESS_URGENT = "priority"
-    """Those of lower priority, of its own queue and of those that use what they were lent."""
+    """Those of lower priority, in its own queue and among those that use quota lent by it."""
     BORROWERS = "reclaim"
-    """Those of lower priority of its own queue, and whoever uses what was lent."""
+    """Those of lower priority in its own queue, and all that use quota lent by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +31,8 @@ class Cluster:
 
     Attributes:
         name: Its name.
-        gpus: How many of which hardware, by name of the flavor.
-        prices: Of a GPU-hour, in thousandths, by flavor; empty: not given.
+        gpus: Number of GPUs by flavor.
+        prices: Prices of a GPU-hour, in thousandths, by flavor; empty if not declared.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Cluster:
 
     @property
     def total(self) -> int:
-        """All of its GPUs."""
+        """The number of all its GPUs."""
         return sum(self.gpus.values())
 
 
@@ -50,13 +50,13 @@ class SimulatedFleet:
     """All workers.
 
     Attributes:
-        clusters: In the order of the MultiKueueConfig.
-        preempting: Whom Workloads may stop.
-        quota_percent: Quota of the manager, of everything that the workers have.
+        clusters: The workers, in the order of the MultiKueueConfig.
+        preempting: Which Workloads others may stop.
+        quota_percent: The manager's quota, in percent of everything that the workers have.
         speeds: How fast jobs are, by kind or model and by hardware, in thousandths of the
-            reference; as `CLASSES` and `MODELS` have it where it says nothing.
-        alternatives: With which part of their pods gangs of several do, by hardware.
-        watts: What a GPU draws while it is in use, by flavor; empty: not given.
+            reference; values that are missing are those of `CLASSES` and `MODELS`.
+        alternatives: The share of pods that gangs of several nodes need, by hardware.
+        watts: Power of a GPU in use, by flavor; empty if not declared.
     """
 
     clusters: tuple[Cluster, ...]
@@ -68,7 +68,7 @@ class SimulatedFleet:
 
     @property
     def total(self) -> int:
-        """All GPUs."""
+        """The number of all GPUs."""
         return sum(cluster.total for cluster in self.clusters)
 
     @property
@@ -77,12 +77,12 @@ class SimulatedFleet:
         return max(count for cluster in self.clusters for count in cluster.gpus.values())
 
     def count(self, flavor: str) -> int:
-        """Return how many GPUs of one kind there are."""
+        """Return the number of GPUs of one flavor."""
         return sum(cluster.gpus.get(flavor, 0) for cluster in self.clusters)
 
 
 def make_fleet(count: int, preempting: Preempting = Preempting.LESS_URGENT) -> SimulatedFleet:
-    """Return that many clusters, of A100 and H100 in turn, in four sizes."""
+    """Return that many clusters, alternating A100 and H100, in four sizes."""
     clusters = []
     for number in range(count):
         hardware = HARDWARE[number % len(HARDWARE)]
@@ -92,10 +92,10 @@ def make_fleet(count: int, preempting: Preempting = Preempting.LESS_URGENT) -> S
 
 
 def find_span(jobs: Iterable[TraceJob], fleet: SimulatedFleet, load: float) -> float:
-    """Return in how many seconds jobs have to arrive to be that much of what the fleet can do.
+    """Return the time in seconds over which jobs must arrive to load a fleet to that degree.
 
-    A load of 1 keeps every GPU busy where each job gets each kind of hardware in equal parts; who
-    knows better which job gains most from which hardware is done earlier.
+    A load of 1 keeps every GPU busy if each job gets equal parts of all hardware. A dispatcher that
+    knows which job gains most from which hardware needs less time.
     """
     flavors = sorted({flavor for cluster in fleet.clusters for flavor in cluster.gpus})
     needed = 0.0

@@ -1,4 +1,4 @@
-"""A fleet as a YAML file says it."""
+"""Read a fleet from a YAML file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CLUSTER_KEYS = ("name", "gpus", "prices")
 
 
 class FleetFileError(ValueError):
-    """A file describes no fleet; the text names the field."""
+    """A file does not describe a fleet; the text names the field."""
 
 
 def load_fleet(path: Path) -> SimulatedFleet:
     """Read a fleet.
 
     Raises:
-        FleetFileError: it cannot be read, or a field makes no sense.
+        FleetFileError: The file cannot be read, or a field is invalid.
     """
     try:
         found = bounded_yaml.load(path.read_text(encoding="utf-8"))
@@ -40,7 +40,7 @@ def parse_fleet(found: Any) -> SimulatedFleet:
     """Return the fleet that a document describes.
 
     Raises:
-        FleetFileError: a field makes no sense.
+        FleetFileError: A field is invalid.
     """
     fields = _mapping(found, "the document", KEYS)
     listed = fields.get("clusters")

@@ -1,4 +1,4 @@
-"""What the manager knows of how long jobs run: what its history says of those that ended."""
+"""What the manager knows of runtimes: the history of jobs that ended."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from multiqueue.simulation.traces.trace import TraceJob
 
 
 class Knowledge:
-    """Learns from finished jobs; a class is a user's jobs of one kind and size."""
+    """Learns from finished jobs; a job class is a user's jobs of one kind and size."""
 
     def __init__(self) -> None:
         self._history = RuntimeHistory()
 
     def learn(self, job: TraceJob, flavor: str, took: timedelta) -> None:
-        """Take note of a job that has ended.
+        """Learn from a job that has ended.
 
         Args:
-            job: It.
-            flavor: What it ran on.
-            took: From its admission to its end.
+            job: The job.
+            flavor: The flavor on which it ran.
+            took: Time from its admission to its end.
         """
         traits = _traits_of(job)
         self._history.learn(
@@ -36,7 +36,7 @@ class Knowledge:
         )
 
     def usual_speeds(self) -> dict[str, int]:
-        """Return how fast jobs usually are, by hardware."""
+        """Return how fast jobs in general are, by hardware."""
         return self._history.usual.by_hardware()
 
     def find(self, job: TraceJob) -> Runtime:
@@ -45,5 +45,5 @@ class Knowledge:
 
 
 def _traits_of(job: TraceJob) -> Traits:
-    """A job says how fast it is on which hardware, and not how long it runs."""
+    """Return the traits of a job; jobs declare speeds but no runtimes."""
     return Traits(job_class=f"{job.team}/{job.user}/{job.kind}/{job.gpus}", speeds=job.speeds)

@@ -1,4 +1,4 @@
-"""The manager's side in virtual time: its engine, and each Workload as its status has it."""
+"""The manager in virtual time: its engine, and the status of each Workload."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PENDING = Check(name=CHECK)
 
 @dataclass(slots=True)
 class Managed:
-    """A Workload on the manager, its job, and what is remembered and counted of them.
+    """A Workload on the manager with its job, and what is remembered and counted for them.
 
     Attributes:
-        foreseen: When it would start, as was believed when it was offered where it had to wait; by
-            reservation and cluster.
+        foreseen: The estimated start at the time when it was offered to a cluster where it had to
+            wait, by reservation and cluster.
     """
 
     workload: Workload
@@ -57,7 +57,7 @@ class Managed:
 
     @property
     def epoch(self) -> str:
-        """Names the reservation; empty without one."""
+        """The dispatch epoch: the number of the reservation; empty without one."""
         return str(self.reservations) if self.admission is not None else ""
 
     @property
@@ -67,7 +67,7 @@ class Managed:
 
     @property
     def rank(self) -> Rank:
-        """Its place among those that wait for room."""
+        """Its rank among the Workloads that wait for room."""
         return Rank(
             urgency=-self.workload.priority,
             turn=format_time(self.submitted_at),
@@ -76,7 +76,7 @@ class Managed:
         )
 
     def as_local(self) -> LocalWorkload:
-        """Return it as the rules see it."""
+        """Return the Workload in the form that the rules of dispatch use."""
         return LocalWorkload(
             uid=self.workload.uid,
             finished=self.is_finished,
@@ -96,13 +96,13 @@ class SimulatedManager:
 
     Attributes:
         managed: All Workloads, by key.
-        waiting: Those that have quota and no cluster.
+        waiting: Workloads with quota and without a cluster.
 
     Args:
-        fleet: What the workers have.
-        agenda: The time.
-        weights: Of the teams.
-        on_news: Told the key of a Workload that something happened to.
+        fleet: The hardware of the workers.
+        agenda: The virtual clock.
+        weights: Weights of the teams.
+        on_news: Gets the key of a Workload that changed.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class SimulatedManager:
         self._timer = Timer(agenda, self._run_cycle)
 
     def submit(self, job: TraceJob) -> None:
-        """Take in a job."""
+        """Submit a job."""
         now = self._agenda.now
         workload = make_workload(job, now)
         managed = Managed(workload=workload, progress=Progress(job=job), submitted_at=now)
@@ -133,7 +133,7 @@ class SimulatedManager:
         self.managed[workload.key] = managed
         self._upsert(managed, workload)
 
-    # ------------------------------------------------------------ what the rules do here
+    # ------------------------------------------------------------ actions of the rules
 
     def set_check(
         self,
@@ -145,12 +145,12 @@ class SimulatedManager:
         requeue_after: timedelta | None,
         ran: Admission | None = None,
     ) -> None:
-        """Write the state of the check, and with it what follows at once.
+        """Write the state of the check, and carry out the immediate consequences.
 
         With Ready, quota is held for the pods that the worker admitted.
 
         Raises:
-            RuntimeError: the Workload would be rejected; no job of a trace is.
+            RuntimeError: The Workload would be rejected, which no job of a trace may be.
         """
         managed.check = replace(managed.check, state=state, message=message)
         if state is CheckState.READY:
@@ -179,7 +179,7 @@ class SimulatedManager:
             raise RuntimeError(f'job "{managed.progress.job.name}" is rejected: {message}')
 
     def evict(self, managed: Managed, reason: str) -> None:
-        """Have a Workload stop; its quota goes once nothing of it runs."""
+        """Evict a Workload; its quota is freed once nothing of it runs."""
         now = self._agenda.now
         if managed.evicted_at is not None or managed.admission is None:
             return
@@ -197,7 +197,7 @@ class SimulatedManager:
         self._upsert(managed, replace(managed.workload, evicted=evicted, queue_order_at=order_at))
 
     def end_eviction(self, managed: Managed) -> None:
-        """Give the quota back, and queue again."""
+        """Free the quota of an evicted Workload, and queue it again."""
         managed.admission = managed.evicted_at = None
         managed.writes.local += 1
         workload = managed.workload
@@ -206,7 +206,7 @@ class SimulatedManager:
             self._agenda.at(workload.requeue_at, self._rearm)
 
     def finish(self, managed: Managed) -> None:
-        """Write that it has ended."""
+        """Mark a Workload as finished."""
         managed.is_finished = True
         managed.job_is_active = False
         managed.writes.local += 1
@@ -262,7 +262,7 @@ class SimulatedManager:
 
 
 def _shrink(held: Admission, ran: Admission | None) -> Admission:
-    """Return what is held for as many pods as run."""
+    """Return the admission reduced to the number of pods that run."""
     if ran is None or ran.pod_sets[0].count >= held.pod_sets[0].count:
         return held
     (pod_set,), count = held.pod_sets, ran.pod_sets[0].count

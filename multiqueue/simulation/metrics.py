@@ -1,9 +1,9 @@
-"""What a run is judged by. Pure.
+"""The figures by which runs are compared. Pure.
 
-Waiting is all time between submission and end in which a job does not run, after evictions too.
-A fleet that begins empty is kind to whoever comes first, so jobs of the first fifth of the time are
-played and not counted. Shares of the fleet are taken from there to the last submission: what comes
-after is a tail in which nobody could keep the fleet busy.
+Waiting is all time between submission and end in which a job does not run, also after evictions.
+An empty fleet favours the first jobs. So the jobs of the first fifth of the time are simulated but
+not counted. Shares of the fleet are measured from then to the last submission: after it, too few
+jobs are left to keep the fleet busy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from multiqueue.simulation.timeline import build_timeline
 
 HOUR = 3600.0
 WARM_UP = 0.2
-"""Part of the time between the first and the last submission that is not counted."""
+"""The share of the time between first and last submission that is not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +24,10 @@ class Metric:
     """One figure.
 
     Attributes:
-        name: For programs.
-        title: For people.
+        name: Its name for programs.
+        title: Its name for people.
         unit: ``s``, ``%``, ``h``, ``jobs`` or empty.
-        better: ``lower`` or ``higher``; empty: neither.
+        better: ``lower`` or ``higher``; empty if neither is.
     """
 
     name: str
@@ -60,7 +60,7 @@ METRICS = (
 
 
 def measure(run: RunRecord) -> dict[str, float]:
-    """Return the figures of a run, by name, in the order of `METRICS`; those that make sense."""
+    """Return a run's figures by name, in the order of `METRICS`; undefined ones are omitted."""
     if not run.jobs:
         return {}
     begin, end = find_window(run)
@@ -89,7 +89,7 @@ def measure(run: RunRecord) -> dict[str, float]:
 
 
 def find_window(run: RunRecord) -> tuple[float, float]:
-    """Return from when to when a run is judged."""
+    """Return the beginning and the end of the time in which a run is judged."""
     first, last = run.jobs[0].job.submit, run.jobs[-1].job.submit
     return first + WARM_UP * (last - first), last
 
@@ -106,7 +106,7 @@ def _shares(run: RunRecord, begin: float, end: float) -> dict[str, float]:
 
 
 def _work_done(run: RunRecord, begin: float, end: float) -> float:
-    """Return the GPU-seconds of reference work that was done in a window and not lost."""
+    """Return the GPU-seconds of reference work that were done in a window and not lost."""
     done = 0.0
     for record in run.jobs:
         for stay in record.stays:
@@ -118,7 +118,7 @@ def _work_done(run: RunRecord, begin: float, end: float) -> float:
 
 
 def _expenses(run: RunRecord, jobs: Sequence[JobRecord]) -> dict[str, float]:
-    """Return cost and energy, as far as the fleet says what they are."""
+    """Return cost and energy, if the fleet declares prices and watts."""
     prices = {cluster.name: cluster.prices for cluster in run.fleet.clusters}
     cost = energy = 0.0
     for record in jobs:
@@ -139,7 +139,7 @@ def _calibration(jobs: Sequence[JobRecord]) -> dict[str, float]:
 
 
 def finish_ratios(jobs: Sequence[JobRecord]) -> dict[str, float]:
-    """Return by team how many times longer its jobs took than alone on the reference hardware."""
+    """Return by team how many times longer its jobs took than alone on reference hardware."""
     taken: dict[str, float] = {}
     alone: dict[str, float] = {}
     for job in jobs:
@@ -150,12 +150,12 @@ def finish_ratios(jobs: Sequence[JobRecord]) -> dict[str, float]:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the average; 0 of nothing."""
+    """Return the average; 0 if there are no values."""
     return sum(values) / len(values) if values else 0.0
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Return the smallest value that so many percent are not above; of sorted values."""
+    """Return a percentile of sorted values: the smallest that so many percent do not exceed."""
     if not ordered:
         return 0.0
     rank = -(-len(ordered) * percent // 100)
@@ -166,6 +166,6 @@ Summary = dict[str, float]
 
 
 def summarise(runs: Sequence[Summary]) -> Summary:
-    """Return the mean of each figure over several seeds, of those that have it."""
+    """Return the mean of each figure over several seeds, for the seeds that have it."""
     names = [metric.name for metric in METRICS if any(metric.name in run for run in runs)]
     return {name: mean([run[name] for run in runs if name in run]) for name in names}

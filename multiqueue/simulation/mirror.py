@@ -1,4 +1,4 @@
-"""The manager's replica of a worker, fed as the worker's watch events would feed it."""
+"""The manager's replica of a worker, fed directly instead of by watch events."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from multiqueue.simulation.traces.trace import TraceJob
 
 
 class Mirror:
-    """Foresees what a worker would do.
+    """Forecasts what a worker would do.
 
     Args:
         cluster: The worker.
         queues: Its ClusterQueues.
-        knowledge: Of how long jobs run.
+        knowledge: What is known of runtimes.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class Mirror:
             )
 
     def upsert(self, workload: Workload, job: TraceJob, now: datetime) -> None:
-        """Take in how a copy is now."""
+        """Update the replica with the state of a copy."""
         if workload.finished or not workload.active:
             self._replica.delete_workload(workload.key, now)
             return
         self._replica.upsert_workload(workload, now, runtime=self._runtime(workload, job))
 
     def delete(self, key: str, now: datetime) -> None:
-        """Take in that a copy is gone."""
+        """Remove a copy from the replica."""
         self._replica.delete_workload(key, now)
 
     def assume(self, workload: WorkloadView, now: datetime) -> None:
@@ -63,7 +63,7 @@ class Mirror:
         self._replica.forget(key, now)
 
     def forecast(self, workload: WorkloadView, now: datetime, budget: Budget) -> Forecast | None:
-        """Return what would become of a Workload there."""
+        """Return the forecast of a Workload on the worker."""
         return self._replica.forecast(workload, now, budget=budget)
 
     def _runtime(self, workload: Workload, job: TraceJob) -> Runtime:

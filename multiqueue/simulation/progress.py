@@ -1,4 +1,4 @@
-"""How far one job is, wherever it runs: what it did, what it lost, and when."""
+"""The progress of one job on all clusters: what it did and lost, and when."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from multiqueue.simulation.traces.trace import CLASSES, TraceJob
 
 @dataclass(slots=True)
 class Stay:
-    """One time that a job ran.
+    """One period in which a job ran.
 
     Attributes:
-        cluster: Where.
-        flavor: On what.
+        cluster: The cluster.
+        flavor: The flavor.
         begun: When it began, in seconds.
-        ended: When it ended.
-        lost: GPU-seconds there that have to be done again.
+        ended: When it ended; None while it runs.
+        lost: GPU-seconds of it that have to be repeated.
     """
 
     cluster: str
@@ -27,14 +27,14 @@ class Stay:
 
     @property
     def seconds(self) -> float:
-        """How long it lasted."""
+        """How long the stay lasted."""
         assert self.ended is not None
         return self.ended - self.begun
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """When a job was expected to start, four times in five, and when it did; in seconds."""
+    """The interval of a job's expected start (four in five), and its actual start; in seconds."""
 
     earliest: float
     latest: float
@@ -43,13 +43,13 @@ class Guess:
 
 @dataclass(slots=True)
 class Progress:
-    """What became of one job so far.
+    """The progress of one job so far.
 
     Attributes:
-        job: It.
-        done: Seconds of reference work that need not be done again.
+        job: The job.
+        done: Seconds of reference work that need not be repeated.
         stays: Where it ran.
-        finished: When it ended; None: it has not.
+        finished: When it ended; None if it has not.
     """
 
     job: TraceJob
@@ -59,14 +59,14 @@ class Progress:
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs now."""
+        """Whether the job runs now."""
         return bool(self.stays) and self.stays[-1].ended is None
 
     def begin(self, cluster: str, flavor: str, now: float) -> float:
-        """Start, and return how many seconds it will take there.
+        """Start the job, and return how many seconds it will take there.
 
         Raises:
-            RuntimeError: it runs already, or has ended: that must never happen.
+            RuntimeError: The job runs already, or has ended, which must never happen.
         """
         if self.is_running or self.finished is not None:
             where = self.stays[-1].cluster
@@ -75,7 +75,7 @@ class Progress:
         return (self.job.duration - self.done) / self.job.speed_on(flavor)
 
     def stop(self, now: float) -> None:
-        """End before it is done: what came after the last checkpoint is lost."""
+        """Stop the job before its end; work since the last checkpoint is lost."""
         stay = self.stays[-1]
         stay.ended = now
         speed = self.job.speed_on(stay.flavor)
@@ -86,6 +86,6 @@ class Progress:
         self.done = kept
 
     def finish(self, now: float) -> None:
-        """End with everything done."""
+        """End the job with all its work done."""
         self.stays[-1].ended = self.finished = now
         self.done = self.job.duration

@@ -1,4 +1,4 @@
-"""The queues of manager and workers: one ClusterQueue a team, all of a cluster in one cohort."""
+"""The queues of manager and workers: a ClusterQueue per team, one cohort per cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHECK = "multikueue"
 COHORT = "all"
 LOCAL_QUEUE = "jobs"
 POOL = "gpu"
-"""The manager's only flavor: which hardware a job gets is for the dispatcher to say."""
+"""The manager's only flavor: the dispatcher chooses the hardware of a job."""
 PREEMPTION = {
     Preempting.NOBODY: Preemption(),
     Preempting.LESS_URGENT: Preemption(
@@ -45,7 +45,7 @@ OPTIONS = EngineOptions(topology=None)
 
 
 def share_out(total: int, weights: Mapping[str, float]) -> dict[str, int]:
-    """Split a number of GPUs by weight, whole ones, the largest remainders first."""
+    """Split GPUs by weight into whole numbers; the largest remainders are rounded up."""
     everything = sum(weights.values())
     exact = {name: total * weight / everything for name, weight in sorted(weights.items())}
     shares = {name: int(amount) for name, amount in exact.items()}
@@ -62,13 +62,13 @@ def make_engine(
     is_manager: bool = False,
     preempting: Preempting,
 ) -> tuple[Engine, tuple[ClusterQueue, ...]]:
-    """Return an engine with its queues, and these.
+    """Return an engine with its queues, and the queues.
 
     Args:
         flavors: GPUs by flavor.
-        weights: Of the teams.
+        weights: Weights of the teams.
         is_manager: Whether its Workloads run elsewhere.
-        preempting: Whom Workloads may stop.
+        preempting: Which Workloads others may stop.
     """
     engine = Engine(OPTIONS)
     for flavor in flavors:
@@ -106,7 +106,7 @@ def make_engine(
 
 
 def make_workload(job: TraceJob, created_at: datetime, *, uid: str = "") -> Workload:
-    """Return a job as its Workload: pods of up to a node's GPUs each."""
+    """Return the Workload of a job: pods with up to the GPUs of one node each."""
     pods = job.gpus // NODE_GPUS if job.gpus % NODE_GPUS == 0 else 1
     each = job.gpus // pods
     fewer = {name: gpus // each for name, gpus in job.alternatives.items()}

@@ -1,6 +1,6 @@
-"""Looks at Workloads as the manager does: the real view, the real rules, and their plans applied.
+"""Reconcile Workloads as the manager does: the real view, the real rules, and their plans.
 
-What a look sees is true now; that news takes its time is in when a look happens.
+A reconcile reads current state. Watch delay is modelled by when it runs.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from multiqueue.simulation.views import Views
 from multiqueue.simulation.worker import SimulatedWorker
 
 MAX_PASSES = 8
-"""Looks at one Workload without a pause, as on clusters."""
+"""Most passes for one Workload without a pause, as on real clusters."""
 PAUSE = 1.0
 CONFIG = GroupConfig()
 
 
 class DispatcherError(RuntimeError):
-    """A dispatcher raised; the text has its name, about which job, where, and what it raised."""
+    """A dispatcher raised; the text has its name, the job, the place, and the error."""
 
 
 class SimulatedReconciler:
     """Decides and acts for one Workload at a time.
 
     Args:
-        agenda: The time.
+        agenda: The virtual clock.
         manager: The manager.
-        workers: By name, in the order of the MultiKueueConfig.
-        dispatcher: Who is asked.
-        views: What it is shown.
+        workers: The workers by name, in the order of the MultiKueueConfig.
+        dispatcher: The dispatcher that is asked.
+        views: Builds the dispatcher's views.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SimulatedReconciler:
         self._fleet = (0, tuple(workers))
 
     def look(self, key: str) -> float | None:
-        """Decide until nothing more is to be done now; returns when to look again, in seconds."""
+        """Reconcile until nothing is left to do; return the seconds until the next reconcile."""
         managed = self._manager.managed[key]
         for _ in range(MAX_PASSES):
             view = self._observe(managed)
@@ -138,7 +138,7 @@ class SimulatedReconciler:
     # ------------------------------------------------------------ acting
 
     def _apply(self, plan: steps.GroupPlan, managed: Managed) -> bool:
-        """Do what the plan says; whether anything changed that the rules may answer to."""
+        """Carry out a plan; return whether anything changed to which the rules may react."""
         changed = False
         for removal in plan.removals:
             changed |= self._remove(removal, managed)
@@ -200,7 +200,7 @@ class SimulatedReconciler:
                 if not memory.may_explain(managed.check.message, step.message, now):
                     return False
             case _:
-                # Confirmations read past a cache; here nothing is cached.
+                # Confirmations read past the cache; here nothing is cached.
                 return False
         managed.writes.local += 1
         managed.check = replace(managed.check, message=step.message)
@@ -228,7 +228,7 @@ class SimulatedReconciler:
         return self._mirror(cluster, managed)
 
     def _mirror(self, cluster: str, managed: Managed) -> bool:
-        """Bring the job's status back where it says something else than before."""
+        """Copy the remote job's status to the manager's job; return whether it changed."""
         run = self._workers[cluster].runs.get(managed.key)
         active = run is not None and run.is_active
         if active == managed.job_is_active:
@@ -239,10 +239,10 @@ class SimulatedReconciler:
 
 
 def _note_start(managed: Managed, view: DispatchView, nomination: Nomination) -> None:
-    """Keep what is believed of the start when a Workload first has to wait.
+    """Remember the estimated start when a Workload first has to wait.
 
-    Offered somewhere it is expected to start there; in line, where room is kept for it, or wherever
-    there is some before.
+    If it is offered to a cluster, that is the cluster's estimate. In the global queue, it is the
+    estimate of the cluster where room is kept for it. It may start elsewhere before that.
     """
     if nomination.global_queue is not None and nomination.global_queue.claim:
         cluster = view.find_cluster(nomination.global_queue.claim)

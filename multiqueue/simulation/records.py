@@ -1,4 +1,4 @@
-"""What became of each job of one run, small enough to be handed between processes."""
+"""The outcome of each job of one run, small enough to pass between processes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class JobRecord:
     """One job, from its submission to its end.
 
     Attributes:
-        job: It.
-        stays: Where it ran, in order; the last one to its end.
+        job: The job.
+        stays: Where it ran, in order; it ended at the end of the last stay.
         local_writes: Writes to the manager's API server.
         remote_writes: Writes to workers.
-        copies: Copies that were made on workers.
-        guesses: When it was expected to start where it waited, and when it did.
+        copies: Number of copies made on workers.
+        guesses: Where it had to wait: its expected and its actual start.
     """
 
     job: TraceJob
@@ -32,7 +32,7 @@ class JobRecord:
 
     @property
     def finished(self) -> float:
-        """When it ended."""
+        """When the job ended."""
         ended = self.stays[-1].ended
         assert ended is not None
         return ended
@@ -44,21 +44,21 @@ class JobRecord:
 
     @property
     def waited(self) -> float:
-        """Seconds in which it did not run: before its start, and after each eviction."""
+        """Seconds in which the job did not run: before its start, and after each eviction."""
         return self.completion - sum(stay.seconds for stay in self.stays)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One trace, played with one dispatcher.
+    """One run: a trace with one dispatcher.
 
     Attributes:
-        label: What it is called in the comparison.
-        seed: Of the trace.
+        label: Name of the contestant in the comparison.
+        seed: Seed of the trace.
         trace: Name of the trace.
         fleet: The workers.
-        jobs: In the order of the trace.
-        notes: What was changed about the trace.
+        jobs: Outcomes of the jobs, in the order of the trace.
+        notes: What was changed in the trace.
     """
 
     label: str
@@ -70,7 +70,7 @@ class RunRecord:
 
 
 def record_job(managed: Managed) -> JobRecord:
-    """Keep what counts of a job that has ended."""
+    """Return the record of a job that has ended."""
     return JobRecord(
         job=managed.progress.job,
         stays=tuple(managed.progress.stays),

@@ -1,4 +1,4 @@
-"""How many GPUs were in use, by cluster, and whether somebody waited, over a run. Pure."""
+"""GPUs in use by cluster, and waiting jobs, over the time of a run. Pure."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from multiqueue.simulation.records import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A number that jumps: ``values[i]`` from ``times[i]`` on, 0 before."""
+    """A step function: ``values[i]`` from ``times[i]`` on, 0 before."""
 
     times: Sequence[float]
     values: Sequence[float]
 
     def at(self, moment: float) -> float:
-        """Return the number at a moment."""
+        """Return the value at a moment."""
         place = bisect_right(self.times, moment)
         return self.values[place - 1] if place else 0.0
 
     def integrate(self, begin: float, end: float) -> float:
-        """Return number times seconds between two moments."""
+        """Return the integral between two moments, in value times seconds."""
         total = 0.0
         for place, value in enumerate(self.values):
             until = self.times[place + 1] if place + 1 < len(self.times) else end
@@ -33,18 +33,18 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What went on in a run.
+    """Usage and waiting over a run.
 
     Attributes:
         clusters: GPUs in use, by cluster.
-        waiting: Jobs that wait.
+        waiting: Number of waiting jobs.
     """
 
     clusters: Mapping[str, Steps]
     waiting: Steps
 
     def idle_while_waiting(self, total: int, begin: float, end: float) -> float:
-        """Return GPU-seconds without use while somebody waits."""
+        """Return the unused GPU-seconds at times when jobs wait."""
         times = sorted({begin, end, *self.waiting.times, *_all_times(self.clusters)})
         times = [moment for moment in times if begin <= moment <= end]
         idle = 0.0

@@ -1,4 +1,4 @@
-"""What dispatchers are shown of a simulated fleet: as the manager shows it of a real one."""
+"""The views that dispatchers get of a simulated fleet, the same as for a real one."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ MAX_MISSES = 20
 WITHOUT_FORECAST = frozenset(
     {"all-at-once", DISPATCHER_ALL_AT_ONCE, INCREMENTAL, DISPATCHER_INCREMENTAL}
 )
-"""Upstream's dispatchers, which look at none; making it takes a third of the time."""
+"""Upstream's dispatchers do not use forecasts, and making them takes a third of the time."""
 
 
 class Views:
     """Builds views.
 
     Args:
-        agenda: The time.
-        workers: By name, in the order of the MultiKueueConfig.
-        knowledge: Of how long jobs run.
-        dispatcher: The name that was configured.
-        arguments: What it is told.
+        agenda: The virtual clock.
+        workers: The workers by name, in the order of the MultiKueueConfig.
+        knowledge: What is known of runtimes.
+        dispatcher: The configured name of the dispatcher.
+        arguments: The dispatcher's arguments.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Views:
         self._queues: dict[str, tuple[int, dict[str, QueueView]]] = {}
 
     def build(self, managed: Managed, states: Mapping[str, ClusterState]) -> DispatchView:
-        """Return what there is to know about a Workload and its clusters now."""
+        """Return the view of a Workload and its clusters now."""
         workload = self.show(managed)
         budget = Budget()
         return DispatchView(
@@ -86,7 +86,7 @@ class Views:
         )
 
     def show(self, managed: Managed) -> WorkloadView:
-        """Return a Workload as dispatchers see it."""
+        """Return the view of a Workload alone."""
         known = self._workloads.get(managed.key)
         runtime = self._knowledge.find(managed.progress.job)
         if known is not None and known[0] == managed.epoch and known[1].runtime == runtime:
@@ -152,7 +152,7 @@ class Views:
         )
 
     def accept(self, view: DispatchView, nomination: Nomination) -> None:
-        """Count what is about to be sent, so that the next one does not see the same room."""
+        """Count what is about to be sent, so that the next Workload does not see the same room."""
         self.global_queue.note(view, nomination)
         for name, worker in self._workers.items():
             if name in nomination.clusters:
@@ -163,7 +163,7 @@ class Views:
     # ------------------------------------------------------------ queues
 
     def _queue(self, worker: SimulatedWorker, workload: WorkloadView) -> QueueView:
-        """Return the queue of a Workload's team, with what waits there counted."""
+        """Return the queue of a Workload's team, with the backlog of its waiting copies."""
         view = self._read(worker)[workload.namespace]
         misses = 0
         for copy in worker.copies.values():

@@ -1,4 +1,4 @@
-"""One worker in virtual time: its engine, our copies on it, and the jobs that run."""
+"""One worker in virtual time: its engine, the manager's copies, and the running jobs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from multiqueue.simulation.queues import make_engine
 from multiqueue.simulation.traces.trace import TraceJob
 
 START_SECONDS = 10.0
-"""From the creation of a job to its pods at work: scheduling, images, sandboxes."""
+"""Seconds from the creation of a job until its pods work: scheduling, images, sandboxes."""
 STOP_SECONDS = 5.0
-"""How long pods take to end when they are told to."""
+"""Seconds that pods take to stop."""
 
 
 @dataclass(slots=True)
 class SimulatedRun:
-    """Our job on a worker."""
+    """The remote job of the manager on a worker."""
 
     uid: str
     epoch: str
@@ -39,13 +39,13 @@ class SimulatedRun:
 
     @property
     def is_active(self) -> bool:
-        """Whether its pods run."""
+        """Whether the job's pods run."""
         return self.begun is not None and not self.is_over
 
 
 @dataclass(slots=True)
 class Copy:
-    """Our copy on a worker, and what is known of it there."""
+    """The manager's copy on a worker, and its state there."""
 
     workload: Workload
     epoch: str
@@ -60,7 +60,7 @@ class Copy:
     finish: Finish | None = None
 
     def as_remote(self) -> RemoteWorkload:
-        """Return it as the rules see it."""
+        """Return the copy in the form that the rules of dispatch use."""
         return RemoteWorkload(
             uid=self.workload.uid,
             epoch=self.epoch,
@@ -79,12 +79,12 @@ class SimulatedWorker:
     """A worker cluster.
 
     Args:
-        cluster: What it has.
-        agenda: The time.
-        weights: Of the teams.
-        preempting: Whom Workloads may stop there.
-        knowledge: Told of jobs that end.
-        on_news: Told the key of a Workload that something happened to.
+        cluster: Its hardware.
+        agenda: The virtual clock.
+        weights: Weights of the teams.
+        preempting: Which Workloads others may stop there.
+        knowledge: Learns from jobs that end.
+        on_news: Gets the key of a Workload that changed.
         on_room: Called when room may have changed.
     """
 
@@ -114,10 +114,10 @@ class SimulatedWorker:
         self._on_room = on_room
         self._timer = Timer(agenda, self._run_cycle)
 
-    # ------------------------------------------------------------ what the manager does here
+    # ------------------------------------------------------------ actions of the manager
 
     def create_copy(self, workload: Workload, epoch: str, progress: Progress) -> None:
-        """Make a copy; it queues here by its own age."""
+        """Create a copy; its position in the queue follows from its own age."""
         now = self._agenda.now
         copied = replace(
             workload,
@@ -144,7 +144,7 @@ class SimulatedWorker:
         self._agenda.after(START_SECONDS, lambda: self._begin(key, run))
 
     def deactivate(self, key: str) -> None:
-        """Have the copy's job stopped for good."""
+        """Stop the copy's job for good."""
         copy = self.copies[key]
         copy.deactivating = True
         if copy.evicted_at is None:
@@ -153,7 +153,7 @@ class SimulatedWorker:
             self._upsert(replace(copy.workload, active=False))
 
     def remove(self, key: str) -> None:
-        """Delete job and copy, with what they hold."""
+        """Delete the job and the copy, and free what they hold."""
         run, copy = self.runs.pop(key, None), self.copies.pop(key, None)
         if run is not None and not run.is_over:
             self._stop(key, run, copy)
@@ -163,7 +163,7 @@ class SimulatedWorker:
             self._changed()
 
     def may_hold(self, job: TraceJob, priority: int) -> bool:
-        """Whether it has as many GPUs free, or some that less urgent jobs have."""
+        """Whether enough GPUs are free, or held by jobs that this priority may stop."""
         if self._counted_at != self.version:
             self._counted_at, self._held = self.version, self._count_held()
         stays = sum(n for other, n in self._held.items() if not self._may_stop(priority, other))
@@ -184,7 +184,7 @@ class SimulatedWorker:
         return held
 
     def find_job(self, key: str) -> RemoteJob | None:
-        """Return our job as the rules see it."""
+        """Return the remote job in the form that the rules of dispatch use; None if absent."""
         run = self.runs.get(key)
         if run is None:
             return None
@@ -260,7 +260,7 @@ class SimulatedWorker:
 
     def _admit(self, decision: Admit) -> None:
         copy = self.copies[decision.workload]
-        # The API keeps whole seconds, which is all that the rules can compare.
+        # The API stores whole seconds, so the rules cannot compare anything finer.
         now = self._agenda.now.replace(microsecond=0)
         copy.admission, copy.admitted_at = decision.admission, now
         copy.started_at = self._agenda.now
@@ -268,12 +268,12 @@ class SimulatedWorker:
         reservation = Reservation(admission=decision.admission, reserved_at=now, admitted=True)
         self._upsert(replace(copy.workload, reservation=reservation, evicted=None))
         if decision.workload in self.runs:
-            # It was stopped here, and nobody has taken it away yet: the worker starts it again.
+            # The job was stopped here and not removed yet: the worker starts it again.
             self.create_job(decision.workload)
         self._on_news(decision.workload)
 
     def _evict(self, copy: Copy, why: str, reason: str) -> None:
-        """Tell a copy to give its quota back; it does when its pods have ended."""
+        """Evict a copy; it frees its quota when its pods have ended."""
         key, now = copy.workload.key, self._agenda.now
         copy.evicted_at, copy.evicted_why = now, why
         evicted = Condition(

@@ -1,4 +1,4 @@
-"""A manager, its workers and a trace, from the first submission to the last job's end."""
+"""Simulate a manager, its workers and a trace, from the first submission to the last end."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from multiqueue.simulation.views import Views
 from multiqueue.simulation.worker import SimulatedWorker
 
 RECHECK_SECONDS = 0.2
-"""From a change to the decision about it: a watch event and a turn of the loop."""
+"""Seconds from a change to the decision about it: a watch event and a turn of the loop."""
 SWEEP_SECONDS = 0.5
-"""From a change of room on a worker until what waits is asked about again."""
+"""Seconds from a change of room on a worker until waiting Workloads are asked about again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is played.
+    """What is simulated.
 
     Attributes:
         trace: The jobs.
         fleet: The workers.
-        arguments: Of the dispatcher.
+        arguments: The dispatcher's arguments.
     """
 
     trace: Trace
@@ -39,12 +39,12 @@ class Setting:
 
 
 class SimulatedWorld:
-    """Plays one setting with one dispatcher.
+    """Simulates one setting with one dispatcher.
 
     Args:
-        setting: What is played.
-        name: What the dispatcher is called.
-        dispatcher: It.
+        setting: What is simulated.
+        name: The name of the dispatcher in the configuration.
+        dispatcher: The dispatcher.
     """
 
     def __init__(self, setting: Setting, name: str, dispatcher: Dispatcher) -> None:
@@ -81,10 +81,10 @@ class SimulatedWorld:
         self._sweep_timer = Timer(self.agenda, self._sweep)
 
     def run(self) -> tuple[Managed, ...]:
-        """Play everything; returns what became of the jobs, in the order of the trace.
+        """Run the simulation; return the jobs' outcomes in the order of the trace.
 
         Raises:
-            RuntimeError: something happened that must never happen, or a job was left over.
+            RuntimeError: An invariant was broken, or a job did not end.
         """
         for job in self.setting.trace.jobs:
             self.agenda.at(BEGIN + timedelta(seconds=job.submit), self._submission(job))
@@ -115,7 +115,7 @@ class SimulatedWorld:
         self._sweep_timer.set_after(SWEEP_SECONDS)
 
     def _sweep(self) -> None:
-        """Ask again about all that wait, in the order of the manager."""
+        """Ask again about all waiting Workloads, in the manager's order."""
         global_queue = self._views.global_queue
         for managed in sorted(
             self.manager.waiting.values(), key=lambda each: global_queue.give_turn(each.rank)
@@ -125,7 +125,7 @@ class SimulatedWorld:
                 self._look(managed.key)
 
     def _may_fit(self, managed: Managed) -> bool:
-        """Whether some worker has as many GPUs, or may stop others for it: asking costs time."""
+        """Whether some worker has enough GPUs free or preemptible: a cheap check before asking."""
         job = managed.progress.job
         return any(
             worker.may_hold(job, managed.workload.priority) for worker in self.workers.values()
@@ -133,7 +133,7 @@ class SimulatedWorld:
 
 
 def weigh_teams(trace: Trace) -> dict[str, float]:
-    """Return each team's part of all work: what its quota is a part of."""
+    """Return each team's share of all work, from which its quota follows."""
     weights = dict.fromkeys(trace.teams, 0.0)
     for job in trace.jobs:
         weights[job.team] += job.work

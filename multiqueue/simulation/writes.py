@@ -1,4 +1,4 @@
-"""What the manager asked of API servers for one Workload."""
+"""Counts of the manager's writes for one Workload."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Writes:
-    """Counts of one Workload's life.
+    """Counts over the life of one Workload.
 
     Attributes:
         local: Writes to the manager's API server.
         remote: Writes to workers.
-        copies: Copies that were made on workers.
+        copies: Number of copies made on workers.
     """
 
     local: int = 0

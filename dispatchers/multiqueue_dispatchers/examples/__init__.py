@@ -1,1 +1,1 @@
-"""Dispatchers that people ask for, each a page: use them, or copy one and change it."""
+"""Example dispatchers for common needs, one page each: use them, or copy and change them."""

@@ -1,8 +1,8 @@
-"""Send each job where it costs least, of the clusters that suit equally soon.
+"""Send each job where it costs least, among clusters that start it equally soon.
 
-Operators write the price of a device's hour on the MultiKueueCluster, by flavor:
+Operators annotate the MultiKueueCluster with the price of one device-hour by flavor:
 ``multiqueue.dev/prices: a100=1.80,h100=4.10``. Faster hardware needs fewer hours
-(``multiqueue.dev/speeds`` on the job). Where a price is missing the job goes last.
+(``multiqueue.dev/speeds`` on the job). Clusters without a price come last.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CheapestFirst:
     name = "cheapest-first"
 
     def nominate(self, view: DispatchView) -> Nomination:
-        """Return the cheapest."""
+        """Return the cheapest cluster."""
 
         def cost(option: Option) -> int:
             known = cost_of(view.workload, option)
@@ -41,5 +41,5 @@ class CheapestFirst:
         return bind(survey(view), cost, because=describe)
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
-        """Refuse all: there are none."""
+        """Refuse every argument: there are none."""
         return find_problems(arguments, {})

@@ -1,7 +1,7 @@
-"""Send each job where most of its data is, of the clusters that suit equally soon.
+"""Send each job where most of its data is, among clusters that start it equally soon.
 
-Jobs name what they read (``multiqueue.dev/data: dataset/imagenet,checkpoint/run-7``), clusters
-what they have, in the annotation of the same name on the MultiKueueCluster.
+Jobs name the data sets that they read (``multiqueue.dev/data: dataset/imagenet,checkpoint/run-7``).
+Clusters name those that they have, in the annotation of the same name on the MultiKueueCluster.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from multiqueue.plugins import DispatchView, Nomination, Option, bind, find_prob
 
 
 class DataLocality:
-    """Nominates the cluster of the best tier that lacks the least of the data."""
+    """Nominates the cluster of the best tier that lacks the fewest data sets."""
 
     name = "data-locality"
 
     def nominate(self, view: DispatchView) -> Nomination:
-        """Return where the data is."""
+        """Return the cluster with the most of the job's data."""
 
         def missing(option: Option) -> list[str]:
             return sorted(view.workload.data - option.cluster.data)
@@ -30,5 +30,5 @@ class DataLocality:
         )
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
-        """Refuse all: there are none."""
+        """Refuse every argument: there are none."""
         return find_problems(arguments, {})

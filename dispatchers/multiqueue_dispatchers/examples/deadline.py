@@ -1,7 +1,7 @@
-"""Send a job to the cheapest cluster that ends it in time, or else to the one that ends it first.
+"""Send a job to the cheapest cluster in time, or else to the one that ends it first.
 
-Jobs say by when they should have ended (``multiqueue.dev/deadline: 2026-03-01T08:00:00Z``) and, if
-nobody has seen their like before, how long they run (``multiqueue.dev/runtime: 90m``).
+Jobs declare their deadline (``multiqueue.dev/deadline: 2026-03-01T08:00:00Z``). If no similar job
+has run before, they also declare their runtime (``multiqueue.dev/runtime: 90m``).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ DEADLINE = "multiqueue.dev/deadline"
 
 
 class Deadline:
-    """Nominates by price among those in time, by the end among those too late."""
+    """Nominates by price among clusters that are in time, else by the end of the job."""
 
     name = "deadline"
 
     def nominate(self, view: DispatchView) -> Nomination:
-        """Return where the job ends in time."""
+        """Return the cluster where the job ends in time."""
         due = _read_deadline(view)
 
         def lateness_and_cost(option: Option) -> tuple[float, float]:
@@ -46,7 +46,7 @@ class Deadline:
         return bind(survey(view, may_wait=half_to_spare if due else None), lateness_and_cost)
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
-        """Refuse all: there are none."""
+        """Refuse every argument: there are none."""
         return find_problems(arguments, {})
 
 

@@ -1,6 +1,6 @@
-"""Send jobs round: each goes to the cluster that has the fewest of ours, whatever their size.
+"""Send jobs to clusters in turn: each goes where this manager has the fewest jobs.
 
-A dispatcher keeps no state, so whose turn it is is told by what everybody has got.
+A dispatcher keeps no state, so the turn is derived from the number of jobs on each cluster.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from multiqueue.plugins import DispatchView, Nomination, bind, find_problems, su
 
 
 class RoundRobin:
-    """Nominates the cluster of the best tier that has the fewest of our jobs."""
+    """Nominates the cluster of the best tier with the fewest of this manager's jobs."""
 
     name = "round-robin"
 
     def nominate(self, view: DispatchView) -> Nomination:
-        """Return whose turn it is."""
+        """Return the cluster whose turn it is."""
         return bind(survey(view), lambda option: option.cluster.running + option.cluster.waiting)
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
-        """Refuse all: there are none."""
+        """Refuse every argument: there are none."""
         return find_problems(arguments, {})

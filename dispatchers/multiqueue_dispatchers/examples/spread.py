@@ -1,6 +1,7 @@
-"""Deal jobs out: each goes where most is left free after it.
+"""Spread jobs out: each goes where it leaves the most free.
 
-Good for many small jobs, and against the loss of a cluster; large gangs find fewer large gaps.
+This suits many small jobs, and limits the damage if a cluster is lost. Large gangs find fewer large
+gaps.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from multiqueue.plugins import (
 
 
 class Spread:
-    """Nominates the cluster of the best tier with the most left free."""
+    """Nominates the cluster of the best tier that keeps the most free."""
 
     name = "spread"
 
     def nominate(self, view: DispatchView) -> Nomination:
-        """Return where there is most room."""
+        """Return the cluster with the most room."""
         scarce = scarce_resource(view.workload)
 
         def crowding(option: Option) -> int:
@@ -34,5 +35,5 @@ class Spread:
         return bind(survey(view), crowding)
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
-        """Refuse all: there are none."""
+        """Refuse every argument: there are none."""
         return find_problems(arguments, {})

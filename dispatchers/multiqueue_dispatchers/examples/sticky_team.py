@@ -1,7 +1,7 @@
-"""Keep a team's jobs together: each goes where most of its LocalQueue's jobs are already.
+"""Keep a team's jobs together: send each job where most jobs of its LocalQueue are.
 
-Teams that share files, caches or a debugger like it. A cluster without room is not waited for while
-another one has some.
+This suits teams that share files, caches or a debugger. If that cluster has no room and another one
+has, the job does not wait.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from multiqueue.plugins import DispatchView, Nomination, bind, find_problems, su
 
 
 class StickyTeam:
-    """Nominates the cluster of the best tier that has most jobs of the same LocalQueue."""
+    """Nominates the cluster of the best tier with the most jobs of the same LocalQueue."""
 
     name = "sticky-team"
 
     def nominate(self, view: DispatchView) -> Nomination:
-        """Return where the team is."""
+        """Return the cluster with most of the team's jobs."""
         return bind(survey(view), lambda option: -option.cluster.neighbours)
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
-        """Refuse all: there are none."""
+        """Refuse every argument: there are none."""
         return find_problems(arguments, {})

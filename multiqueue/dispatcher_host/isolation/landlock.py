@@ -1,4 +1,4 @@
-"""Restrict a process to reading its own code: no other files, no TCP, no signals to others.
+"""Restrict a process to its own code: no other files, no TCP, no signals to others.
 
 Uses Landlock of the Linux kernel (5.13; TCP since 6.7, signals and abstract sockets since 6.12),
 which needs no privileges. Files that are already open stay open. Without Landlock in the kernel,

@@ -10,7 +10,7 @@ log = structlog.get_logger("multiqueue.dispatcher_host.isolation")
 
 
 class OpenWays:
-    """Logs missing restrictions once per dispatcher, although its process restarts now and then.
+    """Logs missing restrictions once per dispatcher, although its process may restart.
 
     Args:
         on_count: Gets the dispatcher's name and the number of missing restrictions.

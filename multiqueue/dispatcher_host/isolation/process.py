@@ -185,7 +185,7 @@ def _start(channel: int, output: int, memory: int) -> subprocess.Popen[bytes]:
 
 
 def _list_paths() -> list[str]:
-    """Return the folders of ``PYTHONPATH`` as absolute paths, since the process starts elsewhere.
+    """Return ``PYTHONPATH`` as absolute folders, since the process starts elsewhere.
 
     An empty entry, as in ``$PYTHONPATH:/more`` with an unset variable, is left out: the process
     starts in the root folder, where it would mean everything.

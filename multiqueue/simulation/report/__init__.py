@@ -1,1 +1,1 @@
-"""What came of a comparison: for terminals, programs, spreadsheets and browsers."""
+"""The result of a comparison, for terminals, programs, spreadsheets and browsers."""

@@ -16,15 +16,15 @@ WAITS = ((10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (21_600, "
 LONG_WAITS = ((86_400, "1 d"), (345_600, "4 d"))
 SHORTEST = 5.0
 SMALLEST_PART = 0.1
-"""Percent of the jobs; the tail below is one job or two."""
+"""In percent of the jobs; below it, the tail is one job or two."""
 APART = 0.8
-"""Pixels between two points of a line that are worth drawing."""
+"""Smallest distance in pixels between two points of a line that are both drawn."""
 SIZES = ((1, 1, "1"), (2, 4, "2 to 4"), (5, 8, "5 to 8"), (9, 16, "9 to 16"), (17, 9999, "more"))
 SLICES = 160
 
 
 def draw_waits(comparison: Comparison) -> str:
-    """Return which part of the jobs waited longer than a time, a line a dispatcher."""
+    """Plot the share of jobs that waited longer than a time, with one line per dispatcher."""
     frame = svg.Frame()
     pooled = {
         label: sorted(max(SHORTEST, job.waited) for run in runs for job in run.jobs)
@@ -52,7 +52,7 @@ def draw_waits(comparison: Comparison) -> str:
 
 
 def draw_use(run: RunRecord, cluster: str, colour: int) -> str:
-    """Return how many GPUs of one cluster were in use, from the first to the last submission."""
+    """Return a plot of a cluster's GPUs in use, from the first to the last submission."""
     frame = svg.Frame(width=300, height=130, left=34, bottom=28, top=8, right=6)
     total = next(each.total for each in run.fleet.clusters if each.name == cluster)
     end = run.jobs[-1].job.submit or 1.0
@@ -73,7 +73,7 @@ def draw_use(run: RunRecord, cluster: str, colour: int) -> str:
 
 
 def draw_teams(comparison: Comparison) -> str:
-    """Return by team how many times longer its jobs took than alone, a bar a dispatcher."""
+    """Return a plot of each team's slowdown against running alone; a bar per dispatcher."""
     ratios = {
         label: finish_ratios([job for run in runs for job in run.jobs])
         for label, runs in comparison.runs.items()
@@ -84,7 +84,7 @@ def draw_teams(comparison: Comparison) -> str:
 
 
 def draw_sizes(comparison: Comparison) -> str:
-    """Return the mean wait by size of the gang, a bar a dispatcher."""
+    """Return a plot of the mean wait by size of the gang; a bar per dispatcher."""
     waits = {
         label: _waits_by_size([job for run in runs for job in run.jobs])
         for label, runs in comparison.runs.items()
@@ -93,7 +93,7 @@ def draw_sizes(comparison: Comparison) -> str:
 
 
 def draw_seeds(comparison: Comparison, name: str) -> str:
-    """Return of each seed by how much a figure differs from the first dispatcher's, in percent."""
+    """Return a plot of a figure's change against the first dispatcher, by seed, in percent."""
     frame = svg.Frame(height=240)
     labels = list(comparison.figures)
     seeds = comparison.plan.seeds
@@ -126,7 +126,7 @@ def draw_seeds(comparison: Comparison, name: str) -> str:
 
 
 def _thin(points: Sequence[svg.Point]) -> list[svg.Point]:
-    """Leave out what lies on the point before."""
+    """Drop points that are too close to the previous one."""
     kept = [points[0]]
     for point in points[1:]:
         if math.dist(point, kept[-1]) >= APART:

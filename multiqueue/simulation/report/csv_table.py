@@ -1,4 +1,4 @@
-"""The figures of every run as CSV: a line a run."""
+"""The figures of all runs as CSV, one run per line."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from multiqueue.simulation.metrics import finish_ratios
 
 
 def build_document(comparison: Comparison) -> dict[str, Any]:
-    """Return what was compared, and the figures: over all seeds, and of each.
+    """Return what was compared, and the figures: means over all seeds, and each seed's.
 
     Units: those of `multiqueue.simulation.metrics.METRICS`; times in seconds.
     """

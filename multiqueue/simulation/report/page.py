@@ -1,4 +1,4 @@
-"""The comparison as one page that needs nothing beside itself: style and plots are in it."""
+"""The comparison as one self-contained HTML page, with its style and plots."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def build_page(comparison: Comparison) -> str:
 
 
 def title_of(labels: Sequence[str]) -> str:
-    """Name what is compared: the others, and what they are compared with."""
+    """Return a title that names the contestants and the first one, their reference."""
     if len(labels) == 1:
         return f"How {labels[0]} does"
     *others, last = labels[1:]
@@ -73,7 +73,7 @@ def _head(comparison: Comparison, labels: Sequence[str]) -> str:
 
 
 def _tiles(summaries: dict[str, Summary], labels: Sequence[str]) -> str:
-    """Say in large what the last dispatcher is beside the first."""
+    """Return tiles with the last contestant's figures and their change from the first's."""
     first, last = summaries[labels[0]], summaries[labels[-1]]
     tiles = []
     for name in TILES:

@@ -1,4 +1,4 @@
-"""Drawing: axes, lines, areas and bars as inline SVG, coloured by the page's style. Pure."""
+"""Axes, lines, areas and bars as inline SVG, coloured by the page's style. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Scale = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """Where a plot is on its canvas, in pixels of a canvas that is scaled to its place.
+    """The position of a plot on its canvas, in pixels before scaling.
 
     Attributes:
-        width: Of the canvas.
-        height: Of the canvas.
-        left: Room for labels.
-        bottom: Room for labels.
-        top: Room above.
-        right: Room beside.
+        width: Width of the canvas.
+        height: Height of the canvas.
+        left: Room for labels on the left.
+        bottom: Room for labels at the bottom.
+        top: Room above the plot.
+        right: Room on the right of the plot.
     """
 
     width: int = 640
@@ -33,27 +33,27 @@ class Frame:
 
     @property
     def right_edge(self) -> int:
-        """Where the plot ends on the right."""
+        """The right end of the plot."""
         return self.width - self.right
 
     @property
     def base(self) -> int:
-        """Where the plot ends below."""
+        """The lower end of the plot."""
         return self.height - self.bottom
 
     def x_scale(self, low: float, high: float) -> Scale:
-        """Return where values are across."""
+        """Return the function from values to horizontal positions."""
         span = (high - low) or 1.0
         return lambda value: self.left + (value - low) / span * (self.right_edge - self.left)
 
     def y_scale(self, low: float, high: float) -> Scale:
-        """Return where values are in height; larger is higher."""
+        """Return the function from values to vertical positions; larger values are higher."""
         span = (high - low) or 1.0
         return lambda value: self.base - (value - low) / span * (self.base - self.top)
 
 
 def canvas(frame: Frame, label: str, *parts: str) -> str:
-    """Return a plot; the label is read out by who cannot see it."""
+    """Return a plot with a label for screen readers."""
     return (
         f'<svg viewBox="0 0 {frame.width} {frame.height}" role="img" '
         f'aria-label="{escape(label, quote=True)}">{"".join(parts)}</svg>'
@@ -61,7 +61,7 @@ def canvas(frame: Frame, label: str, *parts: str) -> str:
 
 
 def across(frame: Frame, ticks: Sequence[tuple[float, str]], scale: Scale, title: str) -> str:
-    """Return the axis below, with a faint line for each tick."""
+    """Return the axis at the bottom, with a faint line for each tick."""
     parts = []
     for value, words in ticks:
         x = f"{scale(value):.1f}"
@@ -91,13 +91,13 @@ def upright(frame: Frame, ticks: Sequence[tuple[float, str]], scale: Scale) -> s
 
 
 def line(points: Sequence[Point], colour: int, hint: str) -> str:
-    """Return a line through points of the canvas."""
+    """Return a line through the given points."""
     path = "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return f'<path class="line c{colour}" d="{path}"><title>{escape(hint)}</title></path>'
 
 
 def area(points: Sequence[Point], base: float, colour: int, hint: str) -> str:
-    """Return what is between a line and the base, filled."""
+    """Return the filled area between a line and the base."""
     if not points:
         return ""
     path = "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
@@ -109,7 +109,7 @@ def area(points: Sequence[Point], base: float, colour: int, hint: str) -> str:
 
 
 def bar(corner: Point, size: Point, colour: int, hint: str) -> str:
-    """Return an upright bar: its upper left corner, width and height."""
+    """Return an upright bar, given its upper left corner and its width and height."""
     (x, y), (width, height) = corner, size
     return (
         f'<rect class="bar c{colour}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
@@ -132,7 +132,7 @@ def text(at: Point, words: str, anchor: str = "middle") -> str:
 
 
 def time_ticks(most: float, count: int = 4) -> list[float]:
-    """Return times that clocks have, from 0 to about the largest; in seconds."""
+    """Return round times from 0 to about the largest; in seconds."""
     minutes = (1 / 60, 1 / 12, 1 / 4, 1 / 2, 1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440)
     steps = [60.0 * each for each in minutes]
     step = next((each for each in steps if each * count >= most), 0.0)
@@ -142,7 +142,7 @@ def time_ticks(most: float, count: int = 4) -> list[float]:
 
 
 def round_ticks(most: float, count: int = 4) -> list[float]:
-    """Return round numbers from 0 to about a largest one."""
+    """Return round numbers from 0 to about the largest."""
     if most <= 0:
         return [0.0, 1.0]
     raw = most / count

@@ -1,4 +1,4 @@
-"""The comparison as rows of text."""
+"""The comparison as a table of texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_CHANGE = "0 %"
 
 
 def list_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return headers and rows: a figure a line, a dispatcher a column, differences to the first."""
+    """Return headers and rows: one figure per row, one dispatcher per column, with changes."""
     summaries = comparison.summaries()
     names = list(summaries)
     rows = []
@@ -43,7 +43,7 @@ def format_value(metric: Metric, value: float) -> str:
 
 
 def format_seconds(value: float) -> str:
-    """Return a time in the unit that suits it: ``42 s``, ``3.5 min``, ``7.1 h``, ``2.3 d``."""
+    """Return a time in a suitable unit: ``42 s``, ``3.5 min``, ``7.1 h``, ``2.3 d``."""
     for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
         if value >= 2 * size or (value >= size and value % size == 0):
             return f"{value / size:.1f}".removesuffix(".0") + f" {unit}"
@@ -51,7 +51,7 @@ def format_seconds(value: float) -> str:
 
 
 def format_change(first: float | None, value: float | None) -> str:
-    """Return how much more or less it is, in percent; empty where that has no meaning."""
+    """Return the change in percent; empty if it is undefined."""
     if not first or value is None:
         return ""
     change = round(100 * (value - first) / abs(first))
@@ -59,7 +59,7 @@ def format_change(first: float | None, value: float | None) -> str:
 
 
 def describe(comparison: Comparison) -> str:
-    """Say what was played, in a line."""
+    """Return one line that says what was simulated."""
     plan = comparison.plan
     clusters = ", ".join(
         f"{each.name} ({' + '.join(f'{count} {name}' for name, count in each.gpus.items())})"
@@ -74,9 +74,9 @@ def describe(comparison: Comparison) -> str:
 
 
 def list_seeds(comparison: Comparison, name: str = "mean_wait") -> list[str]:
-    """Say of each seed by how much a figure differs from the first dispatcher's; a line each.
+    """Return one line per seed with a figure's change against the first dispatcher.
 
-    Empty with one seed, which the table has.
+    Empty with one seed, since the table has its figures.
     """
     if len(comparison.plan.seeds) < 2:
         return []

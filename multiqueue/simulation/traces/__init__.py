@@ -1,1 +1,1 @@
-"""Where the jobs of a simulation come from: generators and files."""
+"""The jobs of a simulation: generators and files."""

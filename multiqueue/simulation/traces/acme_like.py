@@ -1,13 +1,13 @@
-"""Jobs shaped like those of Acme, Shanghai AI Laboratory's datacenter for large models of 2023.
+"""Jobs like those of Acme, Shanghai AI Laboratory's datacenter for large models (2023).
 
 Published (Hu et al., "Characterization of Large Language Model Development in the Datacenter",
-NSDI'24), quoted from memory: half of the GPU jobs end within two minutes; evaluations are most of
-the jobs (nine in ten on Kalos) and take a percent of the GPU time, pretraining is three jobs in a
-hundred and takes most of it (94 % on Kalos); evaluations come many at once, as soon as a checkpoint
-is there; pretraining asks for hundreds of GPUs, evaluations for one to eight.
+NSDI'24), quoted from memory: half of the GPU jobs end within two minutes. Evaluations are most of
+the jobs (nine in ten on Kalos) and take one percent of the GPU time. Pretraining is three jobs in a
+hundred and takes most of it (94 % on Kalos). Many evaluations start at once, as soon as a
+checkpoint exists. Pretraining asks for hundreds of GPUs, evaluations for one to eight.
 
-Chosen: the parts of the other kinds, and the spread of each kind's lengths. Cut off: what is larger
-than half of the largest cluster asks for as much as that, and nothing is longer than half a day.
+Chosen here: the shares of the other kinds, and the variance of each kind's lengths. Capped: gangs
+at half of the largest cluster, and lengths at half a day.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Mix:
     """One kind of job.
 
     Attributes:
-        kind: Name of its class.
-        weight: Bursts of it, beside the other kinds.
-        burst: From how many to how many jobs.
-        median: Of its lengths, in seconds.
-        sigma: Of their logarithm.
-        sizes: GPUs -> weight.
+        kind: Name of its job class.
+        weight: Relative number of its bursts.
+        burst: Smallest and largest number of jobs in a burst.
+        median: Median of its lengths, in seconds.
+        sigma: Standard deviation of the logarithm of its lengths.
+        sizes: Weights by number of GPUs.
     """
 
     kind: str
@@ -90,7 +90,7 @@ MIXES = (
 
 
 def generate(random: Random, *, count: int, teams: int, largest: int) -> list[Burst]:
-    """Return so many jobs as bursts that are still without a time."""
+    """Return the given number of jobs as bursts without times."""
     bursts: list[Burst] = []
     made = 0
     while made < count:

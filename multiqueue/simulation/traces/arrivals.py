@@ -1,4 +1,4 @@
-"""When people submit: by day more than at night, less at lunch and dinner, little at weekends."""
+"""When people submit jobs: more by day, less at lunch and dinner, little at weekends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MORNING = (0.75, 1.1, 1.35, 1.4)
 AFTERNOON = (1.05, 1.15, 1.4, 1.5, 1.5, 1.4)
 EVENING = (1.05, 1.2, 1.3, 1.25, 1.1, 0.95)
 HOURS = (*NIGHT, *MORNING, *AFTERNOON, *EVENING)
-"""How many are submitted in each hour of a day, 1 on average."""
+"""Relative number of submissions in each hour of a day, 1 on average."""
 WEEKEND = 0.7
 HOUR = 3600.0
 FRIDAY = 4
@@ -23,11 +23,11 @@ FRIDAY = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Burst:
-    """Alike jobs of one user, one after another.
+    """Similar jobs of one user, one after another.
 
     Attributes:
-        jobs: In order.
-        every: Seconds between two.
+        jobs: The jobs, in order.
+        every: Seconds between two jobs.
     """
 
     jobs: tuple[TraceJob, ...]
@@ -35,7 +35,7 @@ class Burst:
 
 
 def arrange(random: Random, bursts: Sequence[Burst], span: float) -> tuple[TraceJob, ...]:
-    """Give each burst a time within so many seconds; they begin on a Monday at midnight."""
+    """Give each burst a time within the span, which begins on a Monday at midnight."""
     hours = max(1, int(span // HOUR) + (span % HOUR > 0))
     total = list(accumulate(_intensity(hour) for hour in range(hours)))
     jobs: list[TraceJob] = []

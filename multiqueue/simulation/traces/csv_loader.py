@@ -1,7 +1,8 @@
-"""The real traces: ``cluster_log.csv`` of Helios, ``trace_seren.csv``, ``trace_kalos.csv`` of Acme.
+"""Read real traces of Helios and Acme.
 
-Both have a job a line: who, how many GPUs, when submitted, how long it ran. Jobs without GPUs, and
-those that never ran, are left out; so are gangs that no cluster of the fleet could hold.
+The files are ``cluster_log.csv`` of Helios, and ``trace_seren.csv`` and ``trace_kalos.csv`` of
+Acme. Each line is a job: its owner, its number of GPUs, its submission, its runtime. Jobs without
+GPUs, jobs that never ran, and gangs that no cluster of the fleet could hold are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ KINDS = {
     "rlhf": "finetuning",
     "debug": "debug",
 }
-"""Words of Acme's column ``type``; all others are training."""
+"""Values of Acme's column ``type``; all others are training."""
 OTHERS = "others"
 TRIAL_SECONDS = 300.0
 LARGE = 32
@@ -34,7 +35,7 @@ Row = Mapping[str, str | None]
 
 
 class TraceError(ValueError):
-    """A file is no trace; the text names file, line and column."""
+    """A file is not a valid trace; the text names file, line and column."""
 
 
 def load_csv(path: Path, *, skip: int, count: int, teams: int, largest: int) -> Trace:
@@ -42,14 +43,14 @@ def load_csv(path: Path, *, skip: int, count: int, teams: int, largest: int) -> 
 
     Args:
         path: The file.
-        skip: Jobs to pass over; a later window of the same file.
-        count: Jobs to take, or as many as there are.
-        teams: Virtual clusters (Helios) or users (Acme) that stay apart; the smaller ones are
-            taken together.
+        skip: Number of jobs to skip, to read a later part of the file.
+        count: Most jobs to read.
+        teams: Number of teams, from virtual clusters (Helios) or users (Acme); the smallest ones
+            are merged.
         largest: GPUs of the largest gang that can run.
 
     Raises:
-        TraceError: it cannot be read, or nothing in it can be used.
+        TraceError: The file cannot be read, or has no usable job.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -124,7 +125,7 @@ def _take(
 
 
 def _merge_teams(jobs: Sequence[TraceJob], teams: int) -> list[TraceJob]:
-    """Keep the teams with the most work, and take the rest together."""
+    """Keep the teams with the most work, and merge the others."""
     work: dict[str, float] = {}
     for job in jobs:
         work[job.team] = work.get(job.team, 0.0) + job.work

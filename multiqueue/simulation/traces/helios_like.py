@@ -1,16 +1,17 @@
-"""Jobs shaped like those of Helios, SenseTime's datacenter of 2020.
+"""Jobs like those of Helios, SenseTime's datacenter (2020).
 
 Published (Hu et al., "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU
-Datacenters", SC'21): GPU jobs last 206 s in the median and 6652 s on average, ask for 3.72 GPUs on
-average, more than half for one; those that ask for one take a small part of all GPU time, those
-that ask for eight and more most of it; few users and virtual clusters submit most of the work, in
-bursts of alike jobs, by day more than at night, with dips at noon and at six in the evening.
+Datacenters", SC'21): GPU jobs run for 206 s in the median and 6652 s on average. They ask for 3.72
+GPUs on average, more than half of them for one. Jobs with one GPU take a small part of all GPU
+time, those with eight or more take most of it. Few users and virtual clusters submit most of the
+work, in bursts of similar jobs, more by day than at night, with dips at noon and at six in the
+evening.
 
-A log-normal with that median and mean has a sigma of 2.64, which is taken as it is. Not published
-as numbers, and chosen: how length grows with size, how many jobs a burst has, the parts of the
-kinds of jobs, and that each user trains one model, all of them equally often. Cut off: what is
-longer than half a day, or larger than half of the largest cluster, since a trace of a few days of a
-few hundred GPUs could not be steady otherwise.
+A log-normal distribution with that median and mean has a sigma of 2.64, which is used here. Not
+published as numbers, and chosen here: how length grows with size, the size of bursts, and the
+shares of the kinds of jobs. Each user trains one model, and all models are equally frequent.
+Capped: lengths at half a day and gangs at half of the largest cluster, since a trace of a few days
+on a few hundred GPUs could not be steady otherwise.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ GROWTH = 0.25
 """Length grows with this power of the size."""
 BURSTS = {1: 0.7, 2: 0.12, 4: 0.1, 8: 0.06, 16: 0.02}
 TEAMS = ("vision", "speech", "robotics", "search", "ads", "maps", "safety", "language")
-"""Kinds by size: what asks for much is training, what is over soon was a trial."""
+"""Kinds by size: large jobs are training, and short ones are trials."""
 DEBUG_SECONDS = 300.0
 
 
 def generate(random: Random, *, count: int, teams: int, largest: int) -> list[Burst]:
-    """Return so many jobs as bursts that are still without a time."""
+    """Return the given number of jobs as bursts without times."""
     users = [(TEAMS[n % teams], f"user-{n:02}", 1.0 / (n + 1) ** 0.8) for n in range(8 * teams)]
     models = {user: random.choice(sorted(MODELS)) for _, user, _ in users}
     sizes = {size: weight for size, weight in SIZES.items() if size <= largest}

@@ -1,4 +1,4 @@
-"""The trace that a name or a file stands for, as dense as a load asks for."""
+"""Make the trace of a generator or a file, compressed to the requested load."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ GENERATORS = {"helios-like": helios_like.generate, "acme-like": acme_like.genera
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest:
-    """Which jobs are wanted.
+    """The requested jobs.
 
     Attributes:
         source: Name of a generator, or the path of a CSV file.
-        count: Jobs.
-        load: How much they shall be of what the fleet can do.
-        teams: That share it.
+        count: Number of jobs.
+        load: Work of the jobs relative to the capacity of the fleet.
+        teams: Number of teams that share the fleet.
     """
 
     source: str
@@ -42,14 +42,14 @@ class TraceRequest:
 
 
 def make_trace(wanted: TraceRequest, fleet: SimulatedFleet, seed: int) -> Trace:
-    """Return the jobs of one seed, from 1 on; of a file, each seed is another part.
+    """Return the jobs of one seed, from 1 on; each seed reads another part of a file.
 
     Raises:
-        TraceError: there is no such generator or file, or the file is no trace.
+        TraceError: There is no such generator or file, or the file is not a valid trace.
     """
     largest = fleet.largest
     if wanted.source in GENERATORS:
-        # The datacenters that were measured are tens of times larger than their larger gangs.
+        # The measured datacenters are tens of times larger than their larger gangs.
         largest = max(1, largest // 2)
         random = Random(f"{wanted.source}/{seed}")  # noqa: S311 - a simulation is no secret
         generate = GENERATORS[wanted.source]
@@ -67,9 +67,9 @@ def make_trace(wanted: TraceRequest, fleet: SimulatedFleet, seed: int) -> Trace:
 
 
 def with_speeds(jobs: Sequence[TraceJob], fleet: SimulatedFleet) -> list[TraceJob]:
-    """Return jobs that know how fast they are on the hardware of the fleet, and how large.
+    """Return the jobs with their speeds and sizes on the hardware of the fleet.
 
-    A gang of fewer GPUs is slower by as much: so long, all in all, it has each of them.
+    A gang with fewer GPUs runs longer in proportion, so it occupies the same GPU time in total.
     """
     made = []
     for job in jobs:
@@ -82,7 +82,7 @@ def with_speeds(jobs: Sequence[TraceJob], fleet: SimulatedFleet) -> list[TraceJo
 
 
 def _alternatives_of(job: TraceJob, fleet: SimulatedFleet) -> dict[str, int]:
-    """Return how many GPUs do by hardware: gangs of several nodes take some of these."""
+    """Return the fewer GPUs that are enough, by hardware; only for gangs of several nodes."""
     nodes, rest = divmod(job.gpus, NODE_GPUS)
     if rest or nodes < 2:
         return {}
@@ -91,7 +91,7 @@ def _alternatives_of(job: TraceJob, fleet: SimulatedFleet) -> dict[str, int]:
 
 
 def _speeds_of(kind: str, model: str, fleet: SimulatedFleet) -> dict[str, int]:
-    """Return the speeds of a kind, then those of its model, then what the fleet says of either."""
+    """Return the speeds of a kind, overridden by its model's, then by the fleet's."""
     trained = MODELS.get(model, {}) if kind in TRAINING else {}
     told = {**fleet.speeds.get(kind, {}), **fleet.speeds.get(model, {})}
     return {**CLASSES[kind].speeds, **trained, **told}

@@ -1,4 +1,4 @@
-"""What is submitted to a simulated fleet: jobs with sizes, lengths and times. Pure values.
+"""The jobs submitted to a simulated fleet: their sizes, lengths and times. Pure values.
 
 Units: times in seconds since the beginning of the trace; lengths in seconds on the reference
 hardware, which is an A100.
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobClass:
-    """What kind of work a job is.
+    """A kind of job.
 
     Attributes:
-        name: The word for it.
+        name: Its name.
         speeds: How fast it is by hardware, in thousandths of the reference.
-        priority: Of its Workloads.
-        checkpoint: Seconds between two checkpoints; 0: it has none and begins anew.
+        priority: Priority of its Workloads.
+        checkpoint: Seconds between checkpoints; 0: it has none, and starts from the beginning.
     """
 
     name: str
@@ -37,8 +37,8 @@ CLASSES = {
         JobClass(name="debug", speeds={"h100": 1200}, priority=100),
     )
 }
-"""Speeds are round figures: public training benchmarks put an H100 at two to three A100s for large
-transformers, and at less the more a job waits for its data, its CPUs or its user."""
+"""Speeds are round figures: in public training benchmarks, an H100 equals two to three A100s for
+large transformers, and fewer if a job waits for its data, its CPUs or its user."""
 
 MODELS: Mapping[str, Mapping[str, int]] = {
     "recommendation": {"h100": 1300},
@@ -47,31 +47,31 @@ MODELS: Mapping[str, Mapping[str, int]] = {
     "transformer": {"h100": 2200},
     "large-transformer": {"h100": 2800},
 }
-"""How fast the training of what is by hardware: as above, the more of its time a model spends on
-large matrices, in few bits, the more it gains."""
+"""Training speeds of models by hardware, round figures as above. A model gains more if it spends
+more time on large matrices of few bits."""
 TRAINING = frozenset({"pretraining", "training", "finetuning"})
-"""Kinds of jobs that are as fast as their model; others wait for other things."""
+"""Kinds whose speed is that of their model; other kinds wait for other things."""
 
 
 NODE_GPUS = 8
-"""Of a node; larger gangs are pods of so many."""
+"""GPUs of a node; larger gangs have pods of this size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
-    """One gang: all of its GPUs, or none.
+    """One gang: it gets all of its GPUs, or none.
 
     Attributes:
-        name: Unique in the trace.
-        team: Whose queue it uses.
-        user: Whose it is.
+        name: Its name, unique in the trace.
+        team: The team whose queue it uses.
+        user: The user who owns it.
         kind: Name of its `JobClass`.
-        model: Of `MODELS`, where that is known.
-        gpus: How many it takes.
+        model: One of `MODELS`; empty if unknown.
+        gpus: Number of GPUs that it takes.
         submit: When it is submitted.
         duration: How long it runs on the reference hardware.
         speeds: How fast it is by hardware, in thousandths of the reference.
-        alternatives: How many GPUs it takes instead, by hardware.
+        alternatives: Number of GPUs that it takes instead, by hardware.
     """
 
     name: str
@@ -91,22 +91,22 @@ class TraceJob:
         return self.gpus * self.duration
 
     def speed_on(self, hardware: str) -> float:
-        """How many times faster than on the reference it runs."""
+        """Return the speed relative to the reference."""
         return self.speeds.get(hardware, 1000) / 1000
 
     def gpus_on(self, hardware: str) -> int:
-        """How many GPUs it takes there."""
+        """Return the number of GPUs that it takes on some hardware."""
         return self.alternatives.get(hardware, self.gpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Jobs in the order in which they are submitted.
+    """Jobs in the order of their submission.
 
     Attributes:
-        name: Where they are from.
-        jobs: Sorted by time, then name.
-        notes: What was changed about them, for the report.
+        name: Their source.
+        jobs: The jobs, sorted by time, then name.
+        notes: What was changed in them, for the report.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Trace:
 
 
 def in_order(jobs: list[TraceJob]) -> tuple[TraceJob, ...]:
-    """Sort jobs as a trace has them."""
+    """Sort jobs by submission, then name."""
     return tuple(sorted(jobs, key=lambda job: (job.submit, job.name)))
 
 
