@@ -49,7 +49,7 @@ class Here:
         """Ask about one view."""
         try:
             got = take(self._dispatcher.nominate(freeze(view)))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - code of another author
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's code
             return Reply(problem=f"{type(error).__name__}: {error}")
         return _read(got, view)
 

@@ -65,7 +65,7 @@ def _check(dispatcher: Dispatcher, arguments: Mapping[str, Any]) -> tuple[str, .
         return None
     try:
         return tuple(dispatcher.check_arguments(arguments))
-    except Exception as error:  # noqa: BLE001 - another author's package may raise anything
+    except Exception as error:  # noqa: BLE001 - whatever a stranger's package does
         return (f"check_arguments raised {type(error).__name__}: {error}",)
 
 

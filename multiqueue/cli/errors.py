@@ -25,7 +25,7 @@ class CliError(Exception):
         self.code = code
 
 
-class UsageProblem(CliError):  # noqa: N818 - a mistake of the user, not of this program
+class UsageProblem(CliError):  # noqa: N818 - a problem of the user, not of ours
     """The user's input is invalid."""
 
     def __init__(self, message: str) -> None:

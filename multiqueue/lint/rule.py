@@ -27,8 +27,8 @@ class Hit:
 class LintRule(Generic[W_contra]):
     """One rule.
 
-    A ``Rule[Lookup]`` needs only the object and the objects that it names, so it can run at
-    admission. A ``Rule[World]`` needs everything that was read.
+    A ``LintRule[Lookup]`` needs only the object and the objects that it names, so it can run at
+    admission. A ``LintRule[LintInput]`` needs everything that was read.
 
     Attributes:
         id: The id for ``--ignore`` and ``--rule``.

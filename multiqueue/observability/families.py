@@ -62,7 +62,7 @@ class Family(Generic[M]):
         self.metric.clear()
 
     def change_role(self) -> None:
-        """Drop all children and use another role; the old role's gauges would be wrong."""
+        """Use another role: drop the cached children and the old role's gauges."""
         self._children.clear()
         if self._has_role and isinstance(self.metric, Gauge):
             self.metric.clear()

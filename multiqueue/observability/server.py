@@ -185,6 +185,6 @@ def _run(checks: dict[str, Check]) -> dict[str, str | None]:
     for name, check in checks.items():
         try:
             results[name] = check()
-        except Exception as error:  # noqa: BLE001 - a check that raises has failed
+        except Exception as error:  # noqa: BLE001 - a check that breaks has failed
             results[name] = f"{type(error).__name__}: {error}"
     return results

@@ -139,7 +139,7 @@ class Manager:
 
     async def _work(self, scope: TaskScope, context: ManagerContext) -> None:
         engine = build_engine(self.config)
-        # Connected before the informers run, so that the engine sees everything from the start.
+        # Connect before the informers run, so that the engine sees everything from the start.
         multikueue = build_multikueue(context)
         leading_parts = [*build_controllers(context, engine, multikueue.gate), *multikueue.parts]
         self._keep(scope, Component("events", context.recorder.run))

@@ -1,11 +1,14 @@
 """Answers of the visibility API about dispatch decisions.
 
-Paths below ``/apis/remote.multiqueue.dev/v1alpha1/namespaces/NS``:
-``/workloads/NAME/dispatch`` (get) gives the last decision about a Workload, ``/dispatchreviews``
-(create) the decision that a manifest would get. ``/dispatchdecisions`` (list) gives the last
-decisions: as a recording if the request accepts ``application/x-ndjson``, else as a list, or as a
-Table for ``kubectl get``. Only the leading manager decides. Other replicas say that they do not
-lead; a client that tries again reaches the leader sooner or later.
+Paths below ``/apis/remote.multiqueue.dev/v1alpha1``:
+
+* ``/namespaces/NS/workloads/NAME/dispatch`` (get): the last decision about a Workload.
+* ``/namespaces/NS/dispatchreviews`` (create): the decision that a manifest would get.
+* ``/dispatchdecisions`` (list): the last decisions of all namespaces. If the request accepts
+  ``application/x-ndjson``, they are a recording; else a list, or a Table for ``kubectl get``.
+
+Only the leading manager decides. Other replicas say that they do not lead; a client that tries
+again reaches the leader sooner or later.
 """
 
 from __future__ import annotations

@@ -213,9 +213,9 @@ def _asks(objects: QueueObjects, workload: Workload) -> str:
 
 
 def _why(view: WorkloadRow, workload: Workload, answer: ManagerAnswer) -> WorkloadRow:
-    """Put in the manager's reason, which may be newer than what it wrote on the Workload."""
+    """Use the manager's reason, which may be newer than the Workload's condition."""
     written = find_condition(workload.status.conditions, WorkloadCondition.QUOTA_RESERVED)
-    # A manager that has just begun to lead has looked at nothing yet: what is written tells more.
+    # A new leader has evaluated nothing yet, so the written condition says more.
     is_older = answer.reason == Reason.PENDING_EVALUATION and written is not None
     if view.state is not PhaseState.QUEUED or not answer.reason or is_older:
         return view

@@ -10,7 +10,7 @@ from multiqueue.api.workload_state import has_quota, is_finished
 
 
 def explain_slice(workload: Workload, workloads: Mapping[str, Workload]) -> str:
-    """Return how many pods will be added to the running ones; empty if none are running."""
+    """Return the requested and the running number of pods; empty if it replaces no slice."""
     replaced = _find_replaced(workload, workloads)
     if replaced is None:
         return ""

@@ -28,7 +28,7 @@ from multiqueue.webhooks.review import ReviewRequest, ReviewVerdict
 MAX_MARKS = 4000
 """How many names are remembered: some 700 KB, which fits into one ConfigMap.
 
-The names seen last are kept. No request is expected to be later than 4,000 other names.
+The names seen last are kept. A request is not expected to arrive after 4,000 other names.
 """
 EPOCH_PATH = f"metadata.annotations[{DISPATCH_EPOCH}]"
 
