@@ -91,7 +91,7 @@ CLUSTER_ROLES: dict[str, tuple[JsonObject, ...]] = {
     "system:service-account-issuer-discovery": (_at(*_ISSUER, *(f"{path}/" for path in _ISSUER)),),
 }
 AGGREGATED = ("admin", "edit", "view")
-"""Aggregated roles: each has the rules of the roles with its label, and the next role is one."""
+"""Aggregated roles: each collects the roles with its label, and the role before collects it."""
 
 CLUSTER_ROLE_BINDINGS = {
     "cluster-admin": (MASTERS,),
