@@ -49,7 +49,7 @@ class Autoscaler:
         self._requests.add_handler(self._on_request)
 
     async def run(self) -> None:
-        """Work until cancelled; if the kind is not served, return."""
+        """Work until cancelled; if the kind is not served, wait for it."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._requests.run())
             for informer in (self._informers.nodes, self._informers.pods, self._requests):

@@ -45,7 +45,7 @@ class NodeAgent:
         self._clock = clock
         self._nodes = list(nodes)
         self.names = {node["metadata"]["name"] for node in nodes}
-        """Called with the nodes that are ours and up, whenever they change."""
+        """Names of our nodes that are up; it changes as nodes come and go."""
         self._down: set[str] = set()
         self._since: dict[str, str] = {}
         self._changed = asyncio.Event()
