@@ -1,7 +1,7 @@
-"""The annotation by which a job says how many pods do on which hardware. Pure.
+"""The annotation by which a job accepts fewer pods on some hardware. Pure.
 
-``h100=4`` on a job of eight pods: eight, or four where these get an H100. Hardware is named as in
-``multiqueue.dev/speeds``: by a flavor, or by the value of one of its node labels.
+``h100=4`` on a job of eight pods means: eight pods, or four if they get H100s. Hardware is named as
+in ``multiqueue.dev/speeds``: by a flavor, or by the value of one of its node labels.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_state import has_quota
 
 MOST = 8
-"""Alternatives of one pod set: each is tried in turn whenever the job is looked at."""
+"""Alternatives of one pod set: all may be tried whenever the Workload is considered."""
 LONGEST = 4096
-"""Characters of the annotation: what it says is remembered, and told when it is wrong."""
+"""Characters of the annotation, because its text is cached and repeated in errors."""
 OTHERWISE = ""
-"""Instead of a name: all hardware that is not named."""
+"""In place of a hardware name: all hardware that is not named."""
 
 Pods = Mapping[str, int]
 """Number of pods by hardware."""
@@ -32,7 +32,7 @@ _COUNT = re.compile(r"[1-9][0-9]{0,8}")
 
 @lru_cache(maxsize=4096)
 def parse_alternatives(text: str) -> Mapping[str, Pods]:
-    """Read ``h100=4,b200=2``, or ``workers:h100=4`` for jobs with several sorts of pods.
+    """Read ``h100=4,b200=2``, or ``workers:h100=4`` for jobs with several pod sets.
 
     Returns:
         Numbers of pods by hardware, by name of the pod set; "" for the only one.
@@ -64,13 +64,13 @@ def resolve_alternatives(text: str, counts: Mapping[str, int]) -> Mapping[str, P
 
     Args:
         text: The annotation.
-        counts: Pods that the job asks for, by name of the pod set.
+        counts: Pods that the job requests, by name of the pod set.
 
     Returns:
         Numbers of pods by hardware, by name of the pod set.
 
     Raises:
-        ValueError: it cannot be read, or does not go with these pods.
+        ValueError: the annotation cannot be read, or does not match these pods.
     """
     resolved: dict[str, Pods] = {}
     for name, pods in parse_alternatives(text).items():
@@ -94,26 +94,26 @@ def resolve_alternatives(text: str, counts: Mapping[str, int]) -> Mapping[str, P
 
 
 def find_alternatives(annotations: Mapping[str, str]) -> str:
-    """Return the annotation; empty where there is none, or nothing in it."""
+    """Return the annotation; empty if it is absent or blank."""
     return annotations.get(ALTERNATIVES, "").strip()
 
 
 def name_hardware(flavor: str, labels: Mapping[str, str], known: Collection[str]) -> str:
-    """Return which of the known hardware a flavor is; `OTHERWISE` for none."""
+    """Return the known hardware that a flavor has; `OTHERWISE` if it has none of it."""
     if flavor in known:
         return flavor
     return next((value for _, value in sorted(labels.items()) if value in known), OTHERWISE)
 
 
 def forget_reclaimed(workload: Workload, status: WorkloadStatus) -> WorkloadStatus:
-    """Return the status that a Workload gets, without what its run leaves to no other.
+    """Drop the reclaimable pods of a Workload with alternatives when its quota is released.
 
-    Pods that ended were some of the number that it ran with. Of another number they may be none:
-    with its quota goes what is known of them.
+    The pods that ended belong to the number of pods of that run. The next run may have another
+    number of pods, for which they do not count.
 
     Args:
-        workload: It.
-        status: The status that it is about to get.
+        workload: The Workload with its present status.
+        status: The status that the Workload is about to get.
     """
     if not status.reclaimable_pods or has_quota(status):
         return status

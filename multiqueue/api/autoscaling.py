@@ -1,4 +1,4 @@
-"""ProvisioningRequest of autoscaling.x-k8s.io: capacity that an autoscaler is asked for.
+"""ProvisioningRequest of autoscaling.x-k8s.io: a request to an autoscaler for capacity.
 
 v1 and v1beta1 have the same fields; the kind belongs to the cluster autoscaler. Our controllers
 read these types and write plain dicts.
@@ -16,7 +16,7 @@ from multiqueue.api.v1beta2.meta import Condition, ObjectMeta, Struct
 
 GROUP = "autoscaling.x-k8s.io"
 VERSIONS = ("v1", "v1beta1")
-"""The newest first: it is spoken where it is served."""
+"""Versions, the newest first; the first one that the server has is used."""
 
 
 class PodTemplateReference(Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class ProvisioningRequestPodSet(Struct, frozen=True, kw_only=True):
 
 
 class ProvisioningRequestSpec(Struct, frozen=True, kw_only=True):
-    """The pods that shall find room, all of them or none."""
+    """The pods that need capacity, all of them or none."""
 
     pod_sets: Annotated[
         tuple[ProvisioningRequestPodSet, ...],
@@ -60,7 +60,7 @@ class ProvisioningRequestSpec(Struct, frozen=True, kw_only=True):
 
 
 class ProvisioningRequestStatus(Struct, frozen=True, kw_only=True):
-    """What the autoscaler answered."""
+    """The answer of the autoscaler."""
 
     conditions: Annotated[
         tuple[Condition, ...],
@@ -96,5 +96,5 @@ class ProvisioningRequest(Struct, frozen=True, kw_only=True):
         return is_true(self.status.conditions, condition)
 
     def message(self, condition: ProvisioningCondition) -> str:
-        """What a condition says; empty where it is absent."""
+        """The message of a condition; empty if it is absent."""
         return next((c.message for c in self.status.conditions if c.type == condition), "")

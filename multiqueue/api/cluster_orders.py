@@ -1,8 +1,8 @@
-"""What people ask of a worker by annotations of its MultiKueueCluster: cordon and drain. Pure.
+"""Reads the cordon and drain annotations of MultiKueueClusters. Pure.
 
 ``multiqueue.dev/cordon`` is ``true``, or the reason in words. ``multiqueue.dev/drain`` is ``true``,
 or settings separated by commas: ``rate=10/min,at-once=4,not-before=2026-01-01T12:00:00Z,force``.
-Whatever cannot be understood cordons and moves nothing: a typing error must not stop jobs.
+A value that cannot be read cordons the worker and moves nothing: a typing error must not stop jobs.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class DrainPace:
     """How fast a worker is drained.
 
     Attributes:
-        every: One move begins in each such time on average.
-        at_once: Moves under way at a time at most; so many may begin together, too.
+        every: Average time between the starts of two moves.
+        at_once: Highest number of moves under way; as many may also begin together.
     """
 
     every: timedelta = timedelta(seconds=6)
@@ -44,9 +44,9 @@ class DrainOrder:
     """How a worker is to be drained.
 
     Attributes:
-        pace: How fast.
-        not_before: Until then what runs may end by itself; None: at once.
-        force: Move also what has nowhere to go, or loses its checkpoint.
+        pace: How fast jobs are moved.
+        not_before: No job is moved before this time; None: moves begin at once.
+        force: Also move jobs that fit nowhere else, or that would lose their checkpoint.
     """
 
     pace: DrainPace = DEFAULT_PACE
@@ -56,14 +56,14 @@ class DrainOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What is asked of a worker.
+    """The cordon and drain orders for a worker.
 
     Attributes:
-        cordoned: Nothing new may go there; a drain is a cordon too.
-        reason: Why, in the words of whoever asked; empty where they said nothing.
-        drain: How it is to be drained; None: what runs goes on.
-        text: The order of the drain, as it was given.
-        problem: What of the annotations cannot be understood; nothing is moved then.
+        cordoned: Whether the worker gets no new jobs; a drain is a cordon too.
+        reason: The reason that the operator gave; empty if none was given.
+        drain: How the worker is to be drained; None: its running jobs stay.
+        text: The text of the drain annotation.
+        problem: Why an annotation cannot be read; nothing is moved then.
     """
 
     cordoned: bool = False
@@ -74,7 +74,7 @@ class Orders:
 
     @property
     def refusal(self) -> str:
-        """Why nothing new goes there, in words that go after its name; empty: it may."""
+        """Why the worker gets no new jobs, as words after its name; empty: it may get some."""
         if not self.cordoned:
             return ""
         state = "is cordoned" if self.drain is None else "is being drained"
@@ -82,10 +82,10 @@ class Orders:
 
 
 def read_orders(annotations: Mapping[str, str], default: DrainPace = DEFAULT_PACE) -> Orders:
-    """Return what the annotations of a MultiKueueCluster ask for.
+    """Return the orders in the annotations of a MultiKueueCluster.
 
     Args:
-        annotations: Of the MultiKueueCluster.
+        annotations: The annotations of the MultiKueueCluster.
         default: The pace of a drain that names none.
     """
     cordon = annotations.get(CORDON, OFF).strip()
@@ -105,7 +105,7 @@ def parse_drain(text: str, default: DrainPace = DEFAULT_PACE) -> DrainOrder:
     """Read the value of the drain annotation.
 
     Raises:
-        ValueError: it cannot be understood; the message says which part, and what may stand there.
+        ValueError: it cannot be read; the message names the part and the allowed values.
     """
     order = DrainOrder(pace=default)
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -126,10 +126,10 @@ def parse_drain(text: str, default: DrainPace = DEFAULT_PACE) -> DrainOrder:
 
 
 def parse_rate(text: str) -> timedelta:
-    """Return the time between two moves of a rate such as ``10/min``, ``2/h`` or ``10`` a minute.
+    """Return the time between two moves for a rate: ``10/min``, ``2/h``, or ``10`` (a minute).
 
     Raises:
-        ValueError: it is no such rate.
+        ValueError: the text is not a rate.
     """
     match = _RATE.fullmatch(text if "/" in text else f"{text}/min")
     if match is None:
@@ -148,11 +148,11 @@ def format_drain(
     """Return the value of the drain annotation.
 
     Args:
-        rate: As `parse_rate` reads it; empty: as before.
+        rate: The rate, as `parse_rate` reads it; empty: as before.
         at_once: Moves at a time; 0: as before.
-        not_before: When it may begin; None: as before; `ANY_TIME`: at once.
-        force: Whether to move also what has nowhere to go; None: as before.
-        known: The order that is there; what it does not say either is left to the manager.
+        not_before: When moves may begin; None: as before; `ANY_TIME`: at once.
+        force: Whether to move jobs that fit nowhere else; None: as before.
+        known: The present order; the manager decides settings that neither gives.
     """
     given = {
         "rate": f"rate={rate}" if rate else None,
@@ -170,7 +170,7 @@ def _format_start(not_before: datetime) -> str:
 
 
 def _read_parts(text: str) -> dict[str, str]:
-    """Return the settings of an order by name; none where it cannot be understood."""
+    """Return the settings of an order by name; empty if it cannot be read."""
     try:
         parse_drain(text)
     except ValueError:

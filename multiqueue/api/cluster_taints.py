@@ -1,9 +1,9 @@
-"""Taints of clusters, and who tolerates them, as kubectl writes taints of nodes. Pure.
+"""Taints and tolerations of clusters, in kubectl's notation for taints of nodes. Pure.
 
-A taint is ``key:Effect`` or ``key=value:Effect``; a toleration is the same, where the effect may be
-left out for all of them, ``key`` without a value tolerates every value, and ``*`` everything. Lists
-are separated by commas. Effects: ``NoSchedule`` keeps a cluster out of the question,
-``PreferNoSchedule`` puts it behind others.
+A taint is ``key:Effect`` or ``key=value:Effect``. A toleration has the same form. Without an
+effect, it tolerates all effects; ``key`` without a value tolerates every value, and ``*`` tolerates
+all taints. Items of lists are separated by commas. ``NoSchedule`` excludes a cluster, and
+``PreferNoSchedule`` ranks it behind others.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ def parse_taints(text: str) -> tuple[Taint, ...]:
     """Read the taints of a cluster.
 
     Raises:
-        ValueError: one is malformed; says which and what to write.
+        ValueError: an item is malformed; the message names it and says what to write.
     """
     return tuple(_parse_taint(part) for part in _split(text))
 
 
 def parse_tolerations(text: str) -> tuple[Toleration, ...]:
-    """Read what a job tolerates.
+    """Read the tolerations of a job.
 
     Raises:
-        ValueError: one is malformed; says which and what to write.
+        ValueError: an item is malformed; the message names it and says what to write.
     """
     return tuple(_parse_toleration(part) for part in _split(text))
 
@@ -40,7 +40,7 @@ def parse_tolerations(text: str) -> tuple[Toleration, ...]:
 def find_untolerated(
     taints: Iterable[Taint], tolerations: Iterable[Toleration], effect: str
 ) -> Taint | None:
-    """Return the first taint of an effect that nothing tolerates."""
+    """Return the first taint with this effect that no toleration covers."""
     known = tuple(tolerations)
     for taint in taints:
         if taint.effect == effect and not any(_tolerates(each, taint) for each in known):
@@ -49,7 +49,7 @@ def find_untolerated(
 
 
 def format_taint(taint: Taint) -> str:
-    """Write a taint as it is read."""
+    """Format a taint in the notation that `parse_taints` reads."""
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"
 

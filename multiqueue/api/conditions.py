@@ -1,7 +1,7 @@
-"""Condition types and reasons, and the pure functions that read and set conditions.
+"""Condition types and reasons, and pure functions that read and set conditions.
 
-Parity: the condition types and reasons of Kueue 0.20. On the wire they are dicts; typed ones are
-`Condition` Structs.
+Parity: the condition types and reasons of Kueue 0.20. Conditions are dicts on the wire and
+`Condition` Structs in typed objects.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 from multiqueue.api.v1beta2.meta import Condition, format_time
 
 MAX_MESSAGE = 32_768
-"""Longest message that the API server takes in a condition, in characters."""
+"""Longest message of a condition that the API server accepts, in characters."""
 
 
 class WorkloadCondition(StrEnum):
@@ -34,12 +34,12 @@ class WorkloadCondition(StrEnum):
 ACTIVE = "Active"
 """Condition type of ClusterQueue, LocalQueue, AdmissionCheck and MultiKueueCluster."""
 CREDENTIALS_EXPIRING = "CredentialsExpiring"
-"""On MultiKueueClusters: the manager will soon not be let in there any more. Ours."""
+"""On MultiKueueClusters: the manager's credentials for the worker expire soon. Ours."""
 ORIGIN_SHARED = "OriginShared"
 """On MultiKueueClusters: another manager with the same origin has objects there. Ours."""
 CORDONED = "Cordoned"
 DRAINED = "Drained"
-"""Condition types of MultiKueueCluster, while they are asked for. Ours."""
+"""Condition types of MultiKueueCluster, present while a cordon or drain is ordered. Ours."""
 
 HEALTHY = "Healthy"
 CANARY = "Canary"
@@ -181,14 +181,14 @@ class DrainReason(StrEnum):
     CORDONED = "Cordoned"
     UNCORDONED = "Uncordoned"
     DRAINING = "Draining"
-    """Some are being moved, or will be when it is their turn."""
+    """Jobs are being moved, or will be when it is their turn."""
     WAITING = "Waiting"
-    """For room elsewhere, for the worker to answer, or for the time at which it may begin."""
+    """The drain waits for room elsewhere, for the worker to answer, or for its start time."""
     STUCK = "Stuck"
-    """Whatever is left has nowhere to go until somebody mends something, or forces it."""
+    """The remaining jobs fit nowhere until somebody solves a problem, or forces the drain."""
     DRAINED = "Drained"
     UNCLEAR = "Unclear"
-    """The annotation cannot be understood."""
+    """The annotation cannot be read."""
 
 
 class CheckReason(StrEnum):
@@ -197,7 +197,7 @@ class CheckReason(StrEnum):
     ACTIVE = "Active"
     BAD_PARAMETERS_REF = "BadParametersRef"
     KIND_UNAVAILABLE = "ProvisioningRequestUnavailable"
-    """Ours: the requests could not be made, or not be watched."""
+    """Ours: the requests could not be created, or could not be watched."""
 
 
 class ProvisioningCondition(StrEnum):
@@ -221,7 +221,7 @@ class CheckState(StrEnum):
 
 def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
     """Return the condition of that type, or None."""
-    for condition in conditions:  # a generator would cost twice as much, and this is asked a lot
+    for condition in conditions:  # a generator would take twice as long in this hot function
         if condition.type == type_:
             return condition
     return None
@@ -243,7 +243,7 @@ def set_condition(
     now: datetime,
     observed_generation: int = 0,
 ) -> tuple[Condition, ...]:
-    """Return the list with that condition set; its time moves only when the status does."""
+    """Return the list with that condition set; its time changes only with its status."""
     old = find_condition(conditions, type_)
     wire_status = "True" if status else "False"
     keep_time = old is not None and old.status == wire_status

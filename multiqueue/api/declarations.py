@@ -1,6 +1,6 @@
-"""What people declare about jobs and clusters in annotations. Pure.
+"""Reads declarations about jobs and clusters in annotations. Pure.
 
-A value that cannot be read counts as none; who shows it to people says so.
+A value that cannot be read counts as absent; code that shows it to people reports the error.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from multiqueue.api.names import DATA, PRICES, RUNTIME, SPEEDS
 
 T = TypeVar("T")
 MOST = Decimal(1_000_000)
-"""Neither speeds nor prices are larger; what is, was meant in another unit."""
+"""Upper bound of speeds and prices; a larger number is in a wrong unit."""
 
 
 @lru_cache(maxsize=4096)
 def parse_runtime(text: str) -> timedelta:
-    """Read how long a job runs, as ``90m``.
+    """Read the runtime of a job, as ``90m``.
 
     Raises:
-        ValueError: the text is no duration, or not a positive one.
+        ValueError: the text is not a positive duration.
     """
     found = parse_duration(text.strip())
     if found <= timedelta():
@@ -37,7 +37,7 @@ def parse_speeds(text: str) -> Mapping[str, int]:
     """Read speeds by hardware, as ``a100=1,h100=2.2``, in thousandths.
 
     Raises:
-        ValueError: the text is no such list, or a speed is not positive.
+        ValueError: the text is not such a list, or a speed is not positive.
     """
     found = _parse_amounts(text)
     for name, speed in found.items():
@@ -51,18 +51,18 @@ def parse_prices(text: str) -> Mapping[str, int]:
     """Read prices by flavor, as ``a100=1.80,h100=4``, in thousandths.
 
     Raises:
-        ValueError: the text is no such list.
+        ValueError: the text is not such a list.
     """
     return _parse_amounts(text)
 
 
 def parse_data(text: str) -> frozenset[str]:
-    """Read names of data, as ``imagenet,laion-5b``."""
+    """Read names of data sets, as ``imagenet,laion-5b``."""
     return frozenset(name for part in text.split(",") if (name := part.strip()))
 
 
 def read(annotations: Mapping[str, str], name: str, parse: Callable[[str], T]) -> T | None:
-    """Return what an annotation says; None where it is absent, empty or malformed."""
+    """Return the parsed value of an annotation; None if it is absent, empty or malformed."""
     text = annotations.get(name, "")
     if not text.strip():
         return None
@@ -73,7 +73,7 @@ def read(annotations: Mapping[str, str], name: str, parse: Callable[[str], T]) -
 
 
 def find_malformed(annotations: Mapping[str, str]) -> list[str]:
-    """Say what of our annotations cannot be read, one text each, naming the annotation."""
+    """Return a text with name and error for each of our annotations that cannot be read."""
     return [
         f"metadata.annotations[{name}] is malformed and ignored: {problem}"
         for name, problem in list_malformed(annotations)
@@ -81,7 +81,7 @@ def find_malformed(annotations: Mapping[str, str]) -> list[str]:
 
 
 def list_malformed(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the names of annotations that cannot be read, and why."""
+    """Yield name and error of each of our annotations that cannot be read."""
     parsers: Mapping[str, Callable[[str], object]] = {
         RUNTIME: parse_runtime,
         SPEEDS: parse_speeds,

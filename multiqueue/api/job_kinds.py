@@ -1,8 +1,8 @@
-"""Kinds of jobs that a queue label is put on: one table of those that are queued, or not yet.
+"""The table of job kinds that users put a queue label on, queued or not.
 
 A kind whose framework is in `SUPPORTED_FRAMEWORKS` is queued. An object of any other kind runs at
 once, outside of every quota, whatever queue its label names. The webhook, the linter, the CLI and
-the check of the configuration say so by this table.
+the check of the configuration warn by this table.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from types import MappingProxyType
 from typing import Any
 
 SUPPORTED_FRAMEWORKS = frozenset({"batch/job"})
-"""Those with an integration (`multiqueue.jobs.setup`)."""
+"""Frameworks with an integration (`multiqueue.jobs.setup`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobKind:
-    """A kind that people put a queue label on.
+    """A kind that users put a queue label on.
 
     Attributes:
-        framework: Its name in ``integrations.frameworks``; empty where upstream has none.
-        template: Field of the Jobs that it makes, which are queued if their label names a queue.
-        is_service: Whether it runs until it is deleted.
+        framework: The kind's name in ``integrations.frameworks``; empty if upstream has none.
+        template: Field of the template of Jobs that the kind makes; those Jobs are queued if their
+            label names a queue.
+        is_service: Whether an object of the kind runs until it is deleted.
     """
 
     kind: str
@@ -36,7 +37,7 @@ class JobKind:
 
     @property
     def is_queued(self) -> bool:
-        """Whether there is an integration for it."""
+        """Whether there is an integration for this kind."""
         return self.framework in SUPPORTED_FRAMEWORKS
 
 
@@ -76,9 +77,9 @@ JOB_KINDS: tuple[JobKind, ...] = (
 )
 UNSUPPORTED: Sequence[JobKind] = tuple(each for each in JOB_KINDS if not each.is_queued)
 KNOWN_FRAMEWORKS = frozenset(each.framework for each in JOB_KINDS if each.framework)
-"""Of upstream. Those that are not supported may be named, as its own files do: on a cluster without
-such a kind upstream does nothing, either. Deviates: with one, its jobs are not queued; that is
-warned of.
+"""Upstream's frameworks. Unsupported ones may be named, as upstream's own files do: on a cluster
+without such a kind, upstream ignores them too. Deviates: on a cluster with such a kind, its jobs
+are not queued, and there is a warning.
 """
 _BY_NAME: Mapping[tuple[str, str], JobKind] = MappingProxyType(
     {(each.group, each.kind): each for each in JOB_KINDS}
@@ -86,6 +87,6 @@ _BY_NAME: Mapping[tuple[str, str], JobKind] = MappingProxyType(
 
 
 def find_job_kind(api_version: str, kind: str) -> JobKind | None:
-    """Return the row of a kind, in whatever version."""
+    """Return the row of a kind, for any version of it."""
     group = api_version.rpartition("/")[0]
     return _BY_NAME.get((group, kind))

@@ -1,7 +1,7 @@
 """Facts about fields that only the CRDs carry: texts, limits, list types, CEL rules.
 
-They ride in ``Meta.extra_json_schema``, which msgspec does not enforce: reading stays lenient,
-because what the API server stored may be older than our limits.
+They are kept in ``Meta.extra_json_schema``, which msgspec does not enforce. Reading stays lenient,
+because stored objects may be older than our limits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SchemaRule:
     message: str
 
     def as_dict(self) -> dict[str, str]:
-        """The shape of an x-kubernetes-validations entry."""
+        """Return an entry of x-kubernetes-validations."""
         return {"rule": self.rule, "message": self.message}
 
 
@@ -51,8 +51,8 @@ def described(
 
     Args:
         description: one or two sentences.
-        required: True: the field must be there, whatever default the Struct has. A list: fields of
-            an object that is described by ``properties`` and not by a Struct.
+        required: True: the field must be present, even if the Struct has a default. A list:
+            required fields of an object that ``properties`` describe instead of a Struct.
         list_map_keys: makes the list a map by these keys.
         list_type: ``set`` or ``atomic`` (the default of lists).
         rules: CEL rules.

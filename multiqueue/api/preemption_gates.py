@@ -1,4 +1,4 @@
-"""Opens preemption gates of Workloads; who closes them is in `workload_state`. Pure."""
+"""Opens preemption gates of Workloads; `workload_state` reads the closed ones. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multiqueue.api.workload_state import OPEN
 
 
 def open_preemption_gate(status: WorkloadStatus, name: str, *, now: datetime) -> WorkloadStatus:
-    """Return the status with one gate open; others, and one that is open already, as they are."""
+    """Return the status with one gate open; a gate that is already open is unchanged."""
     known = next((gate for gate in status.preemption_gates if gate.name == name), None)
     if known is not None and known.position == OPEN:
         return status

@@ -1,7 +1,7 @@
-"""The annotation that says what a Workload runs on, where that is not what its admission says.
+"""The annotation with the flavors and pods of a Workload that differ from its admission.
 
-``status.admission`` is immutable while quota is reserved; so what a worker ran it on instead stands
-here, beside the reservation that it is about. Pure.
+``status.admission`` is immutable while quota is reserved. So the flavors that a worker used instead
+are written to this annotation, with the time of the reservation. Pure.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from multiqueue.lib.digits import is_number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RanOn:
-    """What a worker took instead of what was reserved; what is absent is as reserved.
+    """What a worker used instead of the reservation; absent entries are as reserved.
 
     Attributes:
         flavors: Flavor of the ClusterQueue by pod set and resource.
-        pods: Number of pods by pod set: fewer than reserved.
+        pods: Number of pods by pod set, if fewer than reserved.
     """
 
     flavors: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -39,8 +39,8 @@ def format_ran_on(reserved_at: str, ran_on: RanOn) -> str:
     """Return the value of the annotation, such as ``TIME main=4 main:nvidia.com/gpu=h100``.
 
     Args:
-        reserved_at: When quota was reserved, as the condition has it.
-        ran_on: What it runs on.
+        reserved_at: The time of the quota reservation, as in the condition.
+        ran_on: The flavors and pods that the Workload runs with.
     """
     parts = [f"{name}={count}" for name, count in sorted(ran_on.pods.items())]
     for (name, resource), flavor in sorted(ran_on.flavors.items()):
@@ -49,10 +49,10 @@ def format_ran_on(reserved_at: str, ran_on: RanOn) -> str:
 
 
 def find_ran_on(workload: Workload) -> RanOn:
-    """Return what a Workload runs on, from its admission until its quota goes.
+    """Return what a Workload runs on, from its admission until its quota is released.
 
-    The annotation is written first. Until the latch is, in the same write as Admitted, another
-    worker may get the Workload yet, and need all that was reserved.
+    The annotation is written before the latch, which is in the same write as Admitted. Until then
+    another worker may still get the Workload and need the whole reservation.
     """
     status = workload.status
     if RAN_ON not in workload.metadata.annotations or not is_admitted(status):
@@ -64,7 +64,7 @@ def find_ran_on(workload: Workload) -> RanOn:
 
 
 def read_ran_on(annotations: Mapping[str, str], reserved_at: str) -> RanOn:
-    """Return what it runs on; nothing where the annotation is about another reservation."""
+    """Return the annotation's value; empty if it belongs to another reservation."""
     text = annotations.get(RAN_ON)
     if text is None:
         return AS_RESERVED

@@ -1,6 +1,6 @@
-"""Reading typed objects: bytes or dicts from the wire into Structs, and Structs into wire dicts.
+"""Decodes bytes or dicts from the wire into Structs, and encodes Structs as wire dicts.
 
-Go's decoder takes null for the zero value; so do we, by dropping nulls when a strict decode fails.
+Go's decoder reads null as the zero value. So do we: nulls are dropped if a strict decode fails.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def decode(type_: type[T], data: bytes | bytearray | memoryview | Mapping[str, A
     """Decode an object; unknown fields are ignored, nulls count as absent.
 
     Raises:
-        msgspec.ValidationError: a field has a type that the API does not allow; names the path.
+        msgspec.ValidationError: a field has a wrong type; the message names its path.
     """
     if isinstance(data, Mapping):
         try:

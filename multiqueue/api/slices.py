@@ -1,7 +1,7 @@
-"""What Workloads say about being slices of an elastic job (E-165 to E-168, M-85). Pure.
+"""Reads the slice data of Workloads of elastic jobs (E-165 to E-168, M-85). Pure.
 
-A slice holds the quota of an elastic job at one size. One that is larger replaces it: the two are a
-chain, and all slices of a chain share the name of the first one.
+A slice holds the quota of an elastic job at one size. A larger slice replaces it. Slices that
+replace each other are a chain, and all slices of a chain share the name of the first one.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
 from multiqueue.api.v1beta2 import PodSet, Workload, WorkloadStatus
 
 Counts = Mapping[str, int]
-"""Pods by name of the pod set."""
+"""Numbers of pods by name of the pod set."""
 Find = Callable[[str], Workload | None]
-"""Workloads by key."""
+"""Finds a Workload by its key."""
 
 
 def is_elastic(workload: Workload) -> bool:
-    """Whether the Workload may be replaced by another one of its job."""
+    """Whether a slice of the same job may replace the Workload."""
     return workload.metadata.annotations.get(names.ELASTIC_JOB) == "true"
 
 
 def replaced_key(workload: Workload) -> str:
-    """Key of the slice whose quota this one takes over; "" where it replaces none.
+    """Return the key of the slice whose quota this one takes over; "" if it replaces none.
 
-    What names another namespace, or itself, names nothing.
+    An annotation that names another namespace, or the Workload itself, is ignored.
     """
     key = workload.metadata.annotations.get(names.WORKLOAD_SLICE_REPLACEMENT_FOR, "")
     namespace, _, name = key.partition("/")
@@ -35,7 +35,7 @@ def replaced_key(workload: Workload) -> str:
 
 
 def list_earlier(workload: Workload, find: Find) -> Iterator[str]:
-    """Yield the keys of the slices before this one, the last one first; also of those gone."""
+    """Yield the keys of the slices before this one, newest first; deleted ones too."""
     seen = {workload.metadata.key}
     key = replaced_key(workload)
     while key and key not in seen:
@@ -46,13 +46,13 @@ def list_earlier(workload: Workload, find: Find) -> Iterator[str]:
 
 
 def slice_name(workload: Workload) -> str:
-    """Return the name of the first slice of the chain, which all its pods know."""
+    """Return the name of the chain's first slice, which is on all pods of the job."""
     known = workload.metadata.annotations.get(names.WORKLOAD_SLICE_NAME)
     return known or workload.metadata.name
 
 
 def is_replaced(status: WorkloadStatus) -> bool:
-    """Whether another slice took over; the job runs on."""
+    """Whether a successor slice took over; the job runs on."""
     finished = find_condition(status.conditions, WorkloadCondition.FINISHED)
     return (
         finished is not None
@@ -62,7 +62,7 @@ def is_replaced(status: WorkloadStatus) -> bool:
 
 
 def replaced_message(by: Workload) -> str:
-    """Return the words for the end of a slice that another one took over from."""
+    """Return the message of a slice that ends because a successor slice took over."""
     metadata = by.metadata
     return (
         f"Replaced to accommodate a workload (UID: {metadata.uid}, JobUID:"
@@ -71,12 +71,12 @@ def replaced_message(by: Workload) -> str:
 
 
 def counts_of(pod_sets: tuple[PodSet, ...]) -> Counts:
-    """Pods by name of the pod set."""
+    """Numbers of pods by name of the pod set."""
     return {pod_set.name: pod_set.count for pod_set in pod_sets}
 
 
 def is_scale_down(old: Counts, new: Counts) -> bool:
-    """Whether some count is lower and none is higher (E-166); pod sets themselves are the same."""
+    """Whether some count is lower and none is higher, with equal pod sets (E-166)."""
     return (
         old.keys() == new.keys()
         and old != new

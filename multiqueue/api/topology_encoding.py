@@ -13,14 +13,14 @@ Domain = tuple[tuple[str, ...], int]
 """(value of each level, pods)."""
 
 MAX_DOMAINS = 100_000
-"""As many as v1beta1 lists. A few bytes say any number: who wrote them must not cost us more."""
+"""Most domains, as in v1beta1: a few bytes could otherwise expand to any number of domains."""
 
 
 def expand_domains(assignment: Mapping[str, Any]) -> list[Domain]:
     """Return the domains of a v1beta2 ``topologyAssignment`` in their order.
 
     Raises:
-        ValueError: the counts of a slice disagree, or there are more domains than can be.
+        ValueError: the counts of a slice disagree, or there are too many domains.
     """
     result: list[Domain] = []
     for part in assignment.get("slices") or ():

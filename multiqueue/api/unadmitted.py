@@ -1,8 +1,8 @@
-"""What is written about a Workload that is not admitted, as two feature gates have it.
+"""The conditions of a Workload that is not admitted, which depend on two feature gates.
 
-UnadmittedWorkloadsObservability (on): QuotaReserved=False says the reason in detail; without it, in
-the few words that older tools know (E-85). UnadmittedWorkloadsExplicitStatus (off): both conditions
-are False from the beginning, and Admitted=False says what is missing (E-110).
+UnadmittedWorkloadsObservability (on): QuotaReserved=False has a detailed reason; without the gate,
+it has one of the few reasons that older tools know (E-85). UnadmittedWorkloadsExplicitStatus (off):
+both conditions are False from the beginning, and Admitted=False names what is missing (E-110).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _COARSE: Mapping[str, Reason] = {
     Reason.WAITING_FOR_PODS_READY: Reason.WAITING,
     Reason.ON_HOLD: Reason.ON_HOLD,
 }
-"""All others are Pending."""
+"""Coarse reason by detailed one; the coarse reason of all others is Pending."""
 
 
 def coarse_reason(reason: Reason) -> Reason:
-    """Return a reason of QuotaReserved=False in the words that older tools know."""
+    """Return the reason for QuotaReserved=False that older tools know."""
     return _COARSE.get(reason, Reason.PENDING)
 
 
 def tell_unadmitted(status: WorkloadStatus, *, now: datetime, generation: int) -> WorkloadStatus:
-    """Say in Admitted=False what is missing; what is admitted is left alone."""
+    """Name what is missing in Admitted=False; an admitted Workload is left alone."""
     if is_admitted(status):
         return status
     if not has_quota(status):

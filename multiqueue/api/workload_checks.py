@@ -1,4 +1,4 @@
-"""Admission checks of a Workload: which apply, how their list is kept, what their states mean.
+"""Admission checks of a Workload: which ones apply, their list, and their states.
 
 Pure, like `workload_state`. Parity: E-111, E-112, E-153.
 """
@@ -24,10 +24,10 @@ _MERGED = (("labels", "labels"), ("annotations", "annotations"), ("node_selector
 
 
 def applicable_checks(spec: ClusterQueueSpec, admission: Admission | None) -> tuple[str, ...]:
-    """Names of the checks that a Workload of this ClusterQueue needs, sorted (E-111).
+    """Return the sorted names of the checks that a Workload of this ClusterQueue needs (E-111).
 
-    With an admission those whose flavors meet the assigned ones; without, those that cover all
-    flavors of the queue, for they apply whatever is assigned.
+    With an admission, these are the checks for any of the assigned flavors. Without one, these are
+    the checks for all flavors of the queue, because they apply to any assignment.
     """
     strategy = spec.admission_checks_strategy
     if strategy is None:
@@ -81,7 +81,7 @@ def set_check_state(
     requeue_after_seconds: int | None = None,
     pod_set_updates: Sequence[PodSetUpdate] | None = None,
 ) -> WorkloadStatus:
-    """Set one check's state; it must be listed. The transition time moves only with the state.
+    """Set the state of a listed check; the transition time changes only with the state.
 
     ``retryCount`` and, unless given, ``requeueAfterSeconds`` and ``podSetUpdates`` are kept.
     """
@@ -138,7 +138,7 @@ def checks_in(status: WorkloadStatus, state: CheckState) -> tuple[AdmissionCheck
 
 
 def describe_checks(checks: Iterable[AdmissionCheckState], state: CheckState) -> str:
-    """Return the sentence that names checks in a state and what they said (E-112)."""
+    """Return a sentence with the checks in a state and their messages (E-112)."""
     named = "; ".join(
         f'"{check.name}" ({check.message})' if check.message else f'"{check.name}"'
         for check in checks
@@ -147,7 +147,7 @@ def describe_checks(checks: Iterable[AdmissionCheckState], state: CheckState) ->
 
 
 def retry_at(status: WorkloadStatus) -> datetime | None:
-    """When the last of the Retry checks wants to be tried again (E-112); None when none says so."""
+    """Return the latest retry time of all Retry checks (E-112); None if none has one."""
     times = [
         moment + timedelta(seconds=check.requeue_after_seconds)
         for check in checks_in(status, CheckState.RETRY)
@@ -158,7 +158,7 @@ def retry_at(status: WorkloadStatus) -> datetime | None:
 
 
 def merge_pod_set_updates(status: WorkloadStatus) -> Mapping[str, PodSetUpdate] | str:
-    """Join what the checks add to each pod set; text says which values contradict (E-153)."""
+    """Merge the checks' additions to each pod set; a text names contradicting values (E-153)."""
     merged: dict[str, PodSetUpdate] = {}
     for check in status.admission_checks:
         for update in check.pod_set_updates:

@@ -1,9 +1,9 @@
-"""PodsReady of a Workload: how it follows the pods, and what happens when it does not come.
+"""PodsReady of a Workload: how it follows the pods, and the eviction if pods are late.
 
 Pure, like `workload_state`. Parity: E-106, E-185.
-Deviates: upstream writes False when a Workload is created; here an absent condition says the same,
-and False comes with the admission, so that waiting for pods costs no write of its own. The end of
-a backoff is not jittered: the queue decides who is first.
+Deviates: upstream writes False when a Workload is created. Here an absent condition means the same,
+and False is written with the admission, so that waiting for pods costs no extra write. The end of
+a backoff has no jitter, because the queue decides the order.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _MAX_DOUBLINGS = 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadinessRules:
-    """What ``waitForPodsReady`` says.
+    """The settings of ``waitForPodsReady``.
 
-    ``recovery_timeout`` of zero means that pods may recover as long as they like;
-    ``backoff_limit`` of None that a Workload is tried again for ever.
+    If ``recovery_timeout`` is zero, pods may take any time to recover. If ``backoff_limit`` is
+    None, there is no limit on retries.
     """
 
     timeout: timedelta
@@ -48,7 +48,7 @@ class ReadinessRules:
 
 
 def are_pods_ready(status: WorkloadStatus) -> bool:
-    """Whether all pods were ready or had succeeded when somebody last looked."""
+    """Whether all pods were ready or had succeeded when PodsReady was last set."""
     condition = find(status, WorkloadCondition.PODS_READY)
     return condition is not None and condition.status == "True"
 
@@ -56,7 +56,7 @@ def are_pods_ready(status: WorkloadStatus) -> bool:
 def sync_pods_ready(
     status: WorkloadStatus, *, ready: bool, now: datetime, generation: int = 0
 ) -> WorkloadStatus:
-    """Make PodsReady follow the pods; unchanged unless status or reason change (E-185)."""
+    """Set PodsReady from the pods; unchanged unless its status or reason changes (E-185)."""
     old = find(status, WorkloadCondition.PODS_READY)
     was = old.reason if old is not None else ""
     reason, message = Reason.WAIT_FOR_START, NOT_READY
@@ -80,7 +80,7 @@ def sync_pods_ready(
 
 
 def readiness_deadline(status: WorkloadStatus, rules: ReadinessRules) -> datetime | None:
-    """When an admitted Workload has waited too long for its pods; None where it may wait on."""
+    """Return when an admitted Workload has waited too long for its pods; None without a limit."""
     admitted = find(status, WorkloadCondition.ADMITTED)
     if admitted is None or admitted.status != "True" or are_pods_ready(status):
         return None
@@ -94,7 +94,7 @@ def readiness_deadline(status: WorkloadStatus, rules: ReadinessRules) -> datetim
 def give_up_waiting(
     status: WorkloadStatus, key: str, rules: ReadinessRules, *, now: datetime, generation: int = 0
 ) -> WorkloadStatus:
-    """Evict a Workload whose pods are late, or give it up after too many tries (E-106)."""
+    """Evict a Workload whose pods are late, or deactivate it after too many tries (E-106)."""
     count = ((status.requeue_state.count if status.requeue_state else None) or 0) + 1
     if rules.backoff_limit is not None and count > rules.backoff_limit:
         return target_deactivation(
@@ -123,6 +123,6 @@ def give_up_waiting(
 
 
 def backoff(count: int, rules: ReadinessRules) -> timedelta:
-    """How long a Workload waits after so many tries: the base, doubled each time, to the cap."""
+    """Return the backoff after so many tries: the base, doubled each time, at most the cap."""
     seconds = rules.backoff_base.total_seconds() * (1 << min(count - 1, _MAX_DOUBLINGS))
     return timedelta(seconds=min(seconds, rules.backoff_max.total_seconds()))

@@ -1,10 +1,10 @@
-"""The life of a Workload as pure functions: a status goes in, the changed status comes out.
+"""The states of a Workload as pure functions that take a status and return the changed one.
 
-Called by the controllers, the job framework and MultiKueue, which write the difference. Nothing
-here reads a clock or another object. ``new == old`` tells whether a write is due. Transition times
-move only when a condition's status does.
+Controllers, the job framework and dispatch call them and write the difference. No function reads a
+clock or another object. If ``new == old``, no write is needed. Transition times change only with a
+condition's status.
 
-`workload_checks` has what deals with the list of admission checks.
+`workload_checks` has the functions for the list of admission checks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from multiqueue.api.v1beta2.meta import format_time, parse_time
 from multiqueue.api.workload_checks import reset_checks
 
 DEACTIVATED_DUE_TO = f"{Reason.DEACTIVATED}DueTo"
-"""Prefix of the eviction reason of a deactivation that had a cause (E-103)."""
+"""Prefix of the eviction reason of a deactivation with a cause (E-103)."""
 NOT_READY = "Not all pods are ready or succeeded"
 """Message of PodsReady=False."""
 _QUEUES_AT_ONCE = frozenset(
@@ -46,7 +46,7 @@ _QUEUES_AT_ONCE = frozenset(
         Reason.MISCONFIGURED,
     }
 )
-"""Reasons of evictions after which nothing has to be awaited."""
+"""Reasons of evictions that need no wait before the Workload queues again."""
 OPEN, CLOSED = "Open", "Closed"
 """Positions of a preemption gate."""
 DELAYED_PENDING = "Pending"
@@ -55,7 +55,7 @@ DELAYED_READY = "Ready"
 
 
 def is_finished(status: WorkloadStatus) -> bool:
-    """Whether the Workload ended, one way or another; final."""
+    """Whether the Workload has ended, with success or failure; this is final."""
     return is_true(status.conditions, WorkloadCondition.FINISHED)
 
 
@@ -93,7 +93,7 @@ def find(status: WorkloadStatus, type_: WorkloadCondition) -> Condition | None:
 
 
 def all_checks_ready(status: WorkloadStatus) -> bool:
-    """Whether every listed check is Ready; so too when none is listed."""
+    """Whether every listed check is Ready; true if none is listed."""
     return all(check.state == CheckState.READY for check in status.admission_checks)
 
 
@@ -107,7 +107,7 @@ def has_pending_topology(status: WorkloadStatus) -> bool:
 
 
 def requeue_at(status: WorkloadStatus) -> datetime | None:
-    """When the backoff of an evicted Workload ends; what is no time ends nothing."""
+    """Return the end of the backoff of an evicted Workload; None if it is no valid time."""
     try:
         return parse_time(status.requeue_state.requeue_at) if status.requeue_state else None
     except ValueError:
@@ -115,9 +115,9 @@ def requeue_at(status: WorkloadStatus) -> datetime | None:
 
 
 def closed_gates(workload: Workload) -> tuple[str, ...]:
-    """Return the preemption gates that keep the Workload from preempting, by the spec's order.
+    """Return the closed preemption gates of the Workload, in the spec's order.
 
-    A gate is closed until the status says that it is open (E-174).
+    A gate is closed until the status marks it as open (E-174).
     """
     if not workload.spec.preemption_gates:
         return ()
@@ -126,13 +126,13 @@ def closed_gates(workload: Workload) -> tuple[str, ...]:
 
 
 def eviction_reason(status: WorkloadStatus) -> str | None:
-    """Reason of the eviction in force, or None."""
+    """Return the reason of the eviction in force, or None."""
     condition = find_condition(status.conditions, WorkloadCondition.EVICTED)
     return condition.reason if condition is not None and condition.status == "True" else None
 
 
 def execution_time_left(workload: Workload, now: datetime) -> timedelta | None:
-    """How long the Workload may still run; None without limit or while not admitted (E-107)."""
+    """Return how long the Workload may still run; None without limit or admission (E-107)."""
     limit = workload.spec.maximum_execution_time_seconds
     admitted = find_condition(workload.status.conditions, WorkloadCondition.ADMITTED)
     if limit is None or admitted is None or admitted.status != "True":
@@ -172,9 +172,9 @@ def with_condition(
 def reserve_quota(
     status: WorkloadStatus, admission: Admission, *, now: datetime, generation: int = 0
 ) -> WorkloadStatus:
-    """Give the Workload its reservation; earlier evictions are history (E-83).
+    """Reserve quota for the Workload and reset earlier evictions (E-83).
 
-    Sync the check list and then `sync_admitted` to have all of an admission in one write.
+    Call `sync_checks` and then `sync_admitted` to have a whole admission in one write.
     """
     status = msgspec.structs.replace(status, admission=admission, resource_requests=())
     status = with_condition(
@@ -196,10 +196,10 @@ def reserve_quota(
 
 
 def sync_admitted(status: WorkloadStatus, *, now: datetime, generation: int = 0) -> WorkloadStatus:
-    """Make Admitted follow quota, checks and delayed topology (E-110).
+    """Set Admitted from quota, checks and delayed topology (E-110).
 
-    While it is True only the loss of quota ends it: a check added or pending again does not. The
-    condition stays absent until it first becomes True.
+    While the condition is True, only the loss of quota ends it: a check that is added or pending
+    again does not. The condition stays absent until it first becomes True.
     """
     if is_admitted(status):
         return status if has_quota(status) else _end_admission(status, now, generation)
@@ -219,9 +219,9 @@ def sync_admitted(status: WorkloadStatus, *, now: datetime, generation: int = 0)
 def release_quota(
     status: WorkloadStatus, *, reason: str, message: str, now: datetime, generation: int = 0
 ) -> WorkloadStatus:
-    """Take the reservation away and with it Admitted; the time it ran is kept (E-104, E-113).
+    """Remove the reservation and Admitted; the time that the job ran is kept (E-104, E-113).
 
-    PodsReady begins anew: the next pods are others (E-185).
+    PodsReady is reset, because the next run has other pods (E-185).
     """
     status = msgspec.structs.replace(status, admission=None)
     status = set_pending(status, reason=reason, message=message, now=now, generation=generation)
@@ -243,7 +243,7 @@ def release_quota(
 def set_pending(
     status: WorkloadStatus, *, reason: str, message: str, now: datetime, generation: int = 0
 ) -> WorkloadStatus:
-    """Say why the Workload has no quota: QuotaReserved=False (E-85, E-114)."""
+    """Set QuotaReserved=False with the reason why the Workload has no quota (E-85, E-114)."""
     return with_condition(
         status,
         WorkloadCondition.QUOTA_RESERVED,
@@ -264,14 +264,14 @@ def evict(
     cause: str = "",
     generation: int = 0,
 ) -> WorkloadStatus:
-    """Begin an eviction (E-103); the reservation stays until the job stopped: `complete_eviction`.
+    """Begin an eviction (E-103); `complete_eviction` ends it once the job has stopped.
 
     Args:
         status: The status to change.
-        reason: Why, such as ``Preempted``.
-        message: For people.
+        reason: The reason of the eviction, such as ``Preempted``.
+        message: The message for people.
         now: The time.
-        cause: What lies behind the reason; a deactivation carries it in its condition's reason.
+        cause: The underlying cause; a deactivation has it in its condition's reason.
         generation: Generation of the Workload.
     """
     condition_reason = (
@@ -311,7 +311,7 @@ def evict(
 def preempt(
     status: WorkloadStatus, reason: str, message: str, *, now: datetime, generation: int = 0
 ) -> WorkloadStatus:
-    """Evict for another Workload: Evicted and Preempted in one (E-102)."""
+    """Evict in favour of another Workload: set Evicted and Preempted (E-102)."""
     status = evict(status, Reason.PREEMPTED, message, now=now, generation=generation)
     return with_condition(
         status,
@@ -337,7 +337,7 @@ def complete_eviction(
         status: The status to change.
         now: The time.
         generation: Generation of the Workload.
-        reason: Of QuotaReserved=False; see `api.unadmitted`.
+        reason: The reason of QuotaReserved=False; see `api.unadmitted`.
     """
     evicted = find_condition(status.conditions, WorkloadCondition.EVICTED)
     if evicted is None or evicted.status != "True" or not has_quota(status):
@@ -368,7 +368,7 @@ def set_requeued(
     now: datetime,
     generation: int = 0,
 ) -> WorkloadStatus:
-    """Say whether an evicted Workload may queue again (E-104, E-105)."""
+    """Set Requeued: whether an evicted Workload may queue again (E-104, E-105)."""
     return with_condition(
         status,
         WorkloadCondition.REQUEUED,
@@ -381,7 +381,7 @@ def set_requeued(
 
 
 def set_requeue_at(status: WorkloadStatus, moment: datetime | None) -> WorkloadStatus:
-    """Set or clear the end of the backoff; the count stays."""
+    """Set or clear the end of the backoff; the count of requeues stays."""
     count = status.requeue_state.count if status.requeue_state else None
     at = format_time(moment) if moment is not None else None
     state = RequeueState(count=count, requeue_at=at) if count is not None or at else None
@@ -393,7 +393,7 @@ def set_requeue_at(status: WorkloadStatus, moment: datetime | None) -> WorkloadS
 def target_deactivation(
     status: WorkloadStatus, reason: str, message: str, *, now: datetime, generation: int = 0
 ) -> WorkloadStatus:
-    """Ask for the deactivation (E-106..E-108); the next reconcile clears ``spec.active``."""
+    """Request the deactivation (E-106..E-108); the next reconcile clears ``spec.active``."""
     return with_condition(
         status,
         WorkloadCondition.DEACTIVATION_TARGET,
@@ -427,7 +427,7 @@ def deactivate(status: WorkloadStatus, *, now: datetime, generation: int = 0) ->
 def finish(
     status: WorkloadStatus, reason: str, message: str, *, now: datetime, generation: int = 0
 ) -> WorkloadStatus:
-    """End the Workload; the first Finished stands (E-190)."""
+    """End the Workload; a Finished condition never changes afterwards (E-190)."""
     if is_finished(status):
         return status
     return with_condition(
@@ -461,7 +461,7 @@ def _end_admission(status: WorkloadStatus, now: datetime, generation: int) -> Wo
 def _reset(
     status: WorkloadStatus, type_: WorkloadCondition, reason: str, now: datetime, generation: int
 ) -> WorkloadStatus:
-    """Turn a condition that is True into False, keeping its words; others are left alone."""
+    """Set a condition that is True to False, with its message kept; others are left alone."""
     condition = find_condition(status.conditions, type_)
     if condition is None or condition.status != "True":
         return status

@@ -48,7 +48,7 @@ def build_server_context(options: Tls) -> ssl.SSLContext:
         options: a valid ``tls`` section; the lowest version is TLS 1.2 unless it says otherwise.
 
     Raises:
-            ValueError: the OpenSSL of this process lacks a requested setting; names the field.
+        ValueError: the OpenSSL of this process lacks a requested setting; names the field.
     """
     # Imported here because clients do not need the configuration's modules.
     from multiqueue.api.config.tls import CIPHER_SUITES, CURVES

@@ -110,9 +110,9 @@ def parse_frame(line: bytes, what: str, secrets: Callable[[], Iterable[str]] = t
         secrets: Returns the secrets to redact in errors, see `list_secrets`.
 
     Raises:
-            ApiError: the line is an error of the server, usually `Gone`.
-            AnswerTooLarge: the object has too many values.
-            TransportError: it is not a watch event; perhaps a proxy answered.
+        ApiError: the line is an error of the server, usually `Gone`.
+        AnswerTooLarge: the object has too many values.
+        TransportError: it is not a watch event; perhaps a proxy answered.
     """
     check_parts(line, what)
     try:

@@ -1,8 +1,8 @@
 """Saturating int64 arithmetic for quotas, with an Unlimited that no request can exhaust.
 
 An `Amount` is a plain int: cpu in milli units, everything else in base units (E-1). Quotas may be
-`UNLIMITED`; usage is a sum of requests and always bounded. Called wherever quota is added or
-compared; the hot path of `engine.cache` repeats `subtract` inline and says so.
+`UNLIMITED`; usage is a sum of requests and always bounded. All code that adds or compares quota
+calls this module, except that the hot path of `engine.cache` has its own copy of `subtract`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Amount: TypeAlias = int
 UNLIMITED: Final[Amount] = 2**63 - 1
 """More than any bounded amount; survives adding and subtracting."""
 LARGEST: Final[Amount] = UNLIMITED - 1
-"""The largest bounded amount; what a request that would overflow is clamped to."""
+"""The largest bounded amount; a request that would overflow is clamped to it."""
 SMALLEST: Final[Amount] = -(2**63)
 
 

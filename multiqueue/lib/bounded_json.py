@@ -1,7 +1,7 @@
-"""JSON that a stranger wrote: read within bounds of depth and of what it makes in memory.
+"""Reads untrusted JSON within bounds of nesting depth and of memory.
 
-A few bytes make an object of hundreds. Deep nesting ends in a RecursionError wherever something
-walks the value. Both are refused, the first before anything is made of the text.
+A few bytes of JSON can make a Python object of hundreds of bytes. Deep nesting ends in a
+RecursionError when code walks the value. Both are refused; size is checked before decoding.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 import orjson
 
 MAX_CONTAINERS = 50_000
-"""Lists and mappings of one text: an object of 1.5 MB, the most that etcd keeps, has fewer. So many
-take 12 MB, and rules that look at each of them half a second.
+"""Most lists and mappings in one text: an object of 1.5 MB, etcd's limit, has fewer. This many take
+12 MB, and half a second in rules that visit each of them.
 """
 MAX_LEVELS = 200
 """Deeper than any object is nested; orjson writes 254 levels, and Python compares more."""
 
 
 class JsonError(ValueError):
-    """A text that is not read."""
+    """A text that is refused."""
 
 
 def load(text: bytes, *, max_containers: int | None = MAX_CONTAINERS) -> Any:
@@ -30,7 +30,7 @@ def load(text: bytes, *, max_containers: int | None = MAX_CONTAINERS) -> Any:
         max_containers: Lists and mappings; None if the caller bounds what the value takes.
 
     Raises:
-        JsonError: it is no JSON, nested more than 200 levels deep, or too much.
+        JsonError: it is not JSON, nested more than 200 levels deep, or too large.
     """
     if max_containers is not None and _count_containers(text) > max_containers:
         raise JsonError(f"it has more than {max_containers:,} lists and mappings")
@@ -46,11 +46,11 @@ def check_depth(value: Any, text: bytes | None = None) -> None:
     """Refuse a value with too many levels.
 
     Args:
-        value: What was read, or made of what was read.
-        text: Its JSON: with few brackets it cannot be deep.
+        value: A decoded value, or one that was made from it.
+        text: The value's JSON: with few brackets it cannot be deep, which saves the walk.
 
     Raises:
-        JsonError: it is nested more than 200 levels deep.
+        JsonError: the value is nested more than 200 levels deep.
     """
     if text is not None and _count_containers(text) <= MAX_LEVELS:
         return

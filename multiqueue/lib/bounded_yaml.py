@@ -1,12 +1,12 @@
-"""YAML that somebody else wrote: read within bounds of size, depth and expansion.
+"""Reads untrusted YAML within bounds of size, depth and expansion.
 
-libyaml's composer recurses in C: deep nesting ends the process. References (aliases, merge keys)
-make a few bytes into gigabytes. So the events of the text are counted first, which needs no
-recursion and holds nothing, and only then is it composed.
+libyaml's composer recurses in C, so deep nesting would end the process. References (aliases, merge
+keys) can expand a few bytes to gigabytes. So the events of the text are counted first, without
+recursion and without keeping them; the text is composed only afterwards.
 
-Guarantees: nothing but `YamlError` comes out, and no message repeats a value. Dates stay strings,
-as in the JSON that Kubernetes makes of YAML; keys and values have no types but those of JSON,
-except for what an explicit tag asks for.
+Guarantees: only `YamlError` is raised, and no message repeats a value. Dates stay strings, as in
+the JSON that Kubernetes makes of YAML. Keys and values have only the types of JSON, unless an
+explicit tag asks for another one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 class YamlError(ValueError):
-    """A text that is not read: what is wrong, and in which line."""
+    """A text that is refused, with the problem and its line."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
         super().__init__(f"line {line}: {problem}" if line is not None else problem)
@@ -37,12 +37,12 @@ class YamlError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlLimits:
-    """How much a text may hold.
+    """Limits of a YAML text.
 
     Attributes:
         size: Bytes of a text.
         nodes: Mappings, lists and scalars of all its documents, with references written out.
-        levels: How deep they are nested.
+        levels: Levels of nesting.
     """
 
     size: int = 64 << 20
@@ -51,12 +51,12 @@ class YamlLimits:
 
     @property
     def characters(self) -> int:
-        """How much the scalars may hold with references written out."""
+        """Most characters of all scalars, with references written out."""
         return 4 * self.size
 
 
 LIMITS = YamlLimits()
-"""For files of people: a list of all objects of a large cluster is read, and nothing is deeper."""
+"""Limits for files of users: they allow a list of all objects of a large cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def load(text: str | bytes, limits: YamlLimits = LIMITS) -> Any:
     """Return the value of a text with one document; None if it is empty.
 
     Raises:
-        YamlError: it is no YAML, has a second document, or is beyond the limits.
+        YamlError: it is not YAML, has a second document, or exceeds the limits.
     """
     documents = load_documents(text, limits)
     if len(documents) > 1:
@@ -83,7 +83,7 @@ def load_documents(text: str | bytes, limits: YamlLimits = LIMITS) -> list[Docum
     """Return all documents of a text.
 
     Raises:
-        YamlError: it is no YAML, or beyond the limits.
+        YamlError: it is not YAML, or exceeds the limits.
     """
     import yaml
 
@@ -96,19 +96,19 @@ def load_documents(text: str | bytes, limits: YamlLimits = LIMITS) -> list[Docum
         raise
     except UnicodeError:
         raise YamlError("it is not UTF-8 text") from None
-    # What the constructors raise where a value does not fit its tag: `!!bool x`, `!!int ""`.
+    # Exceptions of constructors for a value that does not match its tag: `!!bool x`, `!!int ""`.
     except (ValueError, KeyError, AttributeError, IndexError, TypeError, OverflowError):
         raise YamlError("a value does not fit its tag") from None
 
 
 def check_bounds(text: str | bytes, limits: YamlLimits = LIMITS) -> None:
-    """Refuse a text beyond the limits, before anything is made of it.
+    """Refuse a text that exceeds the limits, before it is composed.
 
-    Cost: proportional to the text, or less where it is refused; memory for its anchors only.
+    Cost: proportional to the text, or less if it is refused; memory for its anchors only.
 
     Raises:
-        YamlError: it is beyond the limits.
-        yaml.YAMLError: it is no YAML.
+        YamlError: it exceeds the limits.
+        yaml.YAMLError: it is not YAML.
     """
     import yaml
 
@@ -130,7 +130,7 @@ def check_bounds(text: str | bytes, limits: YamlLimits = LIMITS) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """What is below a node, itself included, with references written out."""
+    """The size of a node and all nodes below it, with references written out."""
 
     nodes: int
     characters: int
@@ -139,7 +139,7 @@ class _Extent:
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or list that has not ended: what was counted before it, and how deep it nests."""
+    """An open mapping or list: the counts before it, and its nesting depth."""
 
     anchor: str | None
     nodes: int
@@ -158,7 +158,7 @@ class _Count:
         self._extents: dict[str, _Extent | None] = {}
 
     def forget_anchors(self) -> None:
-        """Begin a document."""
+        """Forget the anchors of the last document, because a new one begins."""
         self._extents.clear()
 
     def add_scalar(self, anchor: str | None, length: int) -> None:
@@ -241,7 +241,7 @@ def _loader() -> type[yaml.SafeLoader]:
 
 
 def _explain(error: yaml.YAMLError) -> YamlError:
-    """Say what the parser found, without the anchors, tags and keys that it quotes."""
+    """Describe a parser's error without the anchors, tags and keys that it quotes."""
     import yaml
 
     mark = getattr(error, "problem_mark", None)

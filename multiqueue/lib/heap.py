@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 K = TypeVar("K")
 
 _SPARE = 64
-"""Stale entries that are not worth a rebuild."""
+"""Number of stale entries below which the heap is not rebuilt."""
 
 
 class KeyedHeap(Generic[K]):
@@ -26,7 +26,7 @@ class KeyedHeap(Generic[K]):
 
     def __init__(self) -> None:
         self._heap: list[tuple[Any, int, K]] = []
-        self._pushed = 0  # so that a stale entry and a live one of equal rank never compare keys
+        self._pushed = 0  # breaks ties, so that entries of equal rank never compare keys
         self._rank_by_key: dict[K, Any] = {}
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class KeyedHeap(Generic[K]):
             self._rebuild()
 
     def remove(self, key: K) -> bool:
-        """Take the key out; whether it was there."""
+        """Remove the key; return whether it was present."""
         return self._rank_by_key.pop(key, None) is not None
 
     def rank(self, key: K) -> Any:
@@ -58,7 +58,7 @@ class KeyedHeap(Generic[K]):
         return self._rank_by_key[key]
 
     def peek(self) -> K | None:
-        """Return the first key, or None where the heap is empty."""
+        """Return the first key, or None if the heap is empty."""
         heap = self._heap
         while heap:
             rank, _, key = heap[0]
@@ -68,7 +68,7 @@ class KeyedHeap(Generic[K]):
         return None
 
     def pop(self) -> K | None:
-        """Take out the first key, or None where the heap is empty."""
+        """Remove and return the first key, or None if the heap is empty."""
         key = self.peek()
         if key is not None:
             heapq.heappop(self._heap)
@@ -82,7 +82,7 @@ class KeyedHeap(Generic[K]):
     def absorb(self, other: KeyedHeap[K]) -> None:
         """Take over all keys of another heap, which is empty afterwards.
 
-        Cost: O(1) where this heap is empty, else per key of the smaller one.
+        Cost: O(1) if this heap is empty, else per key of the smaller one.
         """
         if len(self._rank_by_key) < len(other._rank_by_key):
             self._heap, other._heap = other._heap, self._heap

@@ -1,4 +1,4 @@
-"""The RFC 6902 patch between two JSON values: small, deterministic, made for admission answers."""
+"""Builds small, deterministic RFC 6902 patches for admission answers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ Operation = dict[str, Any]
 
 
 def build_json_patch(before: Any, after: Any) -> list[Operation]:
-    """Return operations that turn one value into the other; none where they are equal.
+    """Return operations that turn one value into the other; none if they are equal.
 
-    Lists of another length are replaced as a whole.
+    If the lengths of two lists differ, the whole list is replaced.
     """
     return list(_diff(before, after, ""))
 

@@ -1,8 +1,8 @@
 """Kubernetes quantities: exact numbers with a unit suffix, such as ``500m``, ``1.5Gi`` or ``12e6``.
 
 Parsing is exact down to nano; finer digits round away from zero. As in Kubernetes, decimal
-numbers of up to 18 digits keep magnitudes above 2**63-1 (``100E``), all others are capped there;
-whoever needs an int64 decides what more than that means. Values compare by number: ``1000m == 1``.
+numbers of up to 18 digits keep magnitudes above 2**63-1 (``100E``), all others are capped there.
+Callers that need an int64 handle larger values. Values compare by number: ``1000m == 1``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import Enum
 from functools import lru_cache, total_ordering
 
 NANO = 10**9
-"""Parts of one whole unit that a quantity can tell apart."""
+"""The resolution: the number of parts of one whole unit."""
 MAX_INT64 = 2**63 - 1
 
 _GRAMMAR = re.compile(
@@ -39,7 +39,7 @@ _BINARY_NAMES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _BINARY_SUFFIXES = {suffix: 1024**i for i, suffix in enumerate(_BINARY_NAMES) if suffix}
 _SUFFIX_LIST = ", ".join([*(s for s in _DECIMAL_SUFFIXES if s), *_BINARY_SUFFIXES])
 _MAX_DIGITS = 60
-"""More digits cannot change a value that fits; this also bounds the work on hostile input."""
+"""Most digits: more cannot change a value that fits, and hostile input costs little work."""
 
 
 class QuantityError(ValueError):
@@ -47,7 +47,7 @@ class QuantityError(ValueError):
 
 
 class QuantityFormat(Enum):
-    """The family of suffixes that a quantity was written in, and is printed in."""
+    """The family of suffixes in which a quantity was written and is printed."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -142,7 +142,7 @@ def parse_quantity(raw: str | float) -> Quantity:
 
 @lru_cache(maxsize=65_536)
 def _parse_known(raw: str) -> Quantity:
-    """Longer texts are not remembered: nobody writes them twice, and they take memory."""
+    """Parse a short text with a cache; longer texts are not cached, to save memory."""
     return _parse_text(raw)
 
 

@@ -1,7 +1,6 @@
-"""Label selectors of Kubernetes: the text of ``labelSelector=`` and the ``LabelSelector`` object.
+"""Label selectors of Kubernetes: the text of ``labelSelector=`` and the API's ``LabelSelector``.
 
-Both become a :class:`LabelSelector`, whose requirements are compiled to plain functions once and
-matched often.
+Both become a :class:`LabelSelector`, whose requirements are compiled to functions once.
 """
 
 import re
@@ -19,7 +18,7 @@ _VALUE = re.compile(rf"(?:{_NAME})?")
 
 
 class SelectorError(ValueError):
-    """A selector that cannot be understood; the text says where."""
+    """A selector that cannot be read; the message says where it is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +37,11 @@ NOTHING = LabelSelector((lambda _labels: False,))
 
 
 MAX_TEXT = 64 * 1024
-"""Characters of a selector. Reading more takes half a second and longer."""
+"""Most characters of a selector: parsing this many takes half a second."""
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """Parse ``a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`` as kubectl's ``-l`` takes it.
+    """Parse a selector as in kubectl's ``-l``: ``a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1``.
 
     Raises:
         SelectorError: the text is malformed.
@@ -55,8 +54,7 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 
 def label_selector_from(selector: Mapping[str, Any] | None) -> LabelSelector:
-    """Compile a LabelSelector object; ``{}`` matches everything and None nothing, as everywhere in
-    Kubernetes.
+    """Compile a LabelSelector object; ``{}`` matches everything and None matches nothing.
 
     Raises:
         SelectorError: an operator is unknown or a key or value malformed.

@@ -1,7 +1,7 @@
-"""Addresses of servers that somebody else wrote: `https://host:port/path`, and nothing else.
+"""Reads untrusted addresses of servers: `https://host:port/path`, and nothing else.
 
-Stricter than URLs are: what is accepted here is accepted by every library below, and means the same
-to each. No message repeats a value: people write passwords into URLs.
+It is stricter than the URL standard: every library that we use accepts these addresses and reads
+them in the same way. No message repeats a value, because people write passwords into URLs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 PORTS = {"https": 443, "http": 80}
 PROXY_SCHEMES = ("http", "https")
-"""How proxies may be spoken to; what goes through is https all the same."""
+"""Schemes of proxies; the requests through them use https in any case."""
 MAX_LENGTH = 2048
 _MAX_HOST = 253
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
@@ -27,7 +27,7 @@ _URL = re.compile(
 
 
 class AddressError(ValueError):
-    """A text that is no address of a server: words that go after "a server that"."""
+    """A text that is not a server's address; the message continues "a server that"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +50,12 @@ def parse_server(
     """Read the URL of a server.
 
     Args:
-        value: What stands where a URL should.
-        schemes: Those that may be used.
-        allow_user: Whether a user and a password may stand in front of the host; they are left out.
+        value: The value that should be a URL.
+        schemes: The allowed schemes.
+        allow_user: Whether user and password may precede the host; the result omits them.
 
     Raises:
-        AddressError: it is none.
+        AddressError: the value is not a valid address.
     """
     if not isinstance(value, str):
         raise AddressError("is not a string")
@@ -97,7 +97,7 @@ def _is_decodable(host: str) -> bool:
 
 def _parse_host(host: str) -> str:
     bare = host.removeprefix("[").removesuffix("]")
-    # Brackets are for what has colons, and the pattern leaves no other host with some.
+    # Only IPv6 addresses have colons, and they are put into brackets.
     if not is_host(bare) or (":" in bare) != (bare != host):
         raise AddressError("is neither an IP address nor a host name")
     return bare

@@ -1,4 +1,4 @@
-"""Checks that several rules of the configuration share; each yields an error or nothing."""
+"""Checks that several rules of the configuration share; each yields its errors."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import timedelta
 
 
 def not_negative(path: str, value: timedelta | None) -> Iterator[str]:
-    """A duration below zero is an error."""
+    """Yield an error if a duration is below zero."""
     if value is not None and value < timedelta(0):
         yield f"{path}: {value.total_seconds():g}s must not be negative"
 
 
 def unique(path: str, values: Iterable[str]) -> Iterator[str]:
-    """Every value but the first of its kind is an error."""
+    """Yield an error for every repetition of a value."""
     seen: set[str] = set()
     for i, value in enumerate(values):
         if value in seen:

@@ -1,4 +1,4 @@
-"""A configuration as a file of v1beta2 that says everything, defaults included."""
+"""Writes a configuration as a complete v1beta2 file, defaults included."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from multiqueue.api.v1beta2.meta import LabelSelector
 
 
 def dump_configuration(config: Configuration) -> dict[str, Any]:
-    """Return the effective configuration on the wire; it reads back to an equal one."""
+    """Return the effective configuration in wire form; loading it gives an equal one."""
     body = {"apiVersion": V1BETA2, "kind": "Configuration", **to_wire(config)}
     body["managedJobsNamespaceSelector"] = config.jobs_namespace_selector
     waiting = config.wait_for_pods_ready
-    if waiting is None:  # there is no other way to say so in v1beta2
+    if waiting is None:  # v1beta2 has no other way to turn it off
         gates = {**config.feature_gates, Gate.DISABLE_WAIT_FOR_PODS_READY.value: True}
         body["featureGates"] = gates
     else:
@@ -28,7 +28,7 @@ def dump_configuration(config: Configuration) -> dict[str, Any]:
 
 
 def to_wire(value: Any) -> Any:
-    """Return a part of a configuration on the wire; what is not set is left out."""
+    """Return a part of a configuration in wire form, without fields that are not set."""
     if isinstance(value, Duration):
         return format_duration(value)
     if isinstance(value, LabelSelector):

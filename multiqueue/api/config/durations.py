@@ -20,14 +20,14 @@ _NANOSECONDS = {
 
 
 class Duration(timedelta):
-    """A duration of the configuration file. Units: microseconds are the finest that is kept."""
+    """A duration of the configuration file. Units: precise to microseconds."""
 
 
 def parse_duration(text: str) -> Duration:
     """Read a Go duration.
 
     Raises:
-        ValueError: the text is not a duration; says what to write.
+        ValueError: the text is not a duration; the message says what to write.
     """
     body = text.removeprefix("-").removeprefix("+")
     if body == "0":
@@ -44,7 +44,7 @@ def parse_duration(text: str) -> Duration:
 
 
 def format_duration(value: timedelta) -> str:
-    """Write a duration as Go does: ``1m30s``, ``15m0s``, ``250ms``; reads back to the same."""
+    """Format a duration as Go does: ``1m30s``, ``15m0s``, ``250ms``."""
     micros = value // timedelta(microseconds=1)
     if micros == 0:
         return "0s"

@@ -1,4 +1,4 @@
-"""When each gate changed, as upstream tells it: versions with stage and default."""
+"""The history of each gate in upstream: versions with stage and default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which settings of a gate work here, and why not where they do not."""
+"""Which settings of a gate work here, and why others do not."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.VALIDATE_RAY_AND_SPARK_JOB_UPDATES: _RAY,
     }
 )
-"""Why only the default of a gate is taken."""
+"""Why only the default of a gate is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRow:
-    """What there is to say about a gate.
+    """A row of the table of gates.
 
     Attributes:
         support: ``both settings``, ``no difference`` or ``default only``.
-        why: Why so, where it is not both settings.
+        why: The reason, unless both settings work.
     """
 
     name: str
@@ -69,7 +69,7 @@ class GateRow:
 
 
 def rows() -> Iterator[GateRow]:
-    """Every gate, in the order of upstream."""
+    """Yield a row for every gate, in upstream's order."""
     for gate, spec in GATES.items():
         support, why = _support(gate)
         yield GateRow(

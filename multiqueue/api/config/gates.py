@@ -1,7 +1,7 @@
-"""Feature gates: names, stages, defaults and dependencies, and the frozen set that is in force.
+"""Feature gates: names, stages, defaults and dependencies, and the frozen set in force.
 
-Parity: the gates of Kueue 0.20. A gate whose other setting does nothing here yet may not be moved
-from its default: silence would be worse than an error.
+Parity: the gates of Kueue 0.20. If the other setting of a gate has no effect here yet, setting it
+is an error, because ignoring it silently would be worse.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateSpec:
-    """What is known about a gate."""
+    """Stage, default and dependencies of a gate."""
 
     stage: Stage
     default: bool
@@ -121,8 +121,8 @@ class GateSpec:
     adjustable: bool = False
     """Whether this program behaves differently when the gate leaves its default."""
     alike: bool = False
-    """Whether both settings are one to this program: upstream's caches, which change no decision;
-    and the place of identifiers, which are written to labels and annotations and read from both."""
+    """Whether both settings mean the same here: upstream's caches, which change no decision, and
+    the place of identifiers, which are written to labels and annotations and read from both."""
 
 
 def _alpha(*requires: Gate, adjustable: bool = False) -> GateSpec:
@@ -251,12 +251,12 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """The gates in force: the defaults, and what the configuration moves."""
+    """The gates in force: the defaults, changed by the configuration."""
 
     overrides: Mapping[Gate, bool] = field(default_factory=dict)
 
     def enabled(self, gate: Gate) -> bool:
-        """Whether a gate and everything it requires is on."""
+        """Whether a gate and all gates that it requires are on."""
         spec = GATES[gate]
         return self.overrides.get(gate, spec.default) and all(
             self.enabled(requirement) for requirement in spec.requires
@@ -269,7 +269,7 @@ class Gates:
 
 
 def find_gate_errors(settings: Mapping[str, bool]) -> Iterator[tuple[str, str]]:
-    """Yield (gate, what is wrong and what to do) for settings that cannot be honoured."""
+    """Yield (gate, problem and advice) for each setting that cannot be honoured."""
     for name, value in settings.items():
         problem = _find_problem(name, value, settings)
         if problem is not None:

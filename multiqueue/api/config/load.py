@@ -1,4 +1,4 @@
-"""From the text of a configuration file to a checked `Configuration`."""
+"""Reads the text of a configuration file into a checked `Configuration`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from multiqueue.lib import bounded_yaml
 class ConfigurationError(ValueError):
     """A configuration that cannot be used.
 
-    ``errors`` has one line per problem: path, value, what to do.
+    ``errors`` has one line per problem: path, value, advice.
     """
 
     def __init__(self, errors: tuple[str, ...]) -> None:
@@ -47,7 +47,7 @@ def load_configuration(text: str) -> Configuration:
 
 
 def build_configuration(raw: Mapping[str, Any]) -> Configuration:
-    """The same for a file that is parsed already.
+    """Build a checked Configuration from a parsed file.
 
     Raises:
         ConfigurationError: lists every problem that was found.
@@ -68,7 +68,7 @@ def build_configuration(raw: Mapping[str, Any]) -> Configuration:
     body = _without_nulls(body)
     errors.extend(_take_unknown(Configuration, body, ""))
     config = _convert(body, errors)
-    # What cannot be read would be judged by a default that nobody wrote.
+    # A value that cannot be read would be checked as a default that nobody wrote.
     unreadable = tuple(map(_path, errors))
     errors.extend(e for e in find_errors(config) if not _is_within(_path(e), unreadable))
     if errors:
@@ -79,7 +79,7 @@ def build_configuration(raw: Mapping[str, Any]) -> Configuration:
 
 
 def _convert(body: dict[str, Any], errors: list[str]) -> Configuration:
-    """Type what can be typed; what cannot is removed and its error added."""
+    """Convert the body; remove values of a wrong type and add an error for each."""
     while True:
         try:
             return msgspec.convert(body, Configuration, dec_hook=_decode)
@@ -103,11 +103,11 @@ _GOT: Mapping[str, type] = {
     "array": list,
     "object": dict,
 }
-"""Types as msgspec names them in its messages."""
+"""Types that msgspec names in its messages, in the words of YAML."""
 
 
 def _name_key(message: str, body: Mapping[str, Any]) -> str:
-    """Put the key of a mapping where msgspec leaves it open: ``featureGates[...]``."""
+    """Insert the key of a mapping that msgspec leaves out: ``featureGates[...]``."""
     match = re.search(r"got `(\w+)` - at `\$\.([^`\[]*)\[\.\.\.\]`", message)
     if match is None or match[1] not in _GOT:
         return message
@@ -124,7 +124,7 @@ def _path(error: str) -> str:
 
 
 def _is_within(path: str, places: tuple[str, ...]) -> bool:
-    """Whether a path is one of these, below or above one."""
+    """Whether a path is one of these places, or below or above one."""
     return any(
         one == other or (one.startswith(other) and one[len(other)] in ".[")
         for place in places
@@ -151,7 +151,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _take_unknown(type_: Any, value: Any, path: str) -> Iterator[str]:
-    """Remove every key that no section knows; yield an error with the nearest one that exists."""
+    """Remove every unknown key; yield an error with the most similar known key."""
     sections = [
         t for t in (type_, *get_args(type_)) if isinstance(t, type) and issubclass(t, Section)
     ]

@@ -1,8 +1,8 @@
 """Fields of the configuration that this program does not honour, each with its reason.
 
-A field that would change what happens to jobs is refused when it is set (`REFUSED`); one whose
-absence harms nobody is accepted, and told by ``multiqueue config check`` and when the manager
-starts (`INERT`). ``docs/configuration.md`` lists both.
+A field that would affect jobs is refused if it is set (`REFUSED`). A field that can be ignored
+without harm is accepted; ``multiqueue config check`` and the start of the manager warn of it
+(`INERT`). ``docs/configuration.md`` lists both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "resources.deviceClassMappings": "requests for devices (DRA) are not counted yet",
     }
 )
-"""Field -> why it must not be set."""
+"""Field -> the reason why it must not be set."""
 INERT: Mapping[str, str] = MappingProxyType(
     {
         "pprofBindAddress": "there are no Go profiles to serve; use a profiler of Python's, such "
@@ -35,7 +35,7 @@ INERT: Mapping[str, str] = MappingProxyType(
         "children are queued like any other Job",
     }
 )
-"""Field -> why it does nothing."""
+"""Field -> the reason why it has no effect."""
 
 _IS_SET: Mapping[str, Callable[[Configuration], bool]] = MappingProxyType(
     {
@@ -49,14 +49,14 @@ _IS_SET: Mapping[str, Callable[[Configuration], bool]] = MappingProxyType(
 
 
 def find_refused(config: Configuration) -> Iterator[str]:
-    """Yield an error for each field that is set and would be ignored to somebody's harm."""
+    """Yield an error for each field that is set and must not be ignored."""
     for path, why in REFUSED.items():
         if _IS_SET[path](config):
             yield f"{path}: {why}; remove it"
 
 
 def find_inert(config: Configuration) -> Iterator[str]:
-    """Yield a warning for each field that is set and does nothing."""
+    """Yield a warning for each field that is set and has no effect."""
     for path, why in INERT.items():
         if _IS_SET[path](config):
             yield f"{path}: does nothing: {why}"
@@ -64,7 +64,7 @@ def find_inert(config: Configuration) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class FieldRow:
-    """A field, its default as JSON, and what it does here: ``honoured``, or why not."""
+    """A field, its default as JSON, and its support here: ``honoured``, or why not."""
 
     path: str
     default: str
@@ -72,7 +72,7 @@ class FieldRow:
 
 
 def field_rows() -> Iterator[FieldRow]:
-    """Every field of v1beta2, as the file has them; ``[]`` stands for the items of a list."""
+    """Yield every field of v1beta2 by its path in the file; ``[]`` means the items of a list."""
     yield from _rows(Configuration, "")
 
 

@@ -1,4 +1,4 @@
-"""The words of the ``tls`` section, as Go spells them, in OpenSSL's."""
+"""Maps Go's names in the ``tls`` section to OpenSSL's."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def _cipher_suites() -> dict[str, str]:
 
 
 CIPHER_SUITES: Mapping[str, str] = _cipher_suites()
-"""Suites of TLS 1.2. RC4 and 3DES are not among them: OpenSSL has dropped them."""
+"""Suites of TLS 1.2. RC4 and 3DES are missing because OpenSSL has dropped them."""
 TLS13_CIPHER_SUITES = frozenset(
     {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 )
-"""Always offered with TLS 1.3, in Go as here; naming them changes nothing."""
+"""Suites of TLS 1.3, which are always offered, here as in Go; naming them has no effect."""
 CURVES: Mapping[str, str] = {
     "CurveP256": "prime256v1",
     "CurveP384": "secp384r1",
@@ -37,4 +37,4 @@ CURVES: Mapping[str, str] = {
     "X25519": "X25519",
     "X25519MLKEM768": "X25519MLKEM768",
 }
-"""Go's names of curves, and OpenSSL's."""
+"""Go's name of a curve -> OpenSSL's."""

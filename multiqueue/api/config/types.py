@@ -1,7 +1,7 @@
 """The typed Configuration file, with every default in one place.
 
-Parity: config.kueue.x-k8s.io/v1beta2 of Kueue 0.20. Optional sections that are off are
-None after loading, so that a reader never has to ask two questions.
+Parity: config.kueue.x-k8s.io/v1beta2 of Kueue 0.20. Optional sections that are off are None after
+loading, so that one check tells whether they are on.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class Controller(Section, frozen=True, kw_only=True):
     """How reconcilers run."""
 
     group_kind_concurrency: dict[str, int] = {}
-    """Workers by ``Kind.group``; a core kind has no group."""
+    """Number of concurrent reconciles by ``Kind.group``; a core kind has no group."""
     cache_sync_timeout: Duration = Duration(minutes=2)
 
     def workers_for(self, kind: str, group: str, default: int) -> int:
-        """How many objects of a kind are worked on at a time."""
+        """Return the number of objects of a kind that are reconciled at a time."""
         key = f"{kind}.{group}" if group else kind
         return self.group_kind_concurrency.get(key, default)
 
@@ -196,12 +196,12 @@ class IncrementalDispatcher(Section, frozen=True, kw_only=True):
 
 
 class DispatcherIsolation(Section, frozen=True, kw_only=True):
-    """Deviates: an extension of ours. What dispatchers run in that are not built in."""
+    """Deviates: an extension of ours. Where dispatchers run that are not built in."""
 
     mode: str = PROCESS
-    """``Process``: one each; ``Thread``: the manager's own process."""
+    """``Process``: a process per dispatcher; ``Thread``: the manager's own process."""
     memory: str = "1Gi"
-    """How much address space such a process may use; 0: as much as there is."""
+    """Limit of the address space of such a process; 0: no limit."""
 
 
 class MultiKueue(Section, frozen=True, kw_only=True):
@@ -218,13 +218,13 @@ class MultiKueue(Section, frozen=True, kw_only=True):
     """Deviates: an extension of ours. Arguments of the dispatcher plugin, by name."""
     dispatcher_isolation: DispatcherIsolation = DispatcherIsolation()
     dispatch_profile: str = ""
-    """Deviates: an extension of ours. The DispatchProfile where no queue or config names one."""
+    """Deviates: an extension of ours. The DispatchProfile if no queue or config names one."""
     drain_period: Duration = Duration(seconds=6)
     drain_at_once: int = 4
-    """Deviates: extensions of ours. The pace of drains of workers that name none."""
+    """Deviates: extensions of ours. The pace of drains whose annotation gives none."""
     preemption_timeout: Duration = Duration(minutes=5)
-    """Deviates: an extension of ours. How long one worker has to preempt before another may, with
-    orchestrated preemption; upstream's is fixed (M-181)."""
+    """Deviates: an extension of ours. With orchestrated preemption, the time that one worker has to
+    preempt before another one may; it is fixed upstream (M-181)."""
     allowed_proxies: tuple[str, ...] = ()
     """Deviates: an extension of ours. Proxies that kubeconfigs of workers may name."""
 
@@ -326,8 +326,8 @@ class Configuration(Section, frozen=True, kw_only=True):
     client_connection: ClientConnection = ClientConnection()
     integrations: Integrations = Integrations()
     unsupported_kinds: str = WARN
-    """Deviates: an extension of ours. What becomes of an object that names a queue, if its kind is
-    not queued yet: ``Warn`` lets it run, outside of every quota; ``Deny`` refuses it."""
+    """Deviates: an extension of ours. How to treat an object that names a queue, if its kind is not
+    queued yet: ``Warn`` lets it run, outside of every quota; ``Deny`` refuses it."""
     multi_kueue: MultiKueue = MultiKueue()
     fair_sharing: FairSharing | None = None
     admission_fair_sharing: AdmissionFairSharing | None = None
@@ -343,7 +343,7 @@ class Configuration(Section, frozen=True, kw_only=True):
 
     @property
     def jobs_namespace_selector(self) -> dict[str, Any]:
-        """``managedJobsNamespaceSelector`` on the wire; by default all but the system's own."""
+        """``managedJobsNamespaceSelector`` in wire form; by default all but system namespaces."""
         if self.managed_jobs_namespace_selector is not None:
             return encode(self.managed_jobs_namespace_selector)
         return {

@@ -1,4 +1,4 @@
-"""From a v1beta1 configuration file to the shape of v1beta2.
+"""Converts a v1beta1 configuration file to v1beta2.
 
 Parity: config.kueue.x-k8s.io/v1beta1, which turned features on with ``enable`` flags.
 """
@@ -38,7 +38,7 @@ def take_newer(body: dict[str, Any]) -> Iterator[str]:
 
 
 def find_wrong_flags(body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield an error for each ``enable`` that is neither true nor false: nobody reads it later."""
+    """Yield an error for each ``enable`` that is neither true nor false; the upgrade drops them."""
     for section in ("fairSharing", "waitForPodsReady"):
         flags = body.get(section)
         if isinstance(flags, Mapping) and not isinstance(flags.get("enable"), bool | None):
@@ -52,7 +52,7 @@ def _list(value: Any) -> list[Any]:
 def upgrade(body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     """Return the v1beta2 body, and whether waitForPodsReady is off."""
     new = dict(body)
-    new.pop("queueVisibility", None)  # inert since long; replaced by the visibility API
+    new.pop("queueVisibility", None)  # without effect for long; replaced by the visibility API
     if isinstance(integrations := new.get("integrations"), Mapping):
         new["integrations"] = {k: v for k, v in integrations.items() if k != "podOptions"}
     _upgrade_fair_sharing(new)

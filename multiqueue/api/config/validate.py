@@ -1,4 +1,4 @@
-"""Rules of the configuration file. Each error names the path, the value and the way out."""
+"""Rules of the configuration file. Each error names the path, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
 
 def _access_providers(path: str, profile: ClusterProfile | None) -> Iterator[str]:
-    """Each is a program that we will run (M-215)."""
+    """Check the providers, each of which is a program that we will run (M-215)."""
     if profile is None:
         return
     for field, providers in (

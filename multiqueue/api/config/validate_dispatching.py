@@ -1,4 +1,4 @@
-"""Rules of how dispatchers run that are not built in."""
+"""Rules for running dispatchers that are not built in."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from multiqueue.api.config.types import PROCESS, THREAD, Configuration
 from multiqueue.lib.quantity import QuantityError, parse_quantity
 
 _LEAST = 256 * 1024**2
-"""An interpreter with nothing but a view takes half of it."""
+"""Lowest limit of memory: an interpreter with only a view takes half of it."""
 
 
 def dispatcher_isolation(config: Configuration) -> Iterator[str]:
-    """Yield what is wrong with ``multiKueue.dispatcherIsolation``."""
+    """Yield the errors of ``multiKueue.dispatcherIsolation``."""
     section = config.multi_kueue.dispatcher_isolation
     path = "multiKueue.dispatcherIsolation"
     if section.mode not in {PROCESS, THREAD}:

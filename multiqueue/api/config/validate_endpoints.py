@@ -19,8 +19,8 @@ _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 
 
 def ports(config: Configuration) -> Iterator[str]:
-    """Where our servers listen."""
-    if config.webhook.port:  # 0: any free one
+    """Check the addresses that our servers listen on."""
+    if config.webhook.port:  # 0: any free port
         yield from _port("webhook.port", config.webhook.port)
     yield from _port("visibilityServer.bindPort", config.visibility_server.bind_port)
     address = config.visibility_server.bind_address
@@ -50,7 +50,7 @@ def _bind_address(path: str, value: str) -> Iterator[str]:
 
 
 def allowed_proxies(config: Configuration) -> Iterator[str]:
-    """Proxies that kubeconfigs of workers may name."""
+    """Check the proxies that kubeconfigs of workers may name."""
     for i, proxy in enumerate(config.multi_kueue.allowed_proxies):
         path = f"multiKueue.allowedProxies[{i}]"
         try:
@@ -63,7 +63,7 @@ def allowed_proxies(config: Configuration) -> Iterator[str]:
 
 
 def probes(config: Configuration) -> Iterator[str]:
-    """Names of the probe endpoints."""
+    """Check the names of the probe endpoints."""
     health = config.health
     names = {
         "readinessEndpointName": health.readiness_endpoint_name,
@@ -80,7 +80,7 @@ def probes(config: Configuration) -> Iterator[str]:
 
 
 def queue_metrics(config: Configuration) -> Iterator[str]:
-    """Which LocalQueues have metrics."""
+    """Check the selector of LocalQueues with metrics."""
     selector = config.metrics.local_queue_metrics.local_queue_selector
     if selector is None:
         return
@@ -91,7 +91,7 @@ def queue_metrics(config: Configuration) -> Iterator[str]:
 
 
 def leader_election(config: Configuration) -> Iterator[str]:
-    """The Lease and its times."""
+    """Check the Lease and its durations."""
     election = config.leader_election
     if not election.lease_duration > election.renew_deadline > election.retry_period > timedelta(0):
         yield (
@@ -111,7 +111,7 @@ def leader_election(config: Configuration) -> Iterator[str]:
 
 
 def controllers(config: Configuration) -> Iterator[str]:
-    """How reconcilers run, and how often they may ask."""
+    """Check the concurrency of reconcilers and the limits of requests."""
     connection = config.client_connection
     if not 0 < connection.qps < math.inf or connection.burst <= 0:
         yield (

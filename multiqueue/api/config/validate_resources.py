@@ -13,7 +13,7 @@ _METRIC_LABEL = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
 
 def resources(config: Configuration) -> Iterator[str]:
-    """Which requests count, and as what."""
+    """Check which requests count, and as which resources."""
     section = config.resources
     if section.quota_check_strategy not in {"BlockUndeclared", "IgnoreUndeclared"}:
         yield (
@@ -64,7 +64,7 @@ def _device_mappings(mappings: tuple[DeviceClassMapping, ...]) -> Iterator[str]:
 
 
 def metric_labels(config: Configuration) -> Iterator[str]:
-    """Extra labels of metrics, whose number of values must stay bounded."""
+    """Check extra labels of metrics, whose number of values must stay bounded."""
     labels = config.metrics.custom_labels
     path = "metrics.customLabels"
     if len(labels) > 20:

@@ -1,4 +1,4 @@
-"""What is accepted of a configuration and should be known: old names, and what does nothing."""
+"""Warnings about a valid configuration: old names, and settings without effect."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _KINDS = frozenset(
         )
     }
 )
-"""Whose workers can be counted."""
+"""Kinds whose concurrency can be set."""
 
 
 def find_warnings(raw: Mapping[str, Any], config: Configuration) -> list[str]:
-    """Return warnings, each as ``path: what; what to do``.
+    """Return warnings, each as ``path: problem; advice``.
 
     Args:
-        raw: the file as it was written.
-        config: what it was read to.
+        raw: the parsed file.
+        config: the Configuration that was built from it.
     """
     rules = (find_inert, find_unqueued_frameworks, _concurrency, _gates)
     return [*_old_names(raw), *(text for rule in rules for text in rule(config))]
@@ -51,9 +51,9 @@ def _old_names(raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def find_unqueued_frameworks(config: Configuration) -> Iterator[str]:
-    """Yield a line for each job kind that the file asks for and that is not queued.
+    """Yield a line for each job kind that the file enables and that is not queued.
 
-    The manager starts nevertheless: its other jobs must not suffer.
+    The manager starts all the same, for the sake of its other jobs.
     """
     for i, name in enumerate(config.integrations.frameworks):
         if name not in SUPPORTED_FRAMEWORKS:

@@ -1,4 +1,4 @@
-"""ClusterQueue: cohort, admissionChecks and the old words of flavorFungibility."""
+"""Conversion of ClusterQueues: cohort, admissionChecks and old values of flavorFungibility."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OLD_WORDS = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 
 
 def upgrade(obj: Object) -> None:
-    """From v1beta1 to v1beta2, in place."""
+    """Convert from v1beta1 to v1beta2, in place."""
     if obj.get("spec") is None:
         obj["spec"] = {}
     spec = mapping(obj, "spec")
@@ -50,7 +50,7 @@ def upgrade(obj: Object) -> None:
 
 
 def downgrade(obj: Object) -> None:
-    """From v1beta2 to v1beta1, in place."""
+    """Convert from v1beta2 to v1beta1, in place."""
     spec = mapping(obj, "spec")
     rename(spec, "cohortName", "cohort")
     lost: Object = {}
@@ -63,7 +63,7 @@ def downgrade(obj: Object) -> None:
 
 
 def _upgrade_checks(spec: Object) -> None:
-    """The plain list becomes rules without flavors, and wins over a strategy beside it."""
+    """Turn the plain list into rules without flavors; it takes precedence over a strategy."""
     checks, strategy = spec.get("admissionChecks"), mapping(spec, "admissionChecksStrategy")
     if isinstance(checks, list):
         del spec["admissionChecks"]
@@ -72,13 +72,13 @@ def _upgrade_checks(spec: Object) -> None:
             strategy = spec["admissionChecksStrategy"] = {**strategy, "admissionChecks": rules}
     drop_empty(strategy, "admissionChecks", list)
     for rule in items(strategy, "admissionChecks"):
-        if rule.get("name") is None:  # as Go reads it: the check without a name is never there
+        if rule.get("name") is None:  # as Go reads it: a check with an empty name
             rule["name"] = ""
         drop_empty(rule, "onFlavors", list)
 
 
 def _drop_empty_enums(spec: Object) -> None:
-    """Empty texts stood for absent values; the defaults of v1beta2 fill the gaps."""
+    """Remove empty texts, which meant absent values; v1beta2 fills in its defaults."""
     preemption = mapping(spec, "preemption")
     for parent, fields in (
         (spec, ("queueingStrategy",)),

@@ -1,8 +1,8 @@
 """The entry points of conversion: one object, or one function per kind for an API server.
 
-Guarantees: arguments are not changed; unknown fields stay; wrong types pass through for validation
-to find; nothing is raised for bad objects. What one version cannot say travels in an annotation, so
-that reading and writing through the other version loses nothing.
+Guarantees: arguments are not changed. Unknown fields stay. Values of wrong types pass through, so
+that validation finds them; bad objects raise nothing. Fields that one version lacks are kept in an
+annotation, so that reading and writing through that version loses nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def convert(obj: Mapping[str, Any], to_version: str) -> Object:
 
 
 def convert_in_place(obj: Object, to_version: str) -> None:
-    """Do the same to an object that nobody else holds: copying costs more than converting.
+    """Convert an object in place, which saves a copy; nobody else may hold the object.
 
     Raises:
         ValueError: the wanted version does not exist.

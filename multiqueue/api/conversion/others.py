@@ -1,4 +1,4 @@
-"""The kinds whose versions differ in little (M-15)."""
+"""Conversion of the kinds whose versions differ little (M-15)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ DEFAULT_RETRY_DELAY_MINUTES = 15
 
 
 def keep(_obj: Object) -> None:
-    """Both versions are alike."""
+    """Change nothing, because both versions are the same."""
 
 
 def upgrade_cohort(obj: Object) -> None:
-    """From v1beta1 to v1beta2, in place."""
+    """Convert from v1beta1 to v1beta2, in place."""
     if obj.get("spec") is None:
         obj["spec"] = {}
     spec = mapping(obj, "spec")
@@ -34,13 +34,13 @@ def upgrade_cohort(obj: Object) -> None:
 
 
 def upgrade_resource_flavor(obj: Object) -> None:
-    """From v1beta1 to v1beta2, in place."""
+    """Convert from v1beta1 to v1beta2, in place."""
     if obj.get("spec") is None:
         obj["spec"] = {}
 
 
 def upgrade_admission_check(obj: Object) -> None:
-    """From v1beta1 to v1beta2, in place."""
+    """Convert from v1beta1 to v1beta2, in place."""
     spec = mapping(obj, "spec")
     delay = spec.pop("retryDelayMinutes", DEFAULT_RETRY_DELAY_MINUTES)
     if delay != DEFAULT_RETRY_DELAY_MINUTES:
@@ -48,7 +48,7 @@ def upgrade_admission_check(obj: Object) -> None:
 
 
 def downgrade_admission_check(obj: Object) -> None:
-    """From v1beta2 to v1beta1, in place."""
+    """Convert from v1beta2 to v1beta1, in place."""
     kept = take(obj, V1BETA1_ONLY)
     if "spec" in obj:
         delay = kept.get("retryDelayMinutes", DEFAULT_RETRY_DELAY_MINUTES)
@@ -56,7 +56,7 @@ def downgrade_admission_check(obj: Object) -> None:
 
 
 def upgrade_local_queue(obj: Object) -> None:
-    """From v1beta1 to v1beta2, in place."""
+    """Convert from v1beta1 to v1beta2, in place."""
     if obj.get("spec") is None:
         obj["spec"] = {}
     spec, status = mapping(obj, "spec"), mapping(obj, "status")
@@ -67,7 +67,7 @@ def upgrade_local_queue(obj: Object) -> None:
 
 
 def downgrade_local_queue(obj: Object) -> None:
-    """From v1beta2 to v1beta1, in place."""
+    """Convert from v1beta2 to v1beta1, in place."""
     rename(mapping(obj, "status"), "flavorsUsage", "flavorUsage")
     kept = take(obj, V1BETA1_ONLY)
     if isinstance(flavors := kept.get("flavors"), list):
@@ -78,7 +78,7 @@ _SOURCES = ("kubeConfig", "clusterProfileRef")
 
 
 def upgrade_multikueue_cluster(obj: Object) -> None:
-    """From v1beta1 to v1beta2, in place: the flat fields move into clusterSource."""
+    """Convert from v1beta1 to v1beta2, in place: the flat fields move into clusterSource."""
     spec = mapping(obj, "spec")
     source = mapping(take(obj, V1BETA2_ONLY), "clusterSource")
     if _is_no_location(spec.get("kubeConfig")):
@@ -91,7 +91,7 @@ def upgrade_multikueue_cluster(obj: Object) -> None:
 
 
 def downgrade_multikueue_cluster(obj: Object) -> None:
-    """From v1beta2 to v1beta1, in place; v1beta1 always has a kubeConfig."""
+    """Convert from v1beta2 to v1beta1, in place; v1beta1 always has a kubeConfig."""
     if obj.get("spec") is None:
         obj["spec"] = {}
     spec = mapping(obj, "spec")
@@ -107,7 +107,7 @@ def downgrade_multikueue_cluster(obj: Object) -> None:
 
 
 def _is_no_location(kube_config: Any) -> bool:
-    """What v1beta1 says for none."""
+    """Whether a kubeConfig has v1beta1's values for an absent one."""
     return (
         isinstance(kube_config, dict)
         and kube_config.get("location") == ""
@@ -116,14 +116,14 @@ def _is_no_location(kube_config: Any) -> bool:
 
 
 def upgrade_multikueue_config(obj: Object) -> None:
-    """From v1beta1 to v1beta2, in place."""
+    """Convert from v1beta1 to v1beta2, in place."""
     kept = take(obj, V1BETA2_ONLY)
     if isinstance(management := kept.get("quotaManagement"), str) and "spec" in obj:
         mapping(obj, "spec").setdefault("quotaManagement", management)
 
 
 def downgrade_multikueue_config(obj: Object) -> None:
-    """From v1beta2 to v1beta1, in place."""
+    """Convert from v1beta2 to v1beta1, in place."""
     spec = mapping(obj, "spec")
     if "quotaManagement" in spec:
         put(obj, V1BETA2_ONLY, {"quotaManagement": spec.pop("quotaManagement")})

@@ -1,4 +1,4 @@
-"""Quantities in our objects: one spelling on the wire.
+"""Rewrites the quantities of our objects to their canonical form.
 
 v1beta1 clients may write numbers; the reference answers with canonical strings in both versions.
 """
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 def normalize_quota_spec(spec: Object) -> None:
-    """Respell the quantities of a ClusterQueue or Cohort spec; malformed ones stay as they are."""
+    """Make the quantities of a ClusterQueue or Cohort spec canonical; malformed ones stay."""
     for group in items(spec, "resourceGroups"):
         for flavor in items(group, "flavors"):
             for resource in items(flavor, "resources"):
@@ -23,7 +23,7 @@ def normalize_quota_spec(spec: Object) -> None:
 
 
 def normalize(parent: Object, *names: str) -> None:
-    """Respell some quantities of a mapping."""
+    """Make some quantities of a mapping canonical."""
     for name in names:
         value = parent.get(name)
         if isinstance(value, bool) or not isinstance(value, str | int | float):

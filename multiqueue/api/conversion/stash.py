@@ -1,4 +1,4 @@
-"""What one version cannot say is kept in an annotation of the object in that version."""
+"""Keeps the fields that one version lacks in an annotation of the object in that version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Object = dict[str, Any]
 
 
 def put(obj: Object, annotation: str, fields: Object) -> None:
-    """Keep fields in an annotation; nothing happens without fields."""
+    """Write fields to an annotation, if there are any."""
     if not fields:
         return
     metadata = obj.setdefault("metadata", {})
@@ -44,21 +44,21 @@ def take(obj: Object, annotation: str) -> Object:
 
 
 def mapping(parent: Any, *path: str) -> Object:
-    """The mapping at a path, or an empty one that belongs to nothing."""
+    """Return the mapping at a path, or a new empty one."""
     for name in path:
         parent = parent.get(name) if isinstance(parent, dict) else None
     return parent if isinstance(parent, dict) else {}
 
 
 def drop_empty(parent: Object, name: str, kind: type[list[Any] | Object]) -> None:
-    """Leave out a list or mapping without content, as Go does; another type stays, to be told."""
+    """Remove an empty list or mapping, as Go does; a wrong type stays, for validation to find."""
     value = parent.get(name)
     if isinstance(value, kind) and not value:
         del parent[name]
 
 
 def items(parent: Any, name: str) -> Iterator[Object]:
-    """The mappings in a list field; anything else is passed over."""
+    """Yield the mappings in a list field; skip anything else."""
     values = parent.get(name) if isinstance(parent, dict) else None
     for item in values if isinstance(values, list) else ():
         if isinstance(item, dict):
@@ -66,6 +66,6 @@ def items(parent: Any, name: str) -> Iterator[Object]:
 
 
 def rename(parent: Object, old: str, new: str) -> None:
-    """Move a field to another name, unless that is taken."""
+    """Move a field to another name, unless that name is taken."""
     if old in parent and new not in parent:
         parent[new] = parent.pop(old)

@@ -1,4 +1,4 @@
-"""Workload: the priority class, the misspelt time, topology assignments and what v1beta1 lacks."""
+"""Conversion of Workloads: priority class, misspelt time, topology, fields new in v1beta2."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LAYERS = "podsetSliceRequiredTopologyConstraints"
 
 
 def upgrade(obj: Object) -> None:
-    """From v1beta1 to v1beta2, in place."""
+    """Convert from v1beta1 to v1beta2, in place."""
     if obj.get("spec") is None:
         obj["spec"] = {"active": True}
     spec, status = mapping(obj, "spec"), mapping(obj, "status")
@@ -56,7 +56,7 @@ def upgrade(obj: Object) -> None:
 
 
 def downgrade(obj: Object) -> None:
-    """From v1beta2 to v1beta1, in place."""
+    """Convert from v1beta2 to v1beta1, in place."""
     spec, status = mapping(obj, "spec"), mapping(obj, "status")
     lost = _downgrade_priority_class(spec)
     rename(status, _TIME, _MISSPELT)
@@ -81,12 +81,12 @@ def downgrade(obj: Object) -> None:
 
 
 def _name(pod_set: Object) -> str:
-    """The name that the schema gives a pod set without one is "main"."""
+    """Return a pod set's name; the schema's default is "main"."""
     return str(pod_set.get("name", "main"))
 
 
 def _upgrade_priority_class(spec: Object) -> Object:
-    """Return what v1beta2 cannot say: a source that it does not know."""
+    """Return the fields that v1beta2 lacks: an unknown source."""
     source, name = spec.get("priorityClassSource"), spec.get("priorityClassName")
     if not isinstance(source, str | None) or not isinstance(name, str | None):
         return {}
@@ -96,7 +96,7 @@ def _upgrade_priority_class(spec: Object) -> Object:
         group, kind = _SOURCES[source]
         spec["priorityClassRef"] = {"group": group, "kind": kind, "name": name or ""}
         return {}
-    if not source:  # a class without a source never had a meaning; the reference drops it too
+    if not source:  # a class without a source has no meaning; the reference drops it too
         return {}
     lost = {"priorityClassSource": source}
     if name:
@@ -105,7 +105,7 @@ def _upgrade_priority_class(spec: Object) -> Object:
 
 
 def _downgrade_priority_class(spec: Object) -> Object:
-    """Return what v1beta1 cannot say: a class of an unknown kind."""
+    """Return the fields that v1beta1 lacks: a class of an unknown kind."""
     reference = spec.get("priorityClassRef")
     if not isinstance(reference, dict):
         return {}
@@ -157,7 +157,7 @@ def _downgrade_topology(assignment: Object) -> None:
 
 
 def _complete_templates(spec: Object) -> None:
-    """Write out what Go writes for a template: empty metadata and resources, own quantities."""
+    """Add what Go writes for a template: empty metadata and resources, canonical quantities."""
     for pod_set in items(spec, "podSets"):
         template = pod_set.get("template")
         if not isinstance(template, dict):

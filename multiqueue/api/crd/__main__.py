@@ -1,4 +1,4 @@
-"""Writes one YAML file per kind, and removes files of kinds that are gone: ``make crds``."""
+"""Writes one YAML file per kind, and removes files of removed kinds: ``make crds``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def render(definition: dict[str, Any]) -> str:
-    """The file of one definition; the same bytes for the same types."""
+    """Return the file of one definition; the same types give the same bytes."""
     version = next(each["name"] for each in definition["spec"]["versions"] if each["storage"])
     return HEADER.format(version=version) + yaml.dump(
         definition, Dumper=_Dumper, sort_keys=False, width=110

@@ -1,6 +1,6 @@
 """The CustomResourceDefinition of ProvisioningRequest, for embedded clusters with an autoscaler.
 
-A real cluster gets it from whoever runs its autoscaler, never from us.
+In a real cluster, the operator of the autoscaler installs it; we never do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PLURAL = "provisioningrequests"
 
 
 def provisioning_request_crd() -> dict[str, Any]:
-    """Return the definition; every call makes a new one."""
+    """Return a new copy of the definition."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

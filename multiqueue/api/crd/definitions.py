@@ -18,12 +18,12 @@ Definition = dict[str, Any]
 
 
 def load_crds() -> list[Definition]:
-    """Return the CustomResourceDefinitions of all kinds, by kind; every call makes new ones.
+    """Return new copies of the CustomResourceDefinitions of all kinds, by kind.
 
-    Kinds of our own group come last. Of the others both versions are served and v1beta2 is
-    stored. A webhook of the manager converts; whoever runs
-    it completes the address (`multiqueue.webhooks.conversion_registration`), or cert-manager does.
-    The embedded server needs none: it is given `multiqueue.api.conversion.converters`.
+    Kinds of our own group come last. For the other kinds, both versions are served and v1beta2 is
+    stored. A webhook of the manager converts between them; the manager completes its address
+    (`multiqueue.webhooks.conversion_registration`), or cert-manager does. The embedded server
+    needs no webhook: it gets `multiqueue.api.conversion.converters`.
     """
     definitions: list[Definition] = orjson.loads(_encoded())
     return definitions
@@ -31,7 +31,7 @@ def load_crds() -> list[Definition]:
 
 @cache
 def _encoded() -> bytes:
-    """Reading the types takes far longer than decoding what was found."""
+    """Return the definitions as cached JSON, because reading the types is slow."""
     return orjson.dumps([*(_definition(kind) for kind in KINDS), dispatch_profile_crd()])
 
 
@@ -68,7 +68,7 @@ def _definition(kind: CustomKind) -> Definition:
 
 
 def _conversion() -> dict[str, Any]:
-    """Refused until the manager answers: nothing is ever stored half-converted."""
+    """Return the conversion webhook; it refuses until the manager answers, so no data is lost."""
     service = {
         "name": InternalCertManagement().webhook_service_name,
         "namespace": Configuration().namespace,
@@ -91,8 +91,8 @@ def _version(name: str, kind: CustomKind, schema: dict[str, Any]) -> Definition:
     if kind.columns:
         result["additionalPrinterColumns"] = [_column(column, name) for column in kind.columns]
     if kind.selectable_fields and name == "v1beta2":
-        # In one version only: API servers refuse fields that are the same in all versions where
-        # the schemas are not.
+        # In one version only: API servers refuse fields that are equal in all versions if the
+        # schemas are not.
         result["selectableFields"] = [{"jsonPath": path} for path in kind.selectable_fields]
     if kind.has_status:
         result["subresources"] = {"status": {}}

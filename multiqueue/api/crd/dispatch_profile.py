@@ -42,7 +42,7 @@ COLUMNS = (
 
 
 def dispatch_profile_crd() -> dict[str, Any]:
-    """Return the definition; every call makes a new one."""
+    """Return a new copy of the definition."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

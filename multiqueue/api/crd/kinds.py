@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition says beside its schema: names, columns, subresources."""
+"""The parts of a CustomResourceDefinition beside its schema: names, columns, subresources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Column:
     description: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        """The shape of an additionalPrinterColumns entry."""
+        """Return an entry of additionalPrinterColumns."""
         result: dict[str, object] = {"name": self.name, "type": self.type, "jsonPath": self.path}
         if self.description:
             result["description"] = self.description

@@ -1,7 +1,8 @@
-"""A compact schema of PodTemplateSpec: every field of a pod and a container, opaque below.
+"""A compact schema of PodTemplateSpec: the fields of a pod and a container, opaque below.
 
-The full one is 8,000 lines in each CRD. This one still refuses unknown fields where typos happen,
-types what quota depends on (requests, limits, overhead) and leaves the rest to the kubelets' API.
+The full schema is 8,000 lines in each CRD. This one still refuses unknown fields where typos
+happen, and has types for the fields that quota depends on (requests, limits, overhead). Other
+fields are checked when pods are created.
 """
 
 from __future__ import annotations
@@ -126,4 +127,4 @@ POD_TEMPLATE: Schema = {
         "spec": _POD_SPEC,
     },
 }
-"""A PodTemplateSpec without the text of the field that it stands in."""
+"""A PodTemplateSpec without the description of the field that contains it."""

@@ -1,4 +1,4 @@
-"""From msgspec Structs to structural OpenAPI schemas, as CustomResourceDefinitions need them."""
+"""Turns msgspec Structs into structural OpenAPI schemas for CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KIND: Schema = {"type": "string", "description": "Kind of this object."}
 
 
 def object_schema(kind: type[Struct]) -> Schema:
-    """The schema of a whole object: type and metadata, then the Struct's fields."""
+    """Return the schema of a whole object: type and metadata, then the Struct's fields."""
     schema = _struct(kind)
     schema["properties"] = {
         "apiVersion": dict(_API_VERSION),
@@ -64,7 +64,7 @@ def _struct(type_: type[Struct]) -> Schema:
 
 
 def _schema(hint: Any) -> Schema:
-    """The schema of a hint; what ``Annotated`` says wins over what the type says."""
+    """Return the schema of a hint; ``Annotated`` overrides the type."""
     if get_origin(hint) is not Annotated:
         return _plain(hint)
     inner, *metas = get_args(hint)
@@ -109,7 +109,7 @@ def _plain(hint: Any) -> Schema:
 
 
 def _union(hint: Any) -> Schema:
-    """``X | None`` is X: absent and null are the same on the wire."""
+    """Return the schema of X for ``X | None``: absent and null are the same on the wire."""
     alternatives = tuple(
         alternative for alternative in get_args(hint) if alternative is not type(None)
     )
@@ -129,7 +129,7 @@ _SCALARS: dict[Any, Schema] = {
 
 
 def walk(schema: Schema) -> Iterator[Schema]:
-    """Yield a schema and all schemas inside."""
+    """Yield a schema and all schemas inside it."""
     yield schema
     for child in (schema.get("properties") or {}).values():
         yield from walk(child)

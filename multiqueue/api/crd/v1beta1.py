@@ -1,4 +1,4 @@
-"""Schemas of the deprecated version v1beta1, as changes of those of v1beta2.
+"""Schemas of the deprecated version v1beta1, derived from those of v1beta2.
 
 Parity: v1beta1 of Kueue 0.20. `multiqueue.api.conversion` changes the objects in the same way.
 """
@@ -24,7 +24,7 @@ def downgrade_schema(kind: str, schema: Schema) -> Schema:
 
 
 def _properties(schema: Schema, *path: str) -> dict[str, Schema]:
-    """The properties at a path of field names; lists are passed through."""
+    """Return the properties at a path of field names, also inside of lists."""
     for name in path:
         schema = schema["properties"][name]
         schema = schema.get("items", schema)
@@ -75,13 +75,13 @@ def _cluster_queue(schema: Schema) -> None:
 
 
 def _allow(schema: Schema, *limits: str) -> None:
-    """The old version never had these limits, so manifests that break them are in use."""
+    """Remove limits that the old version never had: manifests in use may break them."""
     for limit in limits:
         del schema[limit]
 
 
 def _allow_empty(*fields: Schema) -> None:
-    """Old clients wrote empty texts for absent enums; conversion drops them."""
+    """Allow empty texts, which old clients wrote for absent enums; conversion drops them."""
     for field in fields:
         field["enum"].append("")
 

@@ -1,4 +1,4 @@
-"""DispatchProfile: which dispatcher decides for a queue, how, and what is tried beside it."""
+"""DispatchProfile: the dispatcher of a queue, its settings, and its shadow and canary."""
 
 from __future__ import annotations
 

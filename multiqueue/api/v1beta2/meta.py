@@ -195,5 +195,5 @@ def parse_time(text: str | None) -> datetime | None:
 
 def format_time(moment: datetime) -> str:
     """Format as metav1.Time: whole seconds, UTC, ``Z``."""
-    # strftime asks the C library, and costs eight times as much.
+    # strftime takes eight times as long.
     return moment.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"

@@ -1,6 +1,6 @@
-"""Reading untyped objects without tripping over wrong types: what is not there is empty.
+"""Reads untyped objects that may have wrong types; absent or wrong values read as empty.
 
-The schema of the CRD refuses wrong types; rules only have to survive them.
+The schema of the CRD refuses wrong types; rules only must not fail on them.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ _BOOLEANS: Mapping[Any, bool] = {
 
 
 def mapping(value: Any, *path: str) -> Object:
-    """The mapping at a path below a value, or an empty one."""
+    """Return the mapping at a path below a value, or an empty one."""
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else _NOTHING
 
 
 def items(value: Any) -> Iterator[tuple[int, Object]]:
-    """The mappings of a list with their positions."""
+    """Yield the mappings of a list with their positions."""
     for i, item in enumerate(value if isinstance(value, list | tuple) else ()):
         if isinstance(item, Mapping):
             yield i, item
 
 
 def strings(value: Any) -> Iterator[str]:
-    """The texts of a list."""
+    """Yield the texts of a list."""
     for item in value if isinstance(value, list | tuple) else ():
         if isinstance(item, str):
             yield item
 
 
 def text(value: Any) -> str:
-    """A text, or an empty one."""
+    """Return a text; empty if the value is not one."""
     return value if isinstance(value, str) else ""
 
 
 def number(value: Any, default: int = 0) -> int:
-    """An integer, or the default."""
+    """Return an integer, or the default if the value is not one."""
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
 def boolean(value: Any) -> bool | None:
-    """What a text in an annotation says, in any spelling that Go reads; None: nothing."""
+    """Read a boolean in any spelling that Go accepts; None if the text is not one."""
     return _BOOLEANS.get(value) if isinstance(value, str) else None
 
 
 def quantity(value: Any) -> Quantity | None:
-    """A quantity, or None where there is none or it is malformed."""
+    """Return a quantity; None if it is absent or malformed."""
     try:
         return parse_quantity(value)
     except QuantityError:

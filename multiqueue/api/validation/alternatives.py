@@ -1,4 +1,4 @@
-"""Rules of the annotation that asks for another number of pods on some hardware. Ours."""
+"""Rules of the annotation with other numbers of pods for some hardware. Ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATH = f"metadata.annotations[{names.ALTERNATIVES}]"
 
 
 def validate_alternatives(obj: Object) -> Iterator[FieldError]:
-    """Check that the annotation can be read, and goes with what else the job says of its size."""
+    """Check that the annotation can be read and agrees with other settings of the job's size."""
     text = _text(obj)
     if not text:
         return
@@ -30,15 +30,16 @@ def validate_alternatives(obj: Object) -> Iterator[FieldError]:
 
 
 def validate_alternatives_fit(obj: Object, counts: Mapping[str, int]) -> Iterator[FieldError]:
-    """Check that the annotation is about these pods, and asks for no more; only for what users
-    write: a job that was started has the number of one of its alternatives.
+    """Check that the annotation matches these pods and asks for no more of them.
+
+    Only for objects that users write: a started job has the number of one of its alternatives.
     """
     text = _text(obj)
     try:
         if not text or not parse_alternatives(text):
             return
     except ValueError:
-        return  # is told by `validate_alternatives`
+        return  # `validate_alternatives` reports it
     try:
         resolve_alternatives(text, counts)
     except ValueError as error:
@@ -48,12 +49,12 @@ def validate_alternatives_fit(obj: Object, counts: Mapping[str, int]) -> Iterato
 def validate_alternatives_update(
     new: Object, old: Object, *, is_resized: bool
 ) -> Iterator[FieldError]:
-    """Check a change; its Workload has what was written first.
+    """Check a change of the annotation; the job's Workload keeps the first value.
 
     Args:
-        new: The job as it is to be.
-        old: The job as it is.
-        is_resized: Whether it gets another number of pods while they may run.
+        new: The new state of the job.
+        old: The present state of the job.
+        is_resized: Whether the number of pods changes while they may run.
     """
     if _text(new) != _text(old):
         yield immutable(PATH, _text(new))
@@ -63,7 +64,7 @@ def validate_alternatives_update(
 
 
 def find_fewest(obj: Object, count: int) -> int:
-    """Return the fewest of so many pods that would do."""
+    """Return the lowest number of pods that the annotation accepts instead of ``count``."""
     try:
         found = parse_alternatives(_text(obj)) if _text(obj) else {}
     except ValueError:

@@ -1,5 +1,7 @@
-"""Rules of the annotations by which jobs choose clusters, clusters keep jobs off, and queues and
-MultiKueueConfigs choose who dispatches.
+"""Rules of the annotations that control dispatch.
+
+Jobs choose clusters by them, clusters repel jobs, and queues and MultiKueueConfigs choose their
+dispatcher.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def validate_cluster_queue_update(
 
 
 def warn_cluster_queue(obj: Object) -> list[str]:
-    """Return admission warnings for what is accepted here and refused by upstream."""
+    """Return admission warnings for specs that are accepted here and refused by upstream."""
     return list(warn_resource_groups(mapping(obj, "spec"), CLUSTER_QUEUE_RULES))
 
 

@@ -1,4 +1,4 @@
-"""Rules of Cohorts. Cycles are no error here: the engine stops all members of one."""
+"""Rules of Cohorts. A cycle is no error here: the engine deactivates its members."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def validate_cohort_update(
 
 
 def warn_cohort(obj: Object) -> list[str]:
-    """Return admission warnings for what is accepted here and refused by upstream."""
+    """Return admission warnings for specs that are accepted here and refused by upstream."""
     return list(warn_resource_groups(mapping(obj, "spec"), COHORT_RULES))

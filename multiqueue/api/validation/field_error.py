@@ -1,4 +1,4 @@
-"""Field errors in the words of Kubernetes, as values: where, what is wrong, what would be right."""
+"""Field errors in Kubernetes' wording, as values: path, problem and remedy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ IMMUTABLE = "field is immutable"
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong with an object."""
+    """One error in an object."""
 
     path: str
     type: ErrorType
@@ -52,14 +52,14 @@ class FieldError:
 
     @property
     def message(self) -> str:
-        """Kubernetes' wording without the path: ``Invalid value: -1: must be ...``."""
+        """Return Kubernetes' wording without the path: ``Invalid value: -1: must be ...``."""
         text = _PREFIX[self.type]
         if self.type in _SHOWS_VALUE:
             text = f"{text}: {show(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
     def as_cause(self) -> dict[str, str]:
-        """The shape of an entry of ``status.details.causes``."""
+        """Return an entry of ``status.details.causes``."""
         return {"reason": self.type.value, "message": self.message, "field": self.path}
 
     def __str__(self) -> str:
@@ -67,50 +67,50 @@ class FieldError:
 
 
 def show(value: Any) -> str:
-    """A value as Kubernetes prints it in errors, shortened where it is long."""
+    """Return a value as Kubernetes prints it in errors; long values are shortened."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     return text if len(text) <= 256 else f"{text[:253]}..."
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """A field is missing or empty."""
+    """Return the error for a missing or empty field."""
     return FieldError(path, ErrorType.REQUIRED, None, detail)
 
 
 def invalid(path: str, value: Any, detail: str) -> FieldError:
-    """A value breaks a rule."""
+    """Return the error for a value that breaks a rule."""
     return FieldError(path, ErrorType.INVALID, value, detail)
 
 
 def immutable(path: str, value: Any) -> FieldError:
-    """A value was changed that may not change."""
+    """Return the error for a change of an immutable value."""
     return FieldError(path, ErrorType.INVALID, value, IMMUTABLE)
 
 
 def not_supported(path: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """A value is not one of an enumeration."""
+    """Return the error for a value that is not in an enumeration."""
     options = ", ".join(json.dumps(option) for option in supported)
     return FieldError(path, ErrorType.NOT_SUPPORTED, value, f"supported values: {options}")
 
 
 def duplicate(path: str, value: Any) -> FieldError:
-    """A value stands twice where it must be unique."""
+    """Return the error for a repeated value that must be unique."""
     return FieldError(path, ErrorType.DUPLICATE, value, "")
 
 
 def too_many(path: str, actual: int, maximum: int) -> FieldError:
-    """A list is too long."""
+    """Return the error for a list that is too long."""
     detail = f"{actual}: must have at most {maximum} items"
     return FieldError(path, ErrorType.TOO_MANY, actual, detail)
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """A field may not be set, or not together with another."""
+    """Return the error for a field that may not be set, or not together with another."""
     return FieldError(path, ErrorType.FORBIDDEN, None, detail)
 
 
 def join_errors(errors: Sequence[FieldError]) -> str:
-    """The text of several errors: alone as it is, several in brackets, none twice."""
+    """Join errors to one text: a single one as it is, several in brackets, without repetitions."""
     texts = list(dict.fromkeys(str(error) for error in errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
@@ -118,7 +118,7 @@ def join_errors(errors: Sequence[FieldError]) -> str:
 def invalid_status(
     errors: Sequence[FieldError], *, kind: str, group: str, name: str
 ) -> dict[str, Any]:
-    """The metav1.Status of a refusal, with a cause per error."""
+    """Return the metav1.Status of a refusal, with a cause per error."""
     qualified = f"{kind}.{group}" if group else kind
     return {
         "kind": "Status",

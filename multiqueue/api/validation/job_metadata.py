@@ -1,4 +1,4 @@
-"""Rules that every job kind shares: our labels and annotations, and topology wishes of templates.
+"""Rules that all job kinds share: our labels and annotations, and topology requests.
 
 Parity: the job webhooks of Kueue 0.20.
 """
@@ -29,7 +29,7 @@ ANNOTATIONS = "metadata.annotations"
 
 
 def find_prebuilt(obj: Object) -> str:
-    """Name of the Workload that the job brings along, or an empty text."""
+    """Return the name of the job's prebuilt Workload; empty if it has none."""
     metadata = mapping(obj, "metadata")
     key = names.PREBUILT_WORKLOAD_NAME
     annotation = mapping(metadata, "annotations").get(key)
@@ -53,7 +53,7 @@ def validate_job_metadata(obj: Object, gates: Gates) -> Iterator[FieldError]:
 
 
 def _prebuilt(obj: Object) -> Iterator[FieldError]:
-    """The annotation counts; the label does, even empty, where the annotation says nothing."""
+    """Check the name of the prebuilt Workload: the annotation, or without it the label."""
     key = names.PREBUILT_WORKLOAD_NAME
     for field, path in (("annotations", ANNOTATIONS), ("labels", LABELS)):
         value = mapping(obj, "metadata", field).get(key)
@@ -71,26 +71,26 @@ def _is_positive(value: Any) -> bool:
 def validate_job_metadata_update(
     new: Object, old: Object, gates: Gates, *, suspended: bool, was_suspended: bool
 ) -> Iterator[FieldError]:
-    """Check what changed.
+    """Check a change of labels and annotations.
 
     Args:
-        new: the job as it is to be.
-        old: the job as it is.
-        gates: of the Configuration.
-        suspended: whether the new job is suspended.
-        was_suspended: whether the old one was.
+        new: the new state of the job.
+        old: the present state of the job.
+        gates: the feature gates of the Configuration.
+        suspended: whether the new state is suspended.
+        was_suspended: whether the present state is suspended.
     """
     after, before = mapping(new, "metadata", "labels"), mapping(old, "metadata", "labels")
     if not suspended:
         for key in (names.QUEUE_NAME, names.MAX_EXEC_TIME_SECONDS):
             if text(after.get(key)) != text(before.get(key)):
                 yield immutable(f"{LABELS}[{key}]", after.get(key))
-        # The copy of an elastic job on a worker goes from slice to slice (M-161).
+        # The remote job of an elastic job changes from slice to slice (M-161).
         if find_prebuilt(new) != find_prebuilt(old) and not _is_elastic(old, gates):
             path = f"{ANNOTATIONS}[{names.PREBUILT_WORKLOAD_NAME}]"
             yield immutable(path, find_prebuilt(new))
     yield from _priority_class(after, before, suspended=suspended and was_suspended)
-    # The gate of its pods is set when it is created, or never (E-169).
+    # The scheduling gate of the job's pods is set when the job is created, or never (E-169).
     if _is_elastic(new, gates) != _is_elastic(old, gates):
         value = mapping(new, "metadata", "annotations").get(names.ELASTIC_JOB)
         yield immutable(f"{ANNOTATIONS}[{names.ELASTIC_JOB}]", value)
@@ -101,7 +101,9 @@ def _is_elastic(job: Object, gates: Gates) -> bool:
 
 
 def _priority_class(after: Object, before: Object, *, suspended: bool) -> Iterator[FieldError]:
-    """It may be changed at any time, added while suspended, and never be removed."""
+    """Check the priority class: it may change at any time, be added only while suspended, and never
+    be removed.
+    """
     key = names.PRIORITY_CLASS
     path = f"{LABELS}[{key}]"
     had, has = text(before.get(key)), text(after.get(key))

@@ -1,4 +1,4 @@
-"""The rules of every kind in one table, for webhooks, the manager and tools."""
+"""The table of the rules of every kind, for webhooks, the manager and tools."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Default(Protocol):
 
 
 class ValidateCreate(Protocol):
-    """Returns what is wrong with a new object."""
+    """Returns the errors of a new object."""
 
     def __call__(self, obj: Object, gates: Gates | None = None, /) -> list[FieldError]:
         """Check one object."""
 
 
 class ValidateUpdate(Protocol):
-    """Returns what is wrong with a change."""
+    """Returns the errors of a change."""
 
     def __call__(self, new: Object, old: Object, gates: Gates | None = None, /) -> list[FieldError]:
         """Check one change."""
@@ -56,7 +56,7 @@ class Warn(Protocol):
     """Returns admission warnings."""
 
     def __call__(self, obj: Object, /) -> list[str]:
-        """Look at one object."""
+        """Return the warnings about one object."""
 
 
 def _same(obj: Object, gates: Gates) -> dict[str, Any]:
@@ -146,4 +146,4 @@ RULES: Mapping[str, KindRules] = MappingProxyType(
         "WorkloadPriorityClass": KindRules(),
     }
 )
-"""By kind."""
+"""Rules by kind."""

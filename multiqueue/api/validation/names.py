@@ -1,4 +1,4 @@
-"""Rules of names, labels, annotations and selectors. Each gives messages; none means valid."""
+"""Rules of names, labels, annotations and selectors; no messages means valid."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ Messages = tuple[str, ...]
 
 @lru_cache(maxsize=4096)
 def check_subdomain(value: str) -> Messages:
-    """A DNS-1123 subdomain of at most 253 characters: the name of most objects."""
+    """Check a DNS-1123 subdomain of at most 253 characters: the name of most objects."""
     return _check(value, _SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
 
 
 @lru_cache(maxsize=4096)
 def check_label_value(value: str) -> Messages:
-    """The value of a label."""
+    """Check the value of a label."""
     return _check(value, _LABEL_VALUE, 63, _LABEL_VALUE_TEXT)
 
 
 @lru_cache(maxsize=4096)
 def check_qualified_name(value: str) -> Messages:
-    """The key of a label, or the name of a resource: ``name`` or ``prefix/name``."""
+    """Check the key of a label, or the name of a resource: ``name`` or ``prefix/name``."""
     prefix, slash, name = value.rpartition("/")
     messages: list[str] = []
     if "/" in prefix:
@@ -65,7 +65,7 @@ def check_qualified_name(value: str) -> Messages:
 
 
 def check_domain_prefixed_path(value: str) -> Messages:
-    """The name of a controller or a gate: ``example.com/path``."""
+    """Check the name of a controller or a gate: ``example.com/path``."""
     domain, slash, path = value.partition("/")
     if not slash or not domain or not path:
         return ('must be a domain-prefixed path (such as "acme.io/foo")',)

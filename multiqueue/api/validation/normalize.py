@@ -1,4 +1,4 @@
-"""One spelling for what means the same: canonical quantities, zero values, no empty leftovers.
+"""Canonical form of our objects: canonical quantities, zero values, no empty objects.
 
 Parity: upstream's defaulting webhooks decode into Go types and answer with what those print, so
 stored objects have canonical quantities and an explicit ``nominalQuota: "0"``.
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 
 def complete_quota_spec(spec: Object) -> None:
-    """Write out nominal quotas and respell quantities in place; malformed ones stay."""
+    """Add missing nominal quotas and make quantities canonical, in place; malformed ones stay."""
     for group in items(spec, "resourceGroups"):
         for flavor in items(group, "flavors"):
             for resource in items(flavor, "resources"):
@@ -26,7 +26,7 @@ def complete_quota_spec(spec: Object) -> None:
 
 
 def without_empty(value: Any) -> Any:
-    """The value without nulls and empty objects or lists: Go would not tell them apart."""
+    """Return the value without nulls and empty objects or lists, which Go reads the same."""
     if isinstance(value, Mapping):
         pruned = {name: without_empty(item) for name, item in value.items()}
         return {name: item for name, item in pruned.items() if item not in (None, {}, [])}

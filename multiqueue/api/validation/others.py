@@ -39,7 +39,7 @@ def validate_local_queue_create(obj: Object, _gates: Gates | None = None) -> lis
 def validate_local_queue_update(
     new: Object, _old: Object, gates: Gates | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with an update; that its ClusterQueue stays says the CRD."""
+    """Return the errors of an update; the CRD ensures that its ClusterQueue stays."""
     return validate_local_queue_create(new, gates)
 
 
@@ -54,12 +54,12 @@ def validate_admission_check_create(obj: Object, _gates: Gates | None = None) ->
 def validate_admission_check_update(
     new: Object, _old: Object, gates: Gates | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with an update; that its controller stays says the CRD."""
+    """Return the errors of an update; the CRD ensures that its controller stays."""
     return validate_admission_check_create(new, gates)
 
 
 def warn_admission_check(obj: Object) -> list[str]:
-    """Return warnings: a MultiKueue check that cannot become active as it is (M-18)."""
+    """Return a warning for a MultiKueue check that cannot become active (M-18)."""
     spec = mapping(obj, "spec")
     if spec.get("controllerName") != MULTIKUEUE_CONTROLLER:
         return []
@@ -82,7 +82,7 @@ def validate_topology_create(obj: Object, _gates: Gates | None = None) -> list[F
 def validate_topology_update(
     new: Object, _old: Object, gates: Gates | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with an update; which levels may change says the CRD."""
+    """Return the errors of an update; the CRD has the rules for levels."""
     return validate_topology_create(new, gates)
 
 
@@ -110,7 +110,7 @@ def _levels(spec: Object) -> Iterator[FieldError]:
 def validate_multikueue_cluster_create(
     obj: Object, _gates: Gates | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with a MultiKueueCluster: one source (M-10), taints that can be read."""
+    """Return the errors of a MultiKueueCluster: not one source (M-10), unreadable taints."""
     return [*_cluster_source(obj), *validate_annotations(obj, OF_CLUSTERS)]
 
 
@@ -127,9 +127,9 @@ def _cluster_source(obj: Object) -> Iterator[FieldError]:
 def validate_multikueue_cluster_update(
     new: Object, old: Object, _gates: Gates | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with an update; the source may change at any time (M-14).
+    """Return the errors of an update; the source may change at any time (M-14).
 
-    Taints that could not be read before block no other change.
+    Taints that were unreadable before do not block other changes.
     """
     known = set(_values(validate_annotations(old, OF_CLUSTERS)))
     errors = validate_annotations(new, OF_CLUSTERS)
@@ -141,7 +141,7 @@ def _values(errors: Iterator[FieldError]) -> Iterator[tuple[str, str]]:
 
 
 def _find_repeated(names: Sequence[str]) -> Iterator[int]:
-    """Return the positions of names that stand before, too."""
+    """Return the positions of names that also occur earlier."""
     seen: set[str] = set()
     for i, name in enumerate(names):
         if name in seen:
@@ -150,7 +150,7 @@ def _find_repeated(names: Sequence[str]) -> Iterator[int]:
 
 
 def validate_multikueue_config_create(obj: Object, _gates: Gates | None = None) -> list[FieldError]:
-    """Return what is wrong with a MultiKueueConfig: clusters twice (M-16), no dispatcher."""
+    """Return the errors of a MultiKueueConfig: repeated clusters (M-16), a bad dispatcher."""
     names = list(strings(mapping(obj, "spec").get("clusters")))
     twice = (duplicate(f"spec.clusters[{i}]", names[i]) for i in _find_repeated(names))
     return [*twice, *validate_annotations(obj, OF_CONFIGS)]

@@ -1,8 +1,8 @@
 """Rules of resource groups and weights, the same for ClusterQueues and Cohorts.
 
 Deviates: resources in another order than coveredResources, and a borrowingLimit without a cohort,
-are harmless and stand in published guides; they are accepted with a warning (docs/compatibility.md,
-1).
+are harmless and occur in published guides. They are accepted with a warning
+(docs/compatibility.md, 1).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _AT_LEAST_ZERO = "must be greater than or equal to 0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaRules:
-    """Where a ClusterQueue and a Cohort differ."""
+    """The rules in which ClusterQueues and Cohorts differ."""
 
     parent_field: str
-    """Field whose absence means that nothing can be borrowed or lent."""
+    """The field that must be set for borrowing and lending."""
     borrowing_needs_parent: bool
     lending_within_nominal: bool
 
@@ -75,7 +75,7 @@ def validate_resource_groups(spec: Object, rules: QuotaRules) -> Iterator[FieldE
 
 
 def warn_resource_groups(spec: Object, rules: QuotaRules) -> Iterator[str]:
-    """Say what is accepted here and refused by upstream, and how to write it for both."""
+    """Yield warnings for specs that upstream refuses, with a form that both accept."""
     parent = text(spec.get(rules.parent_field))
     for i, group in items(spec.get("resourceGroups")):
         covered = list(strings(group.get("coveredResources")))

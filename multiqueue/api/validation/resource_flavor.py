@@ -32,7 +32,7 @@ def validate_resource_flavor_create(obj: Object, _gates: Gates | None = None) ->
 def validate_resource_flavor_update(
     new: Object, _old: Object, gates: Gates | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with an update; that its topology stays says the CRD."""
+    """Return the errors of an update; the CRD ensures that its topology stays."""
     return validate_resource_flavor_create(new, gates)
 
 

@@ -1,4 +1,4 @@
-"""Topology wishes in the annotations of a pod template."""
+"""Rules of topology requests in the annotations of a pod template."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _MAX_LAYERS = 3
 
 
 def validate_topology_annotations(template: Any, path: str) -> Iterator[FieldError]:
-    """Check that there is one wish, and that slices are complete.
+    """Check that there is at most one topology request, and that slices are complete.
 
     Args:
         template: a PodTemplateSpec.
-        path: where it is, such as ``spec.template``.
+        path: the template's path, such as ``spec.template``.
     """
     annotations = mapping(template, "metadata", "annotations")
     at = f"{path}.metadata.annotations"
@@ -71,8 +71,8 @@ def validate_slices_fit(template: Any, path: str, pods: int) -> Iterator[FieldEr
 
     Args:
         template: a PodTemplateSpec.
-        path: where it is, such as ``spec.template``.
-        pods: how many are made of it.
+        path: the template's path, such as ``spec.template``.
+        pods: the number of pods made from the template.
     """
     annotations = mapping(template, "metadata", "annotations")
     at = f"{path}.metadata.annotations"
@@ -85,7 +85,7 @@ def validate_slices_fit(template: Any, path: str, pods: int) -> Iterator[FieldEr
 
 
 def _group(annotations: Object, at: str) -> Iterator[FieldError]:
-    """A group shares one wish for all its pods; it is not cut into slices."""
+    """Check a pod set group: it has one topology request for all its pods and no slices."""
     group = annotations.get(names.PODSET_GROUP_NAME)
     if group is None:
         return
@@ -126,7 +126,7 @@ def _slices(annotations: Object, at: str) -> Iterator[FieldError]:
 
 
 def _check_layers(layers: list[dict[str, Any]], path: str) -> Iterator[FieldError]:
-    """Levels differ, and slices are cut into equal slices."""
+    """Check that levels differ and that each slice divides into equal slices."""
     seen: set[str] = set()
     above: int | None = None
     for i, layer in enumerate(layers):
@@ -156,7 +156,7 @@ def _has_size(layer: Object) -> bool:
 
 
 def _layers(annotations: Object) -> list[dict[str, Any]] | None:
-    """The layers of slices as they are written; None: there are none, or no layers at all."""
+    """Return the layers of slices; None if there are none, or the text is not a list of layers."""
     try:
         layers = json.loads(annotations[names.PODSET_SLICE_CONSTRAINTS])
     except (KeyError, TypeError, ValueError):

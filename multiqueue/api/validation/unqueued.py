@@ -1,4 +1,4 @@
-"""What is to be said of an object that names a queue and is of a kind that is not queued."""
+"""Warnings about objects that name a queue but are of a kind that is not queued."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ LABEL = f"metadata.labels[{QUEUE_NAME}]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unqueued:
-    """An object that names a queue and is not queued: what is so, and what to do."""
+    """The problem of an object that names a queue and is not queued, and the remedy."""
 
     what: str
     todo: str
 
 
 def find_unqueued(obj: Mapping[str, Any]) -> Unqueued | None:
-    """Return what is to be said of an object that names a queue which does nothing for it.
+    """Return a warning if an object names a queue that has no effect on it.
 
-    What a queued job made, such as the pods of a Job, is counted with that job.
+    Objects made by a queued job, such as the pods of a Job, count with that job.
     """
     row = find_job_kind(text(obj.get("apiVersion")), text(obj.get("kind")))
     if row is None or row.is_queued or not _queue_of(obj) or _is_made_by_a_queued_job(obj):

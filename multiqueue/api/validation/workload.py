@@ -36,7 +36,7 @@ DEFAULT_GATES = Gates()
 
 
 def default_workload(obj: Object, gates: Gates = DEFAULT_GATES) -> dict[str, Any]:
-    """Return the object with the name of a lone pod set, and without minimums if they are off."""
+    """Return the object with a name for a single pod set; minimums are removed if they are off."""
     result = copy.deepcopy(dict(obj))
     pod_sets = [p for _, p in items(mapping(result, "spec").get("podSets")) if isinstance(p, dict)]
     if len(pod_sets) == 1 and pod_sets[0].get("name") is None:
@@ -53,7 +53,7 @@ def validate_workload_create(obj: Object, gates: Gates | None = None) -> list[Fi
 
 
 def validate_workload(obj: Object, gates: Gates) -> Iterator[FieldError]:
-    """Check all that does not depend on an earlier state of the Workload."""
+    """Check the rules that do not depend on an earlier state of the Workload."""
     yield from validate_pod_sets(obj, gates)
     yield from _priority(mapping(obj, "spec"))
     yield from validate_workload_annotations(obj, gates)
@@ -79,7 +79,7 @@ def _priority(spec: Object) -> Iterator[FieldError]:
 
 
 def validate_workload_annotations(obj: Object, gates: Gates) -> Iterator[FieldError]:
-    """Check annotations that decide something; the same on jobs and Workloads."""
+    """Check the annotations that affect decisions; the same on jobs and Workloads."""
     annotations = mapping(obj, "metadata", "annotations")
     boost = annotations.get(names.PRIORITY_BOOST)
     if boost is not None and gates.enabled(Gate.PRIORITY_BOOST):

@@ -1,4 +1,4 @@
-"""Rules of changes to Workloads: what may not move while quota is reserved, and what never may."""
+"""Rules of changes to Workloads: fields that are immutable, always or with reserved quota."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _names(pod_sets: Any) -> list[str]:
 
 
 def _is_scale_down(new: Any, old: Any) -> bool:
-    """Whether only counts changed, and none grew."""
+    """Whether only counts changed and none increased."""
     if not isinstance(new, list) or not isinstance(old, list) or len(new) != len(old):
         return False
     return all(
@@ -69,7 +69,7 @@ def _is_scale_down(new: Any, old: Any) -> bool:
 
 
 def _admission(new: Object, old: Object) -> Iterator[FieldError]:
-    """An admission is set or removed as a whole; only the placement may change."""
+    """Check that the admission is set or removed as a whole; only the placement may change."""
     before, after = old.get("admission"), new.get("admission")
     if isinstance(before, dict) and isinstance(after, dict) and _fixed(before) != _fixed(after):
         yield immutable("status.admission", after.get("clusterQueue"))
@@ -84,7 +84,7 @@ def _fixed(admission: Object) -> Any:
 
 
 def _reclaimable(new: Object, old: Object) -> Iterator[FieldError]:
-    """Pods that were given up do not come back while the reservation lasts (E-186)."""
+    """Check that reclaimable pods do not decrease while quota is reserved (E-186)."""
     path = "status.reclaimablePods"
     after = {
         text(r.get("name")): number(r.get("count"))
@@ -111,7 +111,7 @@ def _pod_set_updates(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _cluster(new: Object, old: Object, gates: Gates) -> Iterator[FieldError]:
-    """The cluster is one of those that were nominated (M-20, I-2). The CRD has M-19."""
+    """Check that the cluster is a nominated one (M-20, I-2). The CRD checks M-19."""
     path = "status.clusterName"
     before = mapping(old, "status").get("clusterName")
     after = mapping(new, "status").get("clusterName")
@@ -126,7 +126,7 @@ def _cluster(new: Object, old: Object, gates: Gates) -> Iterator[FieldError]:
 
 
 def _admission_gates(new: Object, old: Object) -> Iterator[FieldError]:
-    """Gates can be removed one by one, but none can be added to an existing object."""
+    """Check that gates are only removed, never added, on an existing object."""
     key = names.ADMISSION_GATED_BY
     before, after = (
         set(filter(None, text(mapping(obj, "metadata", "annotations").get(key)).split(",")))

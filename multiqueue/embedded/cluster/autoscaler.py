@@ -1,6 +1,6 @@
-"""The simulated autoscaler: answers ProvisioningRequests, and makes nodes where they ask for some.
+"""The simulated autoscaler: answers ProvisioningRequests and makes the nodes that they request.
 
-It acts on every provisioning class: nobody else does behind an embedded API server.
+It acts on every provisioning class, because an embedded API server has no other autoscaler.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from multiqueue.kube.resources import PROVISIONING_REQUESTS
 
 CONCURRENCY = 4
 BUSY_SECONDS = 5.0
-"""Simulated seconds between two looks at nodes that are to go and still run pods."""
+"""Simulated seconds between two checks of nodes that are to be removed but still run pods."""
 
 
 class Autoscaler:
@@ -49,7 +49,7 @@ class Autoscaler:
         self._requests.add_handler(self._on_request)
 
     async def run(self) -> None:
-        """Work until cancelled; where the kind is not served there is nothing to do."""
+        """Work until cancelled; if the kind is not served, wait for it."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._requests.run())
             for informer in (self._informers.nodes, self._informers.pods, self._requests):
@@ -86,7 +86,7 @@ class Autoscaler:
         return Result(requeue_after=None if wait is None else self._clock.real_seconds(wait))
 
     async def _scale_down(self, key: str) -> Result:
-        """Remove the nodes of a request that is gone, once nothing runs on them."""
+        """Remove the nodes of a deleted request, once no pods run on them."""
         group = self._groups.get(key)
         if group is None:
             return DONE

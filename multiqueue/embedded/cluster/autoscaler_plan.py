@@ -1,8 +1,9 @@
-"""What the simulated autoscaler answers to a ProvisioningRequest, and when. Pure.
+"""Decides what the simulated autoscaler answers to a ProvisioningRequest, and when. Pure.
 
-Parameters of the request say what happens (so a ProvisioningRequestConfig may, and a job with the
-annotation ``provreq.kueue.x-k8s.io/sim-outcome``), durations in simulated seconds; an annotation
-``multiqueue.dev/<parameter>`` on the request itself overrides them at any time:
+Parameters of the request control the answer. They come from a ProvisioningRequestConfig, or from a
+job's annotation such as ``provreq.kueue.x-k8s.io/sim-outcome``. An annotation
+``multiqueue.dev/<parameter>`` on the request itself overrides them at any time. Durations are in
+simulated seconds:
 
 ``sim-delay-seconds``    from accepted to the answer
 ``sim-outcome``          Provisioned, Failed, BookingExpired, CapacityRevoked or Nothing
@@ -53,12 +54,12 @@ class ScaleOutcome(StrEnum):
 
 
 class SettingError(ValueError):
-    """A setting that makes no sense; the request fails and says so."""
+    """An invalid setting; the request fails with this message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What shall happen to one request."""
+    """The simulated outcome of one request."""
 
     delay_seconds: float = DEFAULT_DELAY_SECONDS
     outcome: ScaleOutcome = ScaleOutcome.PROVISIONED
@@ -69,10 +70,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleStep:
-    """What to do with a request now.
+    """The next step of a request.
 
     Attributes:
-        status: The new status, complete; None: nothing to write.
+        status: The complete new status; None: nothing to write.
         wait_seconds: Simulated seconds until the next step; None: there is none.
     """
 
@@ -93,7 +94,7 @@ class _Moment:
         return is_true(self.request, type_)
 
     def left(self, since: ProvisioningCondition, seconds: float) -> float:
-        """Simulated seconds until so many have passed since a condition changed."""
+        """Return the simulated seconds that are left of a period since a condition changed."""
         at = next(
             parse_time(c["lastTransitionTime"])
             for c in conditions_of(self.request)
@@ -125,10 +126,10 @@ def decide_request(request: Request, *, now: datetime, speed: float) -> ScaleSte
 
 
 def read_settings(request: Request) -> Settings:
-    """Return what shall happen to a request.
+    """Return the settings of a request.
 
     Raises:
-        SettingError: a setting makes no sense.
+        SettingError: a setting is invalid.
     """
     parameters: Mapping[str, str] = request["spec"].get("parameters") or {}
     annotations: Mapping[str, str] = request["metadata"].get("annotations") or {}
@@ -236,7 +237,7 @@ def _end(moment: _Moment) -> ScaleStep:
 def _status(
     moment: _Moment, changes: Mapping[ProvisioningCondition | ScaleOutcome, tuple[bool, str]]
 ) -> dict[str, Any]:
-    """The status with some conditions set; all others stay as they are."""
+    """Return the status with some conditions set and all others unchanged."""
     conditions = {c["type"]: c for c in conditions_of(moment.request)}
     for type_, (value, message) in changes.items():
         conditions[str(type_)] = {

@@ -1,7 +1,7 @@
 """Simulated time: durations pass ``speed`` times faster than the event loop's clock.
 
-Timestamps written to objects stay wall-clock times, because the controllers that read them live
-there.
+Timestamps written to objects stay wall-clock times, because the controllers that read them use
+wall-clock time.
 """
 
 from __future__ import annotations
@@ -34,5 +34,5 @@ class SimClock:
         return asyncio.get_running_loop().time() * self.speed
 
     def real_seconds(self, simulated: float) -> float:
-        """Return how long the event loop has to wait for that many simulated seconds."""
+        """Return the real seconds that this many simulated seconds take."""
         return max(0.0, simulated) / self.speed

@@ -25,11 +25,11 @@ from multiqueue.kube.events import EventRecorder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimOptions:
-    """What is simulated.
+    """Settings of the simulation.
 
     Attributes:
-        pools: The nodes.
-        speed: Simulated seconds in a second of real time.
+        pools: The pools of nodes.
+        speed: Simulated seconds per second of real time.
         pace: Durations of pods without annotations.
     """
 

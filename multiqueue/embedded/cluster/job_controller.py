@@ -1,4 +1,4 @@
-"""The simulated Job controller: applies `decide_job` to every Job that is its own."""
+"""The simulated Job controller: applies `decide_job` to every Job that it manages."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ CONCURRENCY = 8
 MAX_WRITES_IN_FLIGHT = 16
 """Pods of one Job that are created or deleted at the same time."""
 REFUSED_POD_SECONDS = 10.0
-"""Simulated seconds until pods are created again that the API server refused."""
+"""Simulated seconds until the controller retries pods that the API server refused."""
 BATCH_SECONDS = 0.02
-"""Real seconds in which changes of a Job's pods are collected before the Job is looked at."""
+"""Real seconds in which changes of a Job's pods are collected before a reconcile."""
 
 
 class JobController:
@@ -63,13 +63,13 @@ class JobController:
         await self._reconciler.run()
 
     async def reconcile(self, key: str) -> Result:
-        """Bring pods and status of one Job to what its spec asks for."""
+        """Bring the pods and status of one Job in line with its spec."""
         job = self._informers.jobs.store.get(key)
         if job is None or _is_managed_elsewhere(job):
             return Result()
         uid = job["metadata"]["uid"]
         memory = self._memory.setdefault(uid, JobMemory())
-        # A pod that we deleted but whose deletion we have not seen yet counts as gone.
+        # A pod that we deleted counts as gone, even before the watch shows its deletion.
         pods = [
             pod
             for pod in self._informers.pods.store.by_index(BY_JOB_UID, uid)
@@ -85,7 +85,7 @@ class JobController:
         return Result(requeue_after=None if wait is None else self._clock.real_seconds(wait))
 
     async def _apply(self, job: Object, pods: list[Object], plan: JobPlan) -> int:
-        """Do what a plan says; answers how many pods the API server refused to create."""
+        """Carry out a plan; return the number of pods that the API server refused to create."""
         namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
         if plan.delete_job:
             await self._delete_job(job)
@@ -102,7 +102,7 @@ class JobController:
                         self._delete_pod(namespace, pod_name, uid_of[pod_name], slots)
                     )
         except* NotFound as group:
-            # The namespace or the Job went away under us; their own events tidy up.
+            # The namespace or the Job was deleted meanwhile; the events of that clean up.
             raise group.exceptions[0] from None
         refusals = [why for creation in creations if (why := creation.result())]
         if plan.status is not None:
@@ -135,13 +135,13 @@ class JobController:
                 subresource="status",
             )
         except Conflict:
-            return  # a newer Job is on its way through the watch and comes back here
+            return  # the watch will deliver the newer Job, which is reconciled then
         except NotFound:
             return
         self._informers.jobs.observe(answer)
 
     async def _create_pod(self, job: Object, index: int | None, slots: asyncio.Semaphore) -> str:
-        """Create a pod; answers why the API server refuses it, or nothing."""
+        """Create a pod; return why the API server refused it, or an empty text."""
         pod = build_pod(job, index, suffix=_random_suffix())
         async with slots:
             try:

@@ -1,5 +1,6 @@
-"""What the Job controller knows of the pods of one Job, and their counts. Pure but for `JobMemory`,
-which `observe_pods` and `observe_gone` fill.
+"""The Job controller's memory of the pods of one Job, and their counts.
+
+Pure, except that `observe_pods` and `observe_gone` fill `JobMemory`.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ class JobMemory:
     succeeded: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
     stopped: set[str] = field(default_factory=set)
-    """Deleted by the controller itself (suspend, scale-down): no failures."""
+    """Pods that the controller deleted itself (suspend, scale-down); they are not failures."""
     base_succeeded: int = 0
     base_failed: int = 0
-    """Counted by an earlier run of this process and gone since."""
+    """Pods that an earlier run of this process counted and that are gone."""
     failed_at: float | None = None
     """When the latest failure was seen, in simulated seconds."""
     is_loaded: bool = False
@@ -34,7 +35,7 @@ class JobMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """The pods of a Job, counted."""
+    """The counts of a Job's pods."""
 
     active: list[Pod]
     terminating: int
@@ -47,7 +48,7 @@ class Counts:
 def observe_pods(
     job: Mapping[str, Any], pods: Iterable[Pod], memory: JobMemory, *, now: float
 ) -> None:
-    """Update what is remembered from the pods that exist now."""
+    """Update the memory from the pods that exist now."""
     pods = list(pods)
     is_suspended = bool(job["spec"].get("suspend"))
     for pod in pods:
@@ -75,8 +76,9 @@ def observe_pods(
 
 
 def observe_gone(pod: Pod, memory: JobMemory, *, now: float) -> None:
-    """Remember a pod that vanished: without a known end it has failed, unless it was stopped on
-    purpose.
+    """Remember a pod that vanished.
+
+    A pod without a known end counts as failed, unless it was stopped on purpose.
     """
     uid = pod["metadata"]["uid"]
     if uid in memory.stopped:
@@ -90,7 +92,7 @@ def observe_gone(pod: Pod, memory: JobMemory, *, now: float) -> None:
 
 
 def count_pods(job: Mapping[str, Any], pods: Sequence[Pod], memory: JobMemory) -> Counts:
-    """Count the pods of a Job; those that ended are counted even when they are gone."""
+    """Count the pods of a Job, including ended ones that no longer exist."""
     active = [
         pod for pod in pods if not is_terminal(pod) and not pod["metadata"].get("deletionTimestamp")
     ]

@@ -1,12 +1,11 @@
-"""What the Job controller does with one Job: pods to create and delete, and the status to write.
-Pure.
+"""Decides what the Job controller does with one Job: pods to create and delete, and status.
 
-Parity: the Job controller of Kubernetes 1.32: suspend and resume, parallelism, completions, Indexed
-mode, backoffLimit, activeDeadlineSeconds, podReplacementPolicy, SuccessCriteriaMet before Complete
-and FailureTarget before Failed, both final only when no pod is left running. Deviates: no pod
-finalizers and no uncountedTerminatedPods: pods that ended are remembered in `JobMemory` and, over a
-restart, in the status itself. backoffLimitPerIndex, successPolicy and podFailurePolicy are not
-simulated.
+Pure. Parity: the Job controller of Kubernetes 1.32: suspend and resume, parallelism, completions,
+Indexed mode, backoffLimit, activeDeadlineSeconds, podReplacementPolicy, SuccessCriteriaMet before
+Complete and FailureTarget before Failed, both final only when no pod is running. Deviates: there
+are no pod finalizers and no uncountedTerminatedPods. Ended pods are remembered in `JobMemory` and,
+over a restart, in the status itself. backoffLimitPerIndex, successPolicy and podFailurePolicy are
+not simulated.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ POD_BACKOFF_MAX_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """The outcome. ``create`` has one entry a pod: its completion index, or None."""
+    """The decision. ``create`` has one entry per pod: its completion index, or None."""
 
     create: tuple[int | None, ...] = ()
     delete: tuple[str, ...] = ()
@@ -67,7 +66,7 @@ def decide_job(
     Args:
         job: The Job.
         pods: Its pods that exist.
-        memory: After `observe_pods`.
+        memory: The memory of the Job, after `observe_pods`.
         now: Wall time, for timestamps.
         seconds: Simulated seconds of the controller's clock.
         speed: Simulated seconds in a second of wall time, for deadlines counted from timestamps.
@@ -135,7 +134,7 @@ def _decide_running(
 
 
 def _decide_ending(draft: StatusDraft, counts: Counts, criteria: _Ending) -> JobPlan:
-    """The outcome is known; it becomes final when no pod is left."""
+    """Decide for a Job with a known outcome, which becomes final when no pod is left."""
     interim = "SuccessCriteriaMet" if criteria.succeeded else "FailureTarget"
     draft.set_condition(interim, status=True, reason=criteria.reason, message=criteria.message)
     delete = tuple(_name(pod) for pod in counts.active)
@@ -180,7 +179,7 @@ class _Ending:
 def _criteria(
     job: Mapping[str, Any], counts: Counts, *, now: datetime, speed: float
 ) -> _Ending | None:
-    """Whether the Job is bound to end, and how; a recorded criterion is kept."""
+    """Return how the Job must end, or None; a recorded criterion is kept."""
     for condition in (job.get("status") or {}).get("conditions") or ():
         if (
             condition["type"] in ("SuccessCriteriaMet", "FailureTarget")
@@ -279,8 +278,7 @@ def _deadline_wait(draft: StatusDraft, *, speed: float) -> float | None:
     started = parse_time(draft.status.get("startTime"))
     if deadline is None or started is None:
         return None
-    # The start is written in whole seconds: a timer just behind the deadline must not fire before
-    # it.
+    # The start is written in whole seconds, so the timer is set a little late.
     return max(0.0, float(deadline) - (draft.now - started).total_seconds() * speed) + 0.001
 
 

@@ -1,6 +1,4 @@
-"""The simulated kubelets: one reconciler that walks the pods of all simulated nodes through their
-lives.
-"""
+"""The simulated kubelets: one reconciler that starts and ends the pods of all simulated nodes."""
 
 from __future__ import annotations
 
@@ -61,7 +59,7 @@ class Kubelet:
         try:
             await self._take(step.action, pod, run)
         except (NotFound, Conflict):
-            return Result()  # replaced or gone: its own event follows
+            return Result()  # replaced or gone: another event follows
         if step.wait_seconds is not None:
             return Result(requeue_after=self._clock.real_seconds(step.wait_seconds))
         if step.action is PodAction.NOTHING or step.action is PodAction.REMOVE:
@@ -119,7 +117,7 @@ class Kubelet:
 
     def _is_ours(self, pod: Object) -> bool:
         node = pod["spec"].get("nodeName")
-        # A pod that was never bound has no kubelet; someone has to let it go.
+        # A pod that was never bound has no kubelet, so its deletion is completed here.
         return node in self._node_names or (
             not node and bool(pod["metadata"].get("deletionTimestamp"))
         )
@@ -134,7 +132,7 @@ class Kubelet:
         return run
 
     def _started_before(self, pod: Object) -> float | None:
-        """When a pod that an earlier run of this process started began to run."""
+        """Return when a pod was started by an earlier run of this process, or None."""
         moment = parse_time(lifecycle.started_at(pod))
         if moment is None:
             return None
@@ -142,7 +140,7 @@ class Kubelet:
         return self._clock.seconds() - age * self._clock.speed
 
     def _on_node(self, old: Object | None, new: Object | None) -> None:
-        """Look again at the pods of a node that came back."""
+        """Reconcile the pods of a node that came back."""
         if old is None or new is None or is_ready(old) or not is_ready(new):
             return
         name = new["metadata"]["name"]

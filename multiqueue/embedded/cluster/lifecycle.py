@@ -1,4 +1,4 @@
-"""What a simulated kubelet does next with a pod, and the status it reports. Pure.
+"""Decides the next step of a simulated kubelet for a pod, and the status to report. Pure.
 
 Annotations on the pod (durations in simulated seconds):
 ``multiqueue.dev/sim-start-seconds``  from bound to running
@@ -26,7 +26,7 @@ STOP_SECONDS = "multiqueue.dev/sim-stop-seconds"
 
 RESTART_BACKOFF_SECONDS = 10.0
 RESTART_BACKOFF_MAX_SECONDS = 300.0
-"""Delay of in-place restarts: 10 s, doubled each time, at most 5 minutes, as the real kubelet."""
+"""Delay of in-place restarts, as in Kubernetes: 10 s, doubled each time, at most 5 minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class PodPace:
 
 @dataclass(slots=True, kw_only=True)
 class PodRun:
-    """What a kubelet remembers of a pod, in simulated seconds of its own clock."""
+    """A kubelet's memory of a pod, in simulated seconds of its own clock."""
 
     bound_at: float
     started_at: float | None = None
@@ -50,7 +50,7 @@ class PodRun:
 
 
 class PodAction(Enum):
-    """What to do with a pod now."""
+    """The next action on a pod."""
 
     NOTHING = "nothing"
     START = "start"
@@ -61,9 +61,7 @@ class PodAction(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodStep:
-    """An action, or how long to wait for the next one (simulated seconds; None: until the pod
-    changes).
-    """
+    """An action, or the simulated seconds until the next one (None: until the pod changes)."""
 
     action: PodAction = PodAction.NOTHING
     wait_seconds: float | None = None
@@ -182,7 +180,7 @@ def _decide_removal(pod: Mapping[str, Any], run: PodRun, *, pace: PodPace, now: 
 
 
 def _due(action: PodAction, due: float, now: float) -> PodStep:
-    # A timer may fire a hair early; a step is never put off for less than the clock can tell.
+    # A timer may fire slightly early; a step that is due within the clock's resolution is taken.
     return PodStep(action=action) if due - now <= 1e-3 else PodStep(wait_seconds=due - now)
 
 
@@ -211,7 +209,7 @@ def _run_seconds(pod: Mapping[str, Any], pace: PodPace) -> float:
 def _conditions(
     pod: Mapping[str, Any], *, now: datetime, is_ready: bool, reason: str
 ) -> list[dict[str, Any]]:
-    """Conditions of the pod with ours set; those of others stay."""
+    """Return the conditions of the pod with ours set; other writers' conditions stay."""
     wanted: dict[str, tuple[str, str]] = {
         "PodScheduled": ("True", ""),
         "Initialized": ("True", ""),

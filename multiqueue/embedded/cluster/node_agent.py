@@ -1,8 +1,8 @@
 """Registers the simulated nodes and keeps them Ready, until somebody breaks or deletes them.
 
-A node with the annotation ``multiqueue.dev/sim-down: "true"`` is a machine that lost its network:
-its Ready condition becomes Unknown, and what was running there is neither ended nor removed. A Node
-that somebody deletes does not come back.
+A node with the annotation ``multiqueue.dev/sim-down: "true"`` simulates a machine that lost its
+network: its Ready condition becomes Unknown, and its pods are neither ended nor removed. A deleted
+Node is not registered again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from multiqueue.kube.resources import NODES
 log = structlog.get_logger("multiqueue.embedded.cluster")
 
 HEARTBEAT_SECONDS = 60.0
-"""Real seconds. Kubelets report every 5 minutes and renew Leases every 10 s; nobody here evicts."""
+"""Real seconds between reports. Kubelets report every 5 minutes and renew Leases every 10 s."""
 RETRY_SECONDS = 1.0
 DOWN = "multiqueue.dev/sim-down"
 
@@ -45,7 +45,7 @@ class NodeAgent:
         self._clock = clock
         self._nodes = list(nodes)
         self.names = {node["metadata"]["name"] for node in nodes}
-        """Nodes that are ours and up, as they come and go."""
+        """Names of our nodes that are up; it changes as nodes come and go."""
         self._down: set[str] = set()
         self._since: dict[str, str] = {}
         self._changed = asyncio.Event()
@@ -75,7 +75,7 @@ class NodeAgent:
                     await self._changed.wait()
 
     async def add(self, nodes: Sequence[dict[str, Any]]) -> None:
-        """Make nodes that are not there yet, and report them Ready from now on."""
+        """Create missing nodes, and report them Ready from now on."""
         for node in nodes:
             if node["metadata"]["name"] in self.names:
                 continue
@@ -85,7 +85,7 @@ class NodeAgent:
             self.names.add(node["metadata"]["name"])
 
     async def remove(self, name: str) -> None:
-        """Delete a node that was added; nothing must run on it."""
+        """Delete a node that was added; it must not run pods."""
         self._forget(name)
         with suppress(NotFound):
             await self._client.delete(NODES, name)

@@ -1,4 +1,4 @@
-"""What the simulated nodes look like: pools, presets and the text form of ``--nodes``.
+"""The simulated nodes: pools, presets and the text form of ``--nodes``.
 
 Grammar: ``[COUNTx]PRESET[/GPUS][,label=value...]``, for example ``a100/8``, ``2xh100/4,zone=b`` or
 ``4xcpu``.

@@ -1,4 +1,4 @@
-"""The informers that all simulated components share, and small readings of their dicts."""
+"""The informers that all simulated components share, and helpers to read their dicts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BY_JOB_UID = "job-uid"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimInformers:
-    """What the simulated components watch."""
+    """The informers of the simulated components."""
 
     nodes: Informer[Object]
     pods: Informer[Object]

@@ -1,4 +1,4 @@
-"""Which node a pod may go to: resources, node selectors, required affinity and taints. Pure.
+"""Finds the node for a pod: resources, node selectors, required affinity and taints. Pure.
 
 `NodeLedger` mirrors nodes and the pods on them incrementally; a placement costs one pass over the
 nodes.
@@ -29,7 +29,7 @@ class _Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPlacement:
-    """The outcome for one pod: a node, or why there is none, in kube-scheduler's words."""
+    """The outcome for one pod: a node, or why none fits, in kube-scheduler's wording."""
 
     node: str | None
     message: str = ""
@@ -105,9 +105,7 @@ class NodeLedger:
         return uid in self._node_of
 
     def place(self, pod: Mapping[str, Any]) -> PodPlacement:
-        """Find a node for a pod: the fullest that fits, then by name, so that gangs stay
-        together.
-        """
+        """Find a node for a pod: the fullest that fits, then by name, to keep gangs together."""
         requests = pod_requests(pod)
         spec = pod.get("spec") or {}
         refusals: dict[str, int] = {}
@@ -153,7 +151,7 @@ def _subtract(free: Amounts, requests: Mapping[str, int]) -> None:
 
 
 def _free_share(node: _Node, requests: Mapping[str, int]) -> float:
-    """Share that stays free of the scarcest requested resource; accelerators decide before cpu."""
+    """Return the free share of the scarcest requested resource; accelerators precede cpu."""
     extended = [name for name in requests if "/" in name]
     judged = extended or ["cpu"]
     return max(

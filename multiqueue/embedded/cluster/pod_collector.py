@@ -1,4 +1,4 @@
-"""The simulated pod garbage collector: pods whose node is gone for good end and go.
+"""The simulated pod garbage collector: ends and deletes pods whose node is gone for good.
 
 Parity: the orphan rule of Kubernetes' pod garbage collector: a node has to be missing for 40 s,
 then its pods fail with the condition DisruptionTarget and are deleted without grace. Pods that were
@@ -20,11 +20,11 @@ from multiqueue.kube.reconciler import Reconciler, Result
 from multiqueue.kube.resources import PODS
 
 QUARANTINE_SECONDS = 40.0
-"""As Kubernetes waits: a node may be registered again."""
+"""Seconds to wait, as in Kubernetes, because a node may be registered again."""
 
 
 class PodCollector:
-    """Ends and deletes the pods of nodes that do not exist any more."""
+    """Ends and deletes the pods of nodes that no longer exist."""
 
     name = "sim-pod-gc"
 

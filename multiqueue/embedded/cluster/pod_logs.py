@@ -1,4 +1,4 @@
-"""What a simulated container has to say: a few lines per run, made from the pod's status. Pure."""
+"""The log of a simulated container: a few lines per run, made from the pod's status. Pure."""
 
 from __future__ import annotations
 

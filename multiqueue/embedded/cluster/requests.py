@@ -1,4 +1,4 @@
-"""What a pod asks a node for.
+"""The resource requests of pods.
 
 Units: cpu in milli, everything else in whole base units.
 """
@@ -26,8 +26,9 @@ def parse_amounts(resources: Mapping[str, Any] | None) -> Amounts:
 
 
 def pod_requests(pod: Mapping[str, Any]) -> Amounts:
-    """Return what the scheduler counts for a pod: containers and sidecars, or the largest init
-    step.
+    """Return a pod's requests as the scheduler counts them.
+
+    These are the sum of containers and sidecars, or the largest init step.
 
     Parity: Kubernetes' PodRequests, with pod-level resources and overhead.
     """

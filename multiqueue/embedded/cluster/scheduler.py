@@ -1,7 +1,7 @@
-"""The simulated kube-scheduler: binds pods to nodes, one by one, as room appears.
+"""The simulated kube-scheduler: binds pods to nodes, one by one, as room becomes free.
 
-Pods that fit nowhere are parked by shape; room that becomes free is offered to one pod of each
-shape, so the cost of an event grows with the number of different shapes, not of pods.
+Pods that fit nowhere are parked by shape. Free room is offered to one pod of each shape, so the
+cost of an event grows with the number of shapes, not of pods.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = structlog.get_logger("multiqueue.embedded.cluster")
 
 MAX_BINDINGS_IN_FLIGHT = 32
 RETRY_SECONDS = 1.0
-"""Before a pod whose binding failed is tried again."""
+"""Delay before a pod whose binding failed is tried again."""
 
 
 class Scheduler:
@@ -76,7 +76,7 @@ class Scheduler:
                     break
 
     def _place(self, pod: Object, tasks: asyncio.TaskGroup) -> bool:
-        """Assume a place for one pod and bind it, or park it; returns whether it has a place."""
+        """Assume a node for one pod and bind it, or park it; return whether it has a node."""
         key, uid = key_of(pod), pod["metadata"]["uid"]
         placement = self._ledger.place(pod)
         if placement.node is None:
@@ -128,7 +128,7 @@ class Scheduler:
                 self._on_pod(None, current)
 
     async def _tell_unschedulable(self, pod: Object, message: str) -> None:
-        """Best effort: people read it in kubectl describe; nothing depends on it."""
+        """Set PodScheduled=False; best effort, because only people read it."""
         metadata = pod["metadata"]
         condition = {
             "type": "PodScheduled",
@@ -207,7 +207,7 @@ def _queue_order(pod: Mapping[str, Any]) -> tuple[int, str, str]:
 
 
 def _node_shape(node: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What placement depends on; heartbeats change nothing of it."""
+    """Return the parts of a node that placement depends on; heartbeats do not change them."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     ready = [c["status"] for c in status.get("conditions") or () if c["type"] == "Ready"]
     return (

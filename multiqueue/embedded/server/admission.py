@@ -1,7 +1,8 @@
-"""Admission: asks webhooks about every operation that their configuration wants to judge.
+"""Admission: calls the webhooks whose configuration matches an operation.
 
-Mutating webhooks run one after the other, by name of their configuration, and once more where
-they ask for it and a later one changed the object; validating ones run side by side.
+Mutating webhooks run one after the other, by name of their configuration. One runs again if its
+reinvocation policy allows it and a later one changed the object. Validating webhooks run
+concurrently.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class WebhookAdmission:
-    """Finds the webhooks that want to judge an operation, and asks them."""
+    """Finds the webhooks that match an operation, and calls them."""
 
     def __init__(
         self, store: ObjectStore, conversions: Conversions, transport: WebhookTransport
@@ -48,15 +49,15 @@ class WebhookAdmission:
         self._validating: tuple[MatchedWebhook, ...] = ()
 
     def concerns(self, review: WebhookReview) -> bool:
-        """Whether any webhook may be called: the fast path skips everything else."""
+        """Whether any webhook may match; the fast path skips all others."""
         self._compile()
         if review.target.kind.group == MUTATING[0]:
-            return False  # nobody may lock everybody out
+            return False  # no webhook may block changes of the webhook configurations
         hooks = (*self._mutating, *self._validating)
         return any(find_match(hook, review) is not None for hook in hooks)
 
     async def mutate(self, call: Call, review: WebhookReview) -> JsonObject | None:
-        """The object as mutating webhooks want it; None: unchanged.
+        """Return the object after mutating webhooks; None if it is unchanged.
 
         Raises:
             StatusError: a webhook denied the operation, or failed and may not be ignored.
@@ -76,7 +77,7 @@ class WebhookAdmission:
         return review.obj if review.obj is not original else None
 
     async def validate(self, call: Call, review: WebhookReview) -> None:
-        """Ask validating webhooks.
+        """Call validating webhooks.
 
         Raises:
             StatusError: the first refusal, in the order of the configurations.
@@ -107,9 +108,7 @@ class WebhookAdmission:
     async def _verdict(
         self, call: Call, review: WebhookReview, match: Match
     ) -> WebhookVerdict | StatusError | None:
-        """What a webhook says; None: it is not concerned, or failed and its policy is to be ignored
-        then.
-        """
+        """Return a webhook's answer; None if it does not match, or failed with policy Ignore."""
         hook = match.webhook
         request = await match.request(self._conversions, call, review)
         try:

@@ -47,12 +47,12 @@ from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.update import Change, update
 
 ATTEMPTS = 5
-"""How often an apply starts over because the object came or went meanwhile."""
+"""How often an apply starts over because the object was created or deleted meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """An apply as a function on the states of its object."""
+    """An apply request as a function of the object's present state."""
 
     application: Application
     zero: JsonObject
@@ -77,7 +77,7 @@ async def apply(
     force: bool,
     check_create: Callable[[ApiUser, OperationTarget], None],
 ) -> tuple[StoredObject, bool]:
-    """Apply a configuration; the answer is the object, and whether it is new.
+    """Apply a configuration; return the object, and whether it is new.
 
     Args:
         objects: the objects of the server.
@@ -152,7 +152,7 @@ async def _create(
 
 
 def _decode(call: Call, target: OperationTarget, body: bytes) -> JsonObject:
-    """The configuration, as one of the target's kind.
+    """Return the configuration as an object of the target's kind.
 
     Raises:
         StatusError: 400.
@@ -183,7 +183,7 @@ def _decode(call: Call, target: OperationTarget, body: bytes) -> JsonObject:
 
 
 def _through_scale(target: OperationTarget, scale: Scale, config: Mapping[str, Any]) -> JsonObject:
-    """A configuration of a Scale as one of the scaled object."""
+    """Turn a configuration of a Scale into one of the scaled object."""
     replicas = (config.get("spec") or {}).get("replicas")
     if replicas is not None and (type(replicas) is not int or replicas < 0):
         raise bad_request(f"spec.replicas: Invalid value: {replicas}: should be non-negative")
@@ -198,9 +198,9 @@ def _through_scale(target: OperationTarget, scale: Scale, config: Mapping[str, A
 
 
 def _check_types(target: OperationTarget, config: Mapping[str, Any]) -> None:
-    """Refuse what the schema does not know.
+    """Refuse fields that the schema does not have.
 
-    Deviates: 400, where Kubernetes answers 500 with the same words.
+    Deviates: the answer is 400; Kubernetes answers 500 with the same message.
     """
     merge_type: MergeType = type_of(target.kind, target.version)
     found = sorted(set(problems(merge_type, config)))
@@ -221,7 +221,7 @@ def _group_version_kind(config: Mapping[str, Any]) -> str:
 
 
 def _conflict(error: ApplyConflictError, subresource: str) -> StatusError:
-    """409, with each field and who owns it."""
+    """Return the 409 with each conflicting field and its owner."""
     found = [(_show(each.owner, subresource), each.path) for each in error.conflicts]
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": path}

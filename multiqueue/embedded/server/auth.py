@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens to users."""
+"""Authentication: finds the user of a bearer token."""
 
 import hmac
 import secrets
@@ -9,17 +9,17 @@ from typing import Any, NamedTuple, Protocol
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 MASTERS = "system:masters"
-"""Its members may do everything, whatever the roles say."""
+"""The group whose members may do everything, without roles."""
 SERVICE_ACCOUNTS = "system:serviceaccounts"
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 ISSUER = "https://kubernetes.default.svc.cluster.local"
-"""Who signs the tokens of ServiceAccounts, and the audience that this server is."""
+"""The issuer of ServiceAccount tokens, and this server's audience."""
 US = (ISSUER,)
 
 
 @dataclass(frozen=True, slots=True)
 class ApiUser:
-    """A user as admission webhooks and reviews see it."""
+    """A user, in the form that admission webhooks and reviews get."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class ApiUser:
         return MASTERS in self.groups
 
     def as_dict(self) -> dict[str, Any]:
-        """The shape of a UserInfo."""
+        """Return a UserInfo."""
         info: dict[str, Any] = {"username": self.name}
         if self.uid:
             info["uid"] = self.uid
@@ -44,24 +44,24 @@ class ApiUser:
 
 
 def authenticated(user: ApiUser) -> ApiUser:
-    """A user as it is once it has proven who it is."""
+    """Return a user with the group of authenticated users added."""
     if AUTHENTICATED in user.groups:
         return user
     return replace(user, groups=(*user.groups, AUTHENTICATED))
 
 
 def service_account_name(namespace: str, name: str) -> str:
-    """As whom a ServiceAccount is logged in."""
+    """Return the user name of a ServiceAccount."""
     return f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"
 
 
 def service_account_groups(namespace: str) -> tuple[str, ...]:
-    """The groups that a ServiceAccount is in for what it is."""
+    """Return the groups that every ServiceAccount of a namespace is in."""
     return (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}")
 
 
 def service_account(namespace: str, name: str, uid: str = "") -> ApiUser:
-    """A ServiceAccount that is logged in."""
+    """Return a ServiceAccount as a user."""
     groups = service_account_groups(namespace)
     return authenticated(ApiUser(service_account_name(namespace, name), groups, uid))
 
@@ -74,42 +74,42 @@ API_SERVER = authenticated(ApiUser("system:apiserver", (MASTERS,)))
 
 
 class BadToken(Exception):  # noqa: N818 - what it is
-    """A token that proves nothing; ``str()`` tells a TokenReview why."""
+    """An invalid token; ``str()`` is the reason for a TokenReview."""
 
 
 class Verified(NamedTuple):
-    """What a token proves."""
+    """The user and audiences of a valid token."""
 
     user: ApiUser
     audiences: tuple[str, ...]
-    """For whom the token is meant, of those who were named."""
+    """The requested audiences that the token is for."""
 
 
 class TokenVerifier(Protocol):
-    """Knows tokens that are not in a list."""
+    """Verifies tokens that are not in a list."""
 
     def log_in(self, token: str) -> ApiUser:
-        """The user of a token that is meant for this server.
+        """Return the user of a token for this server.
 
         Raises:
-            BadToken: there is none.
+            BadToken: the token is invalid.
         """
 
     def verify(self, token: str, audiences: Sequence[str]) -> Verified:
-        """What a token proves to one of these audiences.
+        """Return the user of a token for one of these audiences.
 
         Raises:
-            BadToken: nothing.
+            BadToken: the token is invalid.
         """
 
 
 def new_token() -> str:
-    """A fresh secret."""
+    """Return a new random token."""
     return secrets.token_urlsafe(32)
 
 
 class TokenAuthenticator:
-    """Knows the tokens of one server, the first ones fastest."""
+    """Authenticates the tokens of one server; it finds the first ones fastest."""
 
     def __init__(
         self, tokens: Mapping[str, ApiUser], service_accounts: TokenVerifier | None = None
@@ -120,9 +120,9 @@ class TokenAuthenticator:
         self._service_accounts = service_accounts
 
     def user_of_header(self, authorization: str) -> ApiUser | None:
-        """The user of an ``Authorization`` header; None: somebody who gave a wrong token.
+        """Return the user of an ``Authorization`` header; None if its token is wrong.
 
-        Who gives no bearer token is anonymous, as with any other scheme.
+        Without a bearer token, or with another scheme, the user is anonymous.
         """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
@@ -137,20 +137,20 @@ class TokenAuthenticator:
             return None
 
     def verify(self, token: str, audiences: Sequence[str] = ()) -> Verified:
-        """What a bearer token proves; without audiences: to this server.
+        """Return the user of a bearer token; without audiences, the token is for this server.
 
         Raises:
-            BadToken: nothing.
+            BadToken: the token is invalid.
         """
         user = self._listed(token)
         if user is not None and (not audiences or ISSUER in audiences):
-            return Verified(user, US)  # a listed token is meant for this server alone
+            return Verified(user, US)  # a listed token is for this server only
         if user is not None or self._service_accounts is None:
             raise BadToken("invalid bearer token")
         return self._service_accounts.verify(token, audiences or US)
 
     def _listed(self, token: str) -> ApiUser | None:
-        """The comparison does not tell by its time how much of a guess was right."""
+        """Find a listed token by a comparison in constant time."""
         for length, known, user in self._tokens:
             if len(token) == length:
                 given = token.encode(errors="surrogateescape")  # bytes that are no text come so

@@ -1,4 +1,4 @@
-"""Work that follows from commits: a de-duplicating queue with one task."""
+"""Background work after commits: a queue without duplicates and one task."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,9 +7,7 @@ from typing import Generic, TypeVar
 import structlog
 
 RETRY_SECONDS = 1.0
-"""After a failure, usually a webhook that refuses or does not answer: soon enough for a person who
-watches, no hot loop.
-"""
+"""Delay after a failure, usually of a webhook: short for a person who waits, but no hot loop."""
 
 K = TypeVar("K")
 log = structlog.get_logger(__name__)
@@ -26,7 +24,7 @@ class Background(Generic[K]):
         self._timers: set[asyncio.TimerHandle] = set()
 
     def add(self, key: K) -> None:
-        """Let ``work`` look at a key soon."""
+        """Queue a key for ``work``."""
         self._keys[key] = None
         self._wake.set()
 

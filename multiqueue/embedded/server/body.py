@@ -1,4 +1,4 @@
-"""Request bodies: which formats are understood, and decoding them."""
+"""Decodes request bodies of all supported formats."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ OBJECT_TYPES = (JSON, YAML, PROTOBUF)
 MAX_BYTES = 3 * 1024 * 1024
 """Kubernetes' limit for a request body."""
 YAML_LIMITS = bounded_yaml.YamlLimits(nodes=100_000)
-"""With all references written out: reading so many values takes seconds. Clients send large objects
-as JSON."""
+"""Most YAML values with all references written out: reading this many takes seconds. Clients send
+large objects as JSON."""
 
 
 def media_type(content_type: str) -> str:
@@ -71,13 +71,13 @@ def check_depth(value: Any, body: bytes | None = None) -> None:
 
 
 def too_large() -> StatusError:
-    """A body above the limit."""
+    """Return the error for a body above the limit."""
     message = f"Request entity too large: limit is {MAX_BYTES}"
     return StatusError(413, "RequestEntityTooLarge", message)
 
 
 def too_slow(message: str) -> StatusError:
-    """A body that does not come."""
+    """Return the error for a body that does not arrive in time."""
     return StatusError(408, "Timeout", message.strip())
 
 

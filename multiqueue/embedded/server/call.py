@@ -1,4 +1,4 @@
-"""What is known of one operation: who asks, when and how."""
+"""The context of one operation: its user, time and options."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,16 +16,16 @@ from multiqueue.embedded.server.store import ObjectStore
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One operation: who asks, when and how. Hooks of kinds see it as their RequestContext."""
+    """One operation: its user, time and options. Hooks of kinds get it as their RequestContext."""
 
     store: ObjectStore
-    """What hooks read from."""
+    """The store that hooks read from."""
     user_info: ApiUser
     now: datetime
     dry_run: bool = False
     field_validation: FieldValidation = "Ignore"
     field_manager: str = ""
-    """Who owns what is written, if the request says so."""
+    """The field manager that the request names, if any."""
     user_agent: str = ""
     warnings: list[str] = field(default_factory=list)
     """Texts for ``Warning: 299`` headers of the answer."""
@@ -37,7 +37,7 @@ class Call:
 
     @property
     def manager(self) -> str:
-        """Who owns what is written."""
+        """Return the field manager of the operation."""
         return self.field_manager or manager_of(self.user_agent)
 
     def warn(self, text: str) -> None:
@@ -46,7 +46,7 @@ class Call:
             self.warnings.append(text)
 
     def owners_after_admission(self, changed: JsonObject, owners: Owners) -> Owners:
-        """The owners of fields that webhooks left; invalid ones are told, and not taken."""
+        """Return the field owners after webhooks; invalid ones cause a warning and are ignored."""
         left, warning = after_admission(changed, owners)
         if warning is not None:
             self.warn(warning)

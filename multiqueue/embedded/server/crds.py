@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: from an object to a served kind, and back to nothing."""
+"""Serves the kinds of CustomResourceDefinitions, and removes them on deletion."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime

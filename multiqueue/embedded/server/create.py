@@ -1,4 +1,4 @@
-"""Create: from a body to a stored object."""
+"""Create: turns a request body into a stored object."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""From a CustomResourceDefinition to the kind it defines."""
+"""Builds the kind that a CustomResourceDefinition defines."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""One state of one stored object, and how it looks in each version of its kind."""
+"""One state of one stored object, in each version of its kind."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

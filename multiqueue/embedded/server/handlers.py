@@ -1,4 +1,4 @@
-"""The one entrance: authenticate, route, pick the handler, and turn every failure into a Status."""
+"""The entry of all requests: authenticates, routes, and turns every failure into a Status."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Everything that is not about objects: discovery, OpenAPI, version, health."""
+"""Handlers of requests that are not about objects: discovery, OpenAPI, version, health."""
 
 from collections.abc import Mapping
 

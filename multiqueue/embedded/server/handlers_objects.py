@@ -1,4 +1,4 @@
-"""Requests about one object or collection: from HTTP to create, update, delete, and back."""
+"""Handlers of requests about one object or collection: create, update, delete and reads."""
 
 from collections.abc import Mapping
 from typing import Any

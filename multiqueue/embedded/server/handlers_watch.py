@@ -1,4 +1,4 @@
-"""Watch: a stream of frames that starts where the client says and ends when it must."""
+"""Watch: a stream of frames from the client's resourceVersion until its end or timeout."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Namespaces: content needs an open one, and a deleted one takes its content along."""
+"""Namespaces: objects need one that is not terminating; its deletion deletes them."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""The objects of a server, with all that operations on them need."""
+"""The objects of a server, with the services that operations on them need."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Patches: from a body and its content type to a function on objects."""
+"""Patches: turns a body and its content type into a function on objects."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a request for a pod's log says in its query, and in which container it is interested."""
+"""The query options of a request for a pod's log, and the choice of its container."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the query of a request says, as Go reads it."""
+"""Reads the query of a request as Go does."""
 
 from collections.abc import Iterable, Mapping
 from typing import cast

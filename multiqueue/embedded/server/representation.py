@@ -1,4 +1,4 @@
-"""How objects are shown: as they are, as a Table, or as their metadata only."""
+"""Representations of objects in answers: whole, as a Table, or only their metadata."""
 
 from collections.abc import Iterable
 from typing import Any, cast

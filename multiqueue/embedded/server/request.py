@@ -1,4 +1,4 @@
-"""One HTTP request as handlers need it: query, user, wanted representation, and how to answer."""
+"""One HTTP request for handlers: query, user, requested representation, and its answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

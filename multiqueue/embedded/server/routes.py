@@ -1,4 +1,4 @@
-"""From a URL path to what it names. Pure text; whether it is served is for the handlers to say."""
+"""Parses a URL path into the resource it names. Pure; handlers check that it is served."""
 
 from dataclasses import dataclass
 from functools import lru_cache

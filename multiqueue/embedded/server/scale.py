@@ -1,4 +1,4 @@
-"""The scale subresource: replicas of any kind that declares where they are."""
+"""The scale subresource of every kind that declares the paths of its replicas."""
 
 from typing import Any
 

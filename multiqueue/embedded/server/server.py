@@ -1,4 +1,4 @@
-"""The embedded Kubernetes API server: options in, a listening server out."""
+"""The embedded Kubernetes API server, built from its options."""
 
 import asyncio
 import contextlib

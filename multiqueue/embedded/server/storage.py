@@ -1,4 +1,4 @@
-"""Where committed objects are kept: the seam between the store and memory or SQLite."""
+"""The interface between the store and the storage of committed objects: memory or SQLite."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

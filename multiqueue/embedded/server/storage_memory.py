@@ -1,4 +1,4 @@
-"""Storage that forgets: for tests and throw-away servers."""
+"""Storage in memory only, for tests and short-lived servers."""
 
 from collections.abc import Callable, Sequence
 

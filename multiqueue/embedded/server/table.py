@@ -1,4 +1,4 @@
-"""Tables: what ``kubectl get`` shows, made by the server."""
+"""Builds the Tables that ``kubectl get`` shows."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What an operation is about."""
+"""The object or collection that an operation is about."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Changes as watchers see them: history to start from, and bounded queues to follow."""
+"""Changes for watchers: a history to start from, and bounded queues of new changes."""
 
 import asyncio
 from collections import deque

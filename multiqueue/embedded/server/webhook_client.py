@@ -1,4 +1,4 @@
-"""Speaks AdmissionReview."""
+"""Calls admission webhooks with AdmissionReviews."""
 
 import base64
 from collections.abc import Mapping

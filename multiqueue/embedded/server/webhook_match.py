@@ -1,4 +1,4 @@
-"""Which webhook wants to judge which operation, and in which version it wants to see it."""
+"""Matches operations to webhooks, and picks the version that each webhook gets."""
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence

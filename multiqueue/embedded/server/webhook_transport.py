@@ -1,4 +1,4 @@
-"""Posts reviews to webhooks over HTTPS, each over its own TLS trust; connections are kept."""
+"""Posts reviews to webhooks over HTTPS with the caBundle of each; connections are kept."""
 
 import base64
 import binascii

@@ -1,8 +1,8 @@
-"""Versions of groups that others serve: who they are, whether they answer, and passing on requests.
+"""Group versions that other servers serve: finds them, checks them and forwards requests.
 
-One `Background` looks at each APIService when it, its Service or its endpoints change, and from
-time to time: it asks the backend for its discovery document, writes the condition Available and
-remembers what discovery and OpenAPI have to show.
+One `Background` checks each APIService when it, its Service or its endpoints change, and
+periodically. It reads the backend's discovery document, writes the condition Available and keeps
+the documents for discovery and OpenAPI.
 """
 
 import asyncio
@@ -36,12 +36,12 @@ from multiqueue.embedded.server.watch import Event
 
 AGGREGATOR = ApiUser("system:kube-aggregator", (MASTERS,))
 RECHECK_SECONDS = 30.0
-"""How often a backend that answers is asked again; Kubernetes does likewise."""
+"""Interval between checks of a backend that answers, as in Kubernetes."""
 FIRST_RETRY_SECONDS = 0.25
-"""How soon one that does not is asked again; each time twice as long, up to the above."""
+"""First delay after a failed check; it doubles each time, up to the interval above."""
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _MALFORMED = (AttributeError, KeyError, TypeError)
-"""What reading a document of an unexpected shape ends with: nobody checks what a backend says."""
+"""Exceptions from reading a document of an unexpected shape; documents are not validated."""
 _SERVICE_KINDS = (("", "services"), ("", "endpoints"))
 
 log = structlog.get_logger(__name__)
@@ -64,13 +64,13 @@ class Aggregator:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def resume(self) -> None:
-        """Take up what was stored before a restart; call before requests come."""
+        """Read the stored APIServices after a restart; call it before the first request."""
         for entry in self._objects.store.collection(KEY).entries():
             self._read(entry.decode())
             self.background.add(entry.name)
 
     async def publish(self) -> None:
-        """Tell extension API servers whom to believe."""
+        """Publish the front proxy's authority for extension API servers."""
         call, wanted = self._objects.call(API_SERVER), self.front_proxy.config_map()
         kind = self._objects.registry.get("", "configmaps")
         assert kind is not None, "config maps are built in"
@@ -95,7 +95,7 @@ class Aggregator:
         await self._transport.close()
 
     def map_service(self, namespace: str, name: str, url: str) -> None:
-        """Say where a Service is reached."""
+        """Set the URL of a Service."""
         self._services[namespace, name] = url
         self._wake_users(namespace, name)
 
@@ -139,7 +139,7 @@ class Aggregator:
 
     # ------------------------------------------------------------------ requests
     def find(self, path: str) -> Backend | None:
-        """The backend that answers at a path: its resources, their discovery, their OpenAPI."""
+        """Return the backend for a path of resources, discovery or OpenAPI, or None."""
         if not self._backends:
             return None
         parts = path.removeprefix("/openapi/v3").split("/", 4)
@@ -150,7 +150,7 @@ class Aggregator:
     async def forward(
         self, http: web.BaseRequest, user: ApiUser, backend: Backend
     ) -> web.StreamResponse:
-        """Answer with what a backend answers."""
+        """Forward a request to a backend and return its answer."""
         return await forward(
             http,
             user,
@@ -186,7 +186,7 @@ class Aggregator:
         is_available = condition["status"] == "True"
         await self._report(name, condition)
         if (backend.group, backend.version) not in self._backends:
-            self._unlearn(name)  # it went while it was asked
+            self._unlearn(name)  # it was deleted during the check
             return
         if not is_available:
             known = self._known.get(name, BackendDocuments())
@@ -210,7 +210,7 @@ class Aggregator:
         return _condition("True", "Passed", "all checks passed")
 
     async def _learn(self, backend: Backend, base: str) -> BackendDocuments:
-        """Ask for the documents that discovery and OpenAPI have to show."""
+        """Read a backend's documents for discovery and OpenAPI."""
         resources = None
         try:
             found = await self._transport.get(backend, f"{base}/apis", AGGREGATOR, accept=DISCOVERY)
@@ -226,7 +226,7 @@ class Aggregator:
         return BackendDocuments(resources or [], is_current=resources is not None, openapi=openapi)
 
     def _plan(self, name: str, *, is_available: bool) -> None:
-        """Look again after a while."""
+        """Schedule the next check."""
         seconds = RECHECK_SECONDS
         if is_available:
             self._retries.pop(name, None)
@@ -239,7 +239,7 @@ class Aggregator:
         self._timers[name] = loop.call_later(seconds, self.background.add, name)
 
     async def _report(self, name: str, condition: JsonObject) -> None:
-        """Write the condition, unless it says so already."""
+        """Write the condition, unless it is unchanged."""
         call = self._objects.call(API_SERVER)
         kind = self._objects.registry.get(*KEY)
         assert kind is not None, "APIServices are built in"

@@ -1,4 +1,4 @@
-"""Who serves an aggregated version of a group, and at which address. Reads the store only."""
+"""The backend of an aggregated group version, and its address. Reads the store only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from multiqueue.embedded.server.builtin.columns import is_true
 from multiqueue.embedded.server.store import ObjectStore
 
 Services = Mapping[tuple[str, str], str]
-"""(namespace, name) of a Service -> base URL, for those that the server was told of."""
+"""(namespace, name) of a Service -> base URL, for Services with a configured URL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,15 +23,15 @@ class Backend:
     service: str
     port: int
     authority: str
-    """PEM in base64; empty: whom the machine trusts."""
+    """PEM in base64; empty: the system's authorities."""
     insecure: bool
     priorities: tuple[int, int]
-    """Of the group and of the version in it; higher ones come first in discovery."""
+    """Priority of the group, and of the version in it; higher ones come first in discovery."""
     available: bool
 
     @property
     def server_name(self) -> str:
-        """What its certificate is for."""
+        """Return the name in the backend's certificate."""
         return f"{self.service}.{self.namespace}.svc"
 
     @property
@@ -41,7 +41,7 @@ class Backend:
 
 
 class Unresolved(Exception):  # noqa: N818 - a finding
-    """A Service leads nowhere: reason and message of the condition that says so."""
+    """A Service has no address; with the reason and message of the condition."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class Unresolved(Exception):  # noqa: N818 - a finding
 
 
 def read_backend(obj: Mapping[str, Any]) -> Backend | None:
-    """An APIService as a backend; None: it is served here."""
+    """Return the backend of an APIService; None if this server serves it."""
     spec = obj["spec"]
     service = spec.get("service")
     if service is None:
@@ -69,13 +69,13 @@ def read_backend(obj: Mapping[str, Any]) -> Backend | None:
 
 
 def find_address(backend: Backend, store: ObjectStore, services: Services) -> str:
-    """The base URL of a backend.
+    """Return the base URL of a backend.
 
-    A Service that the server was told of leads where it was told; one of type ExternalName to that
-    host; any other to one of its endpoints, since nobody routes cluster addresses here.
+    A Service with a configured URL has that URL. A Service of type ExternalName has that host. Any
+    other Service has the address of one of its endpoints, because cluster addresses have no routes.
 
     Raises:
-        Unresolved: it leads nowhere.
+        Unresolved: the Service has no address.
     """
     namespace, name = backend.namespace, backend.service
     if (mapped := services.get((namespace, name))) is not None:

@@ -1,4 +1,4 @@
-"""Discovery and OpenAPI of backends among those of the kinds served here. Pure."""
+"""Merges discovery and OpenAPI of backends with those of the kinds served here. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from multiqueue.embedded.server.version_order import version_priority
 
 @dataclass(frozen=True, slots=True)
 class BackendDocuments:
-    """What a backend said when it was last asked; empty until it answered."""
+    """The documents of a backend at the last check; empty until it first answered."""
 
     resources: Sequence[JsonObject] = ()
     """As in aggregated discovery."""
@@ -21,7 +21,7 @@ class BackendDocuments:
 
 
 def sorted_backends(backends: Iterable[Backend]) -> list[Backend]:
-    """In the order of discovery: groups of high priority first, then by name; versions likewise."""
+    """Sort backends for discovery: groups by priority, then by name; versions likewise."""
     found = list(backends)
     of_group: dict[str, int] = {}
     for each in found:
@@ -72,7 +72,7 @@ def _discovery(backend: Backend, known: BackendDocuments) -> JsonObject:
 
 
 def resources_of(document: Any, backend: Backend) -> list[JsonObject] | None:
-    """The resources that an APIGroupDiscoveryList has for a version; None: not the version."""
+    """Return a version's resources in an APIGroupDiscoveryList; None if it lacks the version."""
     if not isinstance(document, dict) or document.get("kind") != "APIGroupDiscoveryList":
         return None
     for item in document.get("items") or ():
@@ -92,7 +92,7 @@ def add_openapi(local: JsonObject, known: Iterable[BackendDocuments]) -> JsonObj
 
 
 def openapi_part(index: Any, backend: Backend) -> dict[str, JsonObject]:
-    """What a backend's index of OpenAPI v3 has for its version."""
+    """Return the part of a backend's OpenAPI v3 index for its version."""
     key = backend.path.strip("/")
     entry = (index.get("paths") or {}).get(key) if isinstance(index, dict) else None
     return {key: entry} if isinstance(entry, dict) else {}

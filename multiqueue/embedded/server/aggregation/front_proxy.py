@@ -1,4 +1,4 @@
-"""How this server proves to others that it speaks for its users, and where it publishes that."""
+"""The front proxy's certificates, by which backends trust this server's user headers."""
 
 from datetime import datetime
 from typing import Any
@@ -21,19 +21,19 @@ _HEADERS = {
 
 
 def create_proxy_authority(now: datetime) -> KeyPair:
-    """An authority whose certificates speak for others: it must issue no other ones."""
+    """Make the authority of front proxy certificates; it must issue no others."""
     return create_authority("multiqueue-front-proxy-ca", now)
 
 
 class FrontProxy:
-    """An authority, which is kept, and a client certificate of it, new at every start."""
+    """The stored authority, and a client certificate of it that is new at every start."""
 
     def __init__(self, authority: KeyPair, now: datetime) -> None:
         self._authority = authority
         self.pair = issue_client_certificate(authority, CLIENT_NAME, (), now)
 
     def config_map(self) -> dict[str, Any]:
-        """What extension API servers read to know whom to believe."""
+        """Return the ConfigMap from which extension API servers read the authority to trust."""
         data = {key: orjson.dumps(value).decode() for key, value in _HEADERS.items()}
         data["requestheader-client-ca-file"] = self._authority.certificate.decode()
         return {
@@ -45,7 +45,7 @@ class FrontProxy:
 
 
 def remote_headers(user: ApiUser) -> list[tuple[str, str]]:
-    """The headers that say on whose behalf a request is sent."""
+    """Return the headers that name the user of a forwarded request."""
     headers = [("X-Remote-User", user.name)]
     if user.uid:
         headers.append(("X-Remote-Uid", user.uid))

@@ -1,4 +1,4 @@
-"""A request for a backend, passed on and answered as it answers, piece by piece."""
+"""Forwards a request to a backend and streams its answer back."""
 
 from collections.abc import Iterable, Mapping
 
@@ -33,9 +33,9 @@ HOP_BY_HOP = frozenset(
     }
 )
 OURS = frozenset({"authorization", "host", "content-length"})
-"""Of a request: the user has proven who it is to us, not to others."""
+"""Request headers that are not forwarded: credentials for this server."""
 SPOKEN_FOR = ("x-remote-", "impersonate-", "x-forwarded-")
-"""Only this server may say these; a client that does is not believed."""
+"""Headers that only this server may set; those of clients are dropped."""
 UNAVAILABLE = "service unavailable"
 
 log = structlog.get_logger(__name__)
@@ -50,7 +50,7 @@ async def forward(
     services: Services,
     transport: ProxyTransport,
 ) -> web.StreamResponse:
-    """Answer with what a backend answers to the same request."""
+    """Forward a request to a backend and return its answer."""
     if not backend.available:
         return refusal(UNAVAILABLE)
     try:
@@ -85,7 +85,7 @@ async def forward(
 
 
 def refusal(text: str) -> web.Response:
-    """Kubernetes' aggregator says it in plain text."""
+    """Return a refusal in plain text, as Kubernetes' aggregator does."""
     headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
     return web.Response(text=text + "\n", status=503, headers=headers)
 
@@ -117,5 +117,5 @@ def _returned(headers: Mapping[str, str]) -> CIMultiDict[str]:
 
 
 def _named_by_connection(headers: Mapping[str, str]) -> frozenset[str]:
-    """Headers for the next hop only, besides the well-known ones."""
+    """Return the hop-by-hop headers that ``Connection`` names."""
     return frozenset(name.strip().lower() for name in headers.get("Connection", "").split(","))

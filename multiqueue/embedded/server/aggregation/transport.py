@@ -19,7 +19,7 @@ from multiqueue.kube.failure_words import describe_failure
 from multiqueue.kube.tls import load_key_pair
 
 CHECK_SECONDS = 5.0
-"""How long a backend may take to show that it is there, as in Kubernetes."""
+"""Timeout of a check of a backend, as in Kubernetes."""
 CONNECT_SECONDS = 10.0
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 MAX_CONTEXTS = 64

@@ -1,4 +1,4 @@
-"""Keeps the rules of aggregated ClusterRoles: those of all roles that their selectors find."""
+"""Keeps the rules of aggregated ClusterRoles equal to those of all selected roles."""
 
 from multiqueue.embedded.server.authz.policy import CLUSTER_ROLES
 from multiqueue.embedded.server.background import Background
@@ -33,7 +33,7 @@ def aggregate_all(store: ObjectStore) -> None:
 
 
 def aggregate(store: ObjectStore, name: str) -> bool:
-    """Bring one role up to date; whether it changed."""
+    """Bring one role up to date; return whether it changed."""
     entry = store.get(CLUSTER_ROLES, "", name)
     if entry is None:
         return False
@@ -49,7 +49,7 @@ def aggregate(store: ObjectStore, name: str) -> bool:
 
 
 def _collected(store: ObjectStore, name: str, selectors: list[LabelSelector]) -> list[JsonObject]:
-    """The rules of the selected roles, by their names, each once."""
+    """Return the rules of the selected roles in the order of names, without repetitions."""
     rules: list[JsonObject] = []
     for other in store.collection(CLUSTER_ROLES).entries():
         if other.name != name and any(selector.matches(other.labels) for selector in selectors):
@@ -64,7 +64,7 @@ def _aggregated(store: ObjectStore) -> list[str]:
 
 
 def _may_aggregate(entry: StoredObject) -> bool:
-    """Decoding is only for roles that have the words."""
+    """Whether the bytes of a role contain an aggregation rule; only those are decoded."""
     return b'"aggregationRule"' in entry.raw and bool(_selectors(entry.decode()))
 
 

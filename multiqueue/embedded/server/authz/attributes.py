@@ -1,4 +1,4 @@
-"""What a request wants to do, as rules judge it, and the words with which it is refused."""
+"""The attributes of a request for authorization, and the message of a refusal."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ VERBS = {
 
 
 class Attributes(NamedTuple):
-    """One wish: a verb on a resource, or on a path."""
+    """One request: a verb on a resource, or on a path."""
 
     verb: str
     group: str = ""
@@ -30,23 +30,23 @@ class Attributes(NamedTuple):
     namespace: str = ""
     name: str = ""
     path: str = ""
-    """Not empty: this is about a path, and nothing else but the verb counts."""
+    """If not empty, the request is for this path, and only path and verb count."""
 
     @property
     def combined(self) -> str:
-        """``pods``, ``pods/log``."""
+        """Return resource and subresource: ``pods``, ``pods/log``."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 Audit = Callable[[ApiUser, Attributes], None]
-"""Is told who wants what, before it is judged."""
+"""Called with the user and the request before the decision."""
 
 
 def of_resource(method: str, route: Route, query: Mapping[str, str], *, watch: bool) -> Attributes:
-    """What a request for a resource path wants.
+    """Return the attributes of a request for a resource path.
 
     Args:
-        method: of HTTP.
+        method: the HTTP method.
         route: the parsed path.
         query: the first value of each parameter.
         watch: whether the query asks for a watch.
@@ -61,12 +61,12 @@ def of_resource(method: str, route: Route, query: Mapping[str, str], *, watch: b
 
 
 def of_path(method: str, path: str) -> Attributes:
-    """What a request for any other path wants: the verb is the method."""
+    """Return the attributes of a request for another path; the verb is the method."""
     return Attributes(verb=method.lower(), path=path)
 
 
 def refusal(user: ApiUser, wanted: Attributes, reason: str) -> StatusError:
-    """The 403 of an authorizer."""
+    """Return the 403 of an authorizer."""
     who = f"User {show(user.name)} cannot {wanted.verb}"
     tail = f": {reason}" if reason else ""
     if wanted.path:
@@ -88,9 +88,9 @@ def refusal(user: ApiUser, wanted: Attributes, reason: str) -> StatusError:
 
 
 def _selected_name(query: Mapping[str, str]) -> str:
-    """The one object that a field selector leaves: who may list it alone may ask for it so.
+    """Return the single name that a field selector selects; rules for that name allow the list.
 
-    A selector that cannot be read selects nothing here; the list refuses it with words.
+    A selector that cannot be read selects no name here; the list refuses it with a message.
     """
     text = query.get("fieldSelector")
     if not text:

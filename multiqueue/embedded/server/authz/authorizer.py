@@ -1,4 +1,4 @@
-"""Decides who may do what: compiled for each subject when it first asks, until a role changes."""
+"""The authorizer: compiles the rules of each subject on first use, until a role changes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from multiqueue.embedded.server.watch import Event
 
 MAX_SUBJECTS = 1024
 MAX_ANSWERS = 4096
-"""Remembered at most; then forgotten all at once. Reviews may ask for anybody and anything."""
+"""Most cached entries, because reviews may ask for any subject; then the cache is cleared."""
 
 Subject = tuple[str, tuple[str, ...]]
 Candidates = tuple[tuple[frozenset[str], str], ...]
-"""(names, why) of the rules that speak of a wish, in their order; no names: any object."""
+"""(names, reason) of the rules that match a request, in order; no names: any object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class AccessDecision:
 
 @dataclass(slots=True)
 class _Compiled:
-    """What was found out about one subject."""
+    """The compiled rules of one subject."""
 
     grants: dict[str, Grants] = field(default_factory=dict)
-    """By namespace."""
+    """Grants by namespace."""
     answers: dict[tuple[str, ...], Candidates] = field(default_factory=dict)
 
 
@@ -39,10 +39,10 @@ _MASTER = AccessDecision(allowed=True)
 
 
 class RoleAuthorizer:
-    """Judges by the roles and bindings of one store.
+    """Authorizes by the roles and bindings of one store.
 
-    Cost: for masters one look at their groups; for others a few dictionary lookups, and a walk
-    over their rules when they ask for something for the first time after a role changed.
+    Cost: for masters a check of their groups; for others a few dictionary lookups, and a walk over
+    their rules at the first request of each kind after a role changed.
     """
 
     def __init__(self) -> None:
@@ -50,17 +50,17 @@ class RoleAuthorizer:
         self._subjects: dict[Subject, _Compiled] = {}
 
     def load(self, store: ObjectStore) -> None:
-        """Start with what is stored, and follow its changes."""
+        """Load the stored roles and bindings; `observe` follows their changes."""
         self.policy.load(store)
         store.observers.append(self.observe)
 
     def observe(self, event: Event) -> None:
-        """Forget what was compiled if a role or a binding changes."""
+        """Forget compiled rules if a role or a binding changes."""
         if self.policy.observe(event):
             self._subjects.clear()
 
     def decide(self, user: ApiUser, wanted: Attributes) -> AccessDecision:
-        """Judge a wish."""
+        """Decide about a request."""
         if user.is_master:
             return _MASTER
         compiled = self._compiled(user)
@@ -72,7 +72,7 @@ class RoleAuthorizer:
         )
 
     def check(self, user: ApiUser, wanted: Attributes) -> None:
-        """Refuse what is not allowed.
+        """Refuse a request that is not allowed.
 
         Raises:
             StatusError: 403.
@@ -86,7 +86,7 @@ class RoleAuthorizer:
         raise refusal(user, wanted, reason)
 
     def grants(self, user: ApiUser, namespace: str) -> Grants:
-        """The rules that hold for a user, those of the whole cluster first."""
+        """Return the rules of a user, those of the whole cluster first."""
         known = self._compiled(user).grants
         grants = known.get(namespace)
         if grants is None:
@@ -126,7 +126,7 @@ class RoleAuthorizer:
 
 
 def _complaint(missing: Iterable[str]) -> str:
-    """What is wrong with somebody's bindings, if anything is."""
+    """Return the problem of bindings that name missing roles; empty if there is none."""
     errors = list(dict.fromkeys(missing))
     if not errors:
         return ""

@@ -24,8 +24,9 @@ _LISTS = {ROLES: "rules", CLUSTER_ROLES: "rules"}
 
 
 def create_policy(store: ObjectStore, now: datetime) -> None:
-    """Create what is missing, and add to the rest what somebody took away, unless it is marked as
-    not to be touched.
+    """Create missing roles and bindings, and restore removed rules and subjects.
+
+    Objects whose annotation turns repairs off are left alone.
     """
     for key, obj in _objects():
         metadata = obj["metadata"]
@@ -41,7 +42,7 @@ def create_policy(store: ObjectStore, now: datetime) -> None:
 
 
 def _repair(stored: JsonObject, obj: JsonObject, field: str) -> bool:
-    """Whether anything was missing."""
+    """Add missing items to a field; return whether any were missing."""
     annotations = stored["metadata"].get("annotations") or {}
     if annotations.get(AUTO_UPDATE) != "true" or "aggregationRule" in obj:
         return False

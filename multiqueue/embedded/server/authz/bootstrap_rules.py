@@ -91,7 +91,7 @@ CLUSTER_ROLES: dict[str, tuple[JsonObject, ...]] = {
     "system:service-account-issuer-discovery": (_at(*_ISSUER, *(f"{path}/" for path in _ISSUER)),),
 }
 AGGREGATED = ("admin", "edit", "view")
-"""Each collects the roles that are labelled for it, and is one of those of the one before."""
+"""Aggregated roles: each collects the roles with its label, and the role before collects it."""
 
 CLUSTER_ROLE_BINDINGS = {
     "cluster-admin": (MASTERS,),
@@ -101,7 +101,7 @@ CLUSTER_ROLE_BINDINGS = {
     "system:public-info-viewer": (AUTHENTICATED, UNAUTHENTICATED),
     "system:service-account-issuer-discovery": (SERVICE_ACCOUNTS,),
 }
-"""From a role to the groups that have it; the bindings have the names of the roles."""
+"""Role -> the groups that have it; each binding has the name of its role."""
 
 READER = "extension-apiserver-authentication-reader"
 READER_RULES = (_on(_READ, "core", "configmaps", "extension-apiserver-authentication"),)

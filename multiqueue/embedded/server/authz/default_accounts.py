@@ -1,4 +1,4 @@
-"""Every namespace has a ServiceAccount ``default``, and has it again when somebody deletes it."""
+"""Creates the ServiceAccount ``default`` in every namespace, also after its deletion."""
 
 from multiqueue.embedded.server.auth import service_account
 from multiqueue.embedded.server.authz.tokens import ACCOUNTS
@@ -16,14 +16,14 @@ CONTROLLER = service_account("kube-system", "service-account-controller")
 
 
 class DefaultAccounts:
-    """Creates what is missing. Keys are namespaces."""
+    """Creates missing ServiceAccounts. Keys are namespaces."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self.background: Background[str] = Background("default-service-accounts", self._ensure)
 
     def observe(self, event: Event) -> None:
-        """Notice a new namespace, and a ServiceAccount that is gone."""
+        """Notice new namespaces and deleted ServiceAccounts."""
         entry = event.entry
         if entry.collection == NAMESPACES:
             if event.previous is None:
@@ -32,12 +32,14 @@ class DefaultAccounts:
             self.background.add(entry.namespace)
 
     def resume(self) -> None:
-        """Look at every namespace once."""
+        """Queue every namespace once."""
         for entry in self._objects.store.collection(NAMESPACES).entries():
             self.background.add(entry.name)
 
     async def ensure_all(self) -> None:
-        """Create what is missing now, so that a server that has started writes nothing unasked."""
+        """Create missing accounts now, so that the server makes no writes of its own after its
+        start.
+        """
         for entry in list(self._objects.store.collection(NAMESPACES).entries()):
             await self._ensure(entry.name)
 
@@ -56,7 +58,7 @@ class DefaultAccounts:
 
 
 def _is_missing(store: ObjectStore, namespace: str) -> bool:
-    """Whether a namespace that stays has none."""
+    """Whether a namespace lacks the account and is not being deleted."""
     entry = store.get(NAMESPACES, "", namespace)
     if entry is None or entry.deleting:
         return False

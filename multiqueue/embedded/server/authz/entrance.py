@@ -1,4 +1,4 @@
-"""Who is let in: from a request to its user, and the check of what that user asks for."""
+"""Authenticates requests, and checks that their users may send them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ from multiqueue.embedded.server.target import OperationTarget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
-    """Finds out who asks, and refuses what they may not do."""
+    """Finds the user of a request, and refuses requests that the user may not send."""
 
     authenticator: TokenAuthenticator
     authorizer: RoleAuthorizer
     audit: Audit | None = None
 
     def find_user(self, http: web.BaseRequest) -> ApiUser:
-        """The user of a request, or whom it acts as.
+        """Return the user of a request, or the impersonated user.
 
         Raises:
-            StatusError: 401, a wrong token; 400 or 403, it may not act as somebody else.
+            StatusError: 401, a wrong token; 400 or 403, the impersonation is not allowed.
         """
         headers = http.headers
         user = self.authenticator.user_of_header(headers.get("Authorization", ""))
@@ -41,7 +41,7 @@ class Entrance:
         return impersonated(self.authorizer, user, headers)
 
     def check_path(self, user: ApiUser, http: web.BaseRequest) -> None:
-        """Refuse a request for something that is no resource, or for something below one.
+        """Refuse a request for a path that is not a resource, or is below one.
 
         Raises:
             StatusError: 403.
@@ -57,7 +57,7 @@ class Entrance:
     def check_resource(
         self, user: ApiUser, http: web.BaseRequest, route: Route, query: Mapping[str, str]
     ) -> None:
-        """Refuse a request for a resource, whether there is such a resource or not.
+        """Refuse a request for a resource, even if the resource does not exist.
 
         Raises:
             StatusError: 403.
@@ -66,7 +66,7 @@ class Entrance:
             self._check(user, of_resource(http.method, route, query, watch=is_set(query, "watch")))
 
     def check_create(self, user: ApiUser, target: OperationTarget) -> None:
-        """Refuse to create with another verb what may not be created.
+        """Refuse to create an object by another verb without the permission to create it.
 
         Raises:
             StatusError: 403.

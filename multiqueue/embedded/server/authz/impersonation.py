@@ -1,8 +1,8 @@
-"""Acting as somebody else: ``Impersonate-*`` headers, each of which has to be allowed.
+"""Impersonation: ``Impersonate-*`` headers, each of which must be allowed.
 
-Deviates: only the verb ``impersonate`` allows it; the finer verbs that Kubernetes 1.36 looks for
-first (``impersonate:user-info`` and others) do not, and are not named in refusals. A user and
-groups can be given; a uid and extra fields are refused.
+Deviates: only the verb ``impersonate`` allows it. The finer verbs that Kubernetes 1.36 checks first
+(``impersonate:user-info`` and others) do not, and refusals do not name them. A user and groups can
+be impersonated; a uid and extra fields are refused.
 """
 
 from collections.abc import Iterator
@@ -29,14 +29,14 @@ Headers = CIMultiDictProxy[str]
 
 
 def impersonated(authorizer: RoleAuthorizer, user: ApiUser, headers: Headers) -> ApiUser:
-    """Who the request is to be judged as.
+    """Return the user to authorize the request for.
 
     Raises:
-        StatusError: 400, headers without a user, or no text; 403, the user may not act as that one.
+        StatusError: 400, headers without a user, or not text; 403, the user may not impersonate.
     """
     given = [name for name in headers if name[:1] in "iI" and name.lower().startswith(PREFIX)]
     if not given:
-        return user  # nearly always: nothing is read twice
+        return user  # nearly always
     if others := [name for name in given if name.lower() not in {USER.lower(), GROUP.lower()}]:
         raise bad_request(f"{others[0]} is not supported by this server: give users and groups")
     if any(_is_undecoded(value) for name in given for value in headers.getall(name)):
@@ -50,12 +50,12 @@ def impersonated(authorizer: RoleAuthorizer, user: ApiUser, headers: Headers) ->
 
 
 def _is_undecoded(value: str) -> bool:
-    """Whether a header has bytes that are no UTF-8, which nothing can answer with."""
+    """Whether a header has bytes that are not UTF-8, which no answer can contain."""
     return any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _wanted(headers: Headers) -> ApiUser | None:
-    """The user that the headers describe; None: they ask for nothing."""
+    """Return the user in the headers; None if there are no such headers."""
     name, groups = headers.get(USER, ""), tuple(headers.getall(GROUP, ()))
     if name:
         return ApiUser(name, groups)
@@ -65,7 +65,7 @@ def _wanted(headers: Headers) -> ApiUser | None:
 
 
 def _attributes_of(wanted: ApiUser) -> Iterator[Attributes]:
-    """What has to be allowed for it: each part on its own."""
+    """Yield the permissions that the impersonation needs, one for each part of the user."""
     account = _service_account(wanted.name)
     if account is not None:
         namespace, name = account
@@ -77,7 +77,7 @@ def _attributes_of(wanted: ApiUser) -> Iterator[Attributes]:
 
 
 def _completed(wanted: ApiUser) -> ApiUser:
-    """The user with the groups that go without saying."""
+    """Return the user with its implied groups."""
     groups = wanted.groups
     account = _service_account(wanted.name)
     if account is not None and not groups:
@@ -91,7 +91,7 @@ def _completed(wanted: ApiUser) -> ApiUser:
 
 
 def _service_account(name: str) -> tuple[str, str] | None:
-    """(namespace, name) of the ServiceAccount that a user name stands for."""
+    """Return (namespace, name) of the ServiceAccount with this user name, or None."""
     if not name.startswith(SERVICE_ACCOUNT_PREFIX):
         return None
     namespace, colon, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")

@@ -1,4 +1,4 @@
-"""Roles and bindings as they are stored, by whom they concern."""
+"""An index of the stored roles and bindings by their subjects."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,22 +21,22 @@ _ROLE_KEYS = (ROLES, CLUSTER_ROLES)
 _BINDING_KEYS = (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS)
 
 Who = tuple[str, str]
-"""("User", name) or ("Group", name); a ServiceAccount is the user it is logged in as."""
+"""("User", name) or ("Group", name); a ServiceAccount counts as its user."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleBinding:
-    """A RoleBinding, or a ClusterRoleBinding where the namespace is empty."""
+    """A RoleBinding, or a ClusterRoleBinding if the namespace is empty."""
 
     namespace: str
     name: str
     role_kind: str
     role: str
     subjects: tuple[tuple[Who, str], ...]
-    """Whom it concerns, with the words for it."""
+    """The binding's subjects, with their description for reasons."""
 
     def words_for(self, everybody: frozenset[Who]) -> str:
-        """Why it grants something to one of these."""
+        """Return the reason why the binding grants something to one of these subjects."""
         kind = "RoleBinding" if self.namespace else "ClusterRoleBinding"
         name = f"{self.name}/{self.namespace}" if self.namespace else self.name
         subject = next(words for who, words in self.subjects if who in everybody)
@@ -44,7 +44,7 @@ class RoleBinding:
 
 
 class Grant(NamedTuple):
-    """A rule that holds for somebody, and why."""
+    """A rule that applies to a user, and the reason."""
 
     rule: PolicyRule
     source: str
@@ -52,7 +52,7 @@ class Grant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What somebody has in one namespace, and which roles they should have but are not there."""
+    """The rules of a user in one namespace, and the bound roles that do not exist."""
 
     rules: tuple[Grant, ...]
     missing: tuple[str, ...]
@@ -66,13 +66,13 @@ class Policy:
         self._bindings: dict[tuple[str, Who], dict[str, RoleBinding]] = {}
 
     def load(self, store: ObjectStore) -> None:
-        """Take over what is stored."""
+        """Index the stored roles and bindings."""
         for key in (*_ROLE_KEYS, *_BINDING_KEYS):
             for entry in store.collection(key).entries():
                 self._add(entry)
 
     def observe(self, event: Event) -> bool:
-        """Follow a change; whether it was about roles or bindings."""
+        """Follow a change; return whether it was of a role or a binding."""
         key = event.entry.collection
         if key[0] != GROUP:
             return False
@@ -85,11 +85,13 @@ class Policy:
         return True
 
     def rules_of(self, kind: str, name: str, namespace: str) -> tuple[PolicyRule, ...] | None:
-        """The rules of a role that a binding in this namespace names; None: there is none."""
+        """Return the rules of a role that a binding in this namespace names; None if it is
+        missing.
+        """
         return self._rules.get((namespace if kind == "Role" else "", name))
 
     def grants(self, user: ApiUser, namespace: str) -> Grants:
-        """What a user has: cluster-wide, and in a namespace if one is given."""
+        """Return a user's rules: cluster-wide, and in a namespace if one is given."""
         everybody = who_is(user)
         rules: list[Grant] = []
         missing: list[str] = []
@@ -105,7 +107,7 @@ class Policy:
         return Grants(tuple(rules), tuple(missing))
 
     def _bindings_of(self, everybody: frozenset[Who], scope: str) -> Iterator[RoleBinding]:
-        """By name: a server that remembers them in no order gives any of several reasons."""
+        """Yield bindings by name, so that the reason is always the same one."""
         found: dict[str, RoleBinding] = {}
         for who in everybody:
             found |= self._bindings.get((scope, who), {})
@@ -129,12 +131,12 @@ class Policy:
 
 
 def who_is(user: ApiUser) -> frozenset[Who]:
-    """Under which names bindings may mean a user."""
+    """Return the subjects by which bindings may refer to a user."""
     return frozenset([("User", user.name), *(("Group", group) for group in user.groups)])
 
 
 def binding_of(entry: StoredObject) -> RoleBinding:
-    """A stored binding; one that was kept before bindings were checked may lack anything."""
+    """Read a stored binding; one from before bindings were validated may lack any field."""
     obj = entry.decode()
     reference = obj.get("roleRef") or {}
     return RoleBinding(

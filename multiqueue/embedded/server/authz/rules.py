@@ -21,11 +21,11 @@ class PolicyRule:
     groups: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    """Empty: any."""
+    """Names of objects; empty: any name."""
     paths: tuple[str, ...] = ()
 
     def applies_to(self, wanted: Attributes) -> bool:
-        """Whether the rule speaks of the wish, whatever the name of the object."""
+        """Whether the rule matches the request, without regard to the object's name."""
         if not (ALL in self.verbs or wanted.verb in self.verbs):
             return False
         if wanted.path:

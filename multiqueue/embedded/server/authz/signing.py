@@ -1,4 +1,4 @@
-"""Signed tokens (JWT with ES256): made and checked with one key of this server."""
+"""Signs and checks tokens (JWT with ES256) with one key of this server."""
 
 import base64
 import hashlib
@@ -16,14 +16,14 @@ from cryptography.hazmat.primitives.asymmetric.utils import (
 
 ALGORITHM = "ES256"
 _HALF = 32
-"""Bytes of each of the two numbers that are a signature."""
+"""Bytes of each of the two numbers in a signature."""
 SIGNATURE_LENGTH = 86
-"""Characters that they become."""
+"""Characters of an encoded signature."""
 _SIGNATURE = ec.ECDSA(hashes.SHA256())
 
 
 class NotSigned(Exception):  # noqa: N818 - what it is
-    """A text that is no token, or not one of this key."""
+    """A text that is not a token signed by this key."""
 
 
 def create_key() -> bytes:
@@ -50,17 +50,17 @@ class Signer:
         self._header = _encode(orjson.dumps(header))
 
     def sign(self, claims: Mapping[str, Any]) -> str:
-        """A token that says this."""
+        """Return a token with these claims."""
         text = f"{self._header}.{_encode(orjson.dumps(claims))}"
         first, second = decode_dss_signature(self._private.sign(text.encode(), _SIGNATURE))
         raw = first.to_bytes(_HALF, "big") + second.to_bytes(_HALF, "big")
         return f"{text}.{_encode(raw)}"
 
     def read(self, token: str) -> dict[str, Any]:
-        """What a token says.
+        """Return the claims of a token.
 
         Raises:
-            NotSigned: it is not one of this key.
+            NotSigned: it is not a token signed by this key.
         """
         text, _, signature = token.rpartition(".")
         header, _, payload = text.partition(".")

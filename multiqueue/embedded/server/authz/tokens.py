@@ -1,4 +1,4 @@
-"""Tokens of ServiceAccounts: issued on request, good while what they speak of lives."""
+"""Tokens of ServiceAccounts: issued on request, valid while the objects they name exist."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ BOUND: Mapping[str, GroupPlural] = {
     "Secret": ("", "secrets"),
     "Node": ("", "nodes"),
 }
-"""Kinds of objects that a token may be bound to: it ends with them."""
+"""Kinds of objects that a token may be bound to: the token is valid while the object exists."""
 MAX_REMEMBERED = 1024
-"""Tokens whose signature is known to be right; then forgotten all at once."""
+"""Most cached tokens with a verified signature; then the cache is cleared."""
 
 _PRIVATE = "kubernetes.io"
 _EXTRA = "authentication.kubernetes.io"
@@ -30,7 +30,7 @@ _EXTRA = "authentication.kubernetes.io"
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A token that was really issued here."""
+    """A token with a verified signature."""
 
     token: str
     user: ApiUser
@@ -39,15 +39,15 @@ class _Token:
     expires_at: datetime
     audiences: tuple[str, ...]
     is_ours: bool
-    """Whether this server is one of them."""
+    """Whether this server is one of the audiences."""
     bound: tuple[tuple[GroupPlural, str, str, str], ...]
-    """(kind, namespace, name, uid) of each object that must still be there."""
+    """(kind, namespace, name, uid) of each object that must still exist."""
 
 
 class ServiceAccountTokens:
-    """Issues tokens, and knows them again.
+    """Issues and verifies tokens.
 
-    Cost: a signature is checked once for each token; then a few dictionary lookups a request.
+    Cost: a signature is checked once per token; then a few dictionary lookups per request.
     """
 
     def __init__(self, store: ObjectStore, clock: Clock, key: bytes) -> None:
@@ -55,7 +55,7 @@ class ServiceAccountTokens:
         self._clock = clock
         self._signer = Signer(key)
         self._known: dict[str, _Token] = {}
-        """By signature."""
+        """Verified tokens by signature."""
 
     def issue(
         self,
@@ -68,9 +68,9 @@ class ServiceAccountTokens:
 
         Args:
             account: metadata of the ServiceAccount.
-            audiences: for whom the token is meant.
-            expires_at: its end.
-            bound: kind and metadata of the object that it ends with.
+            audiences: the audiences that the token is for.
+            expires_at: the expiry of the token.
+            bound: kind and metadata of the object that the token is bound to.
         """
         now = int(self._clock.now().timestamp())
         private: dict[str, Any] = {
@@ -93,7 +93,7 @@ class ServiceAccountTokens:
         return self._signer.sign(claims)
 
     def log_in(self, token: str) -> ApiUser:
-        """The ServiceAccount of a token that is meant for this server: what most requests need.
+        """Return the ServiceAccount of a token for this server, as most requests need it.
 
         Raises:
             BadToken: as ``verify``.
@@ -107,10 +107,10 @@ class ServiceAccountTokens:
         return known.user
 
     def verify(self, token: str, audiences: Sequence[str]) -> Verified:
-        """The ServiceAccount of a token.
+        """Return the ServiceAccount of a token.
 
         Raises:
-            BadToken: not signed here, too old, for somebody else, or what it was for is gone.
+            BadToken: not signed here, expired, for another audience, or its object is gone.
         """
         known = self._read(token)
         if len(self._known) >= MAX_REMEMBERED:
@@ -158,7 +158,7 @@ class ServiceAccountTokens:
         )
 
     def _check_alive(self, token: _Token) -> None:
-        """Check that the account, and what the token is bound to, are still the same objects."""
+        """Check that the account and the bound object still exist, with the same uid."""
         account = self._store.get(ACCOUNTS, token.namespace, token.name)
         if account is None:
             raise _bad(f"serviceaccounts {show(token.name)} not found")

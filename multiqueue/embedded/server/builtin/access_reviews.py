@@ -1,4 +1,4 @@
-"""authorization.k8s.io/v1: what somebody may do; asked and answered, never stored."""
+"""authorization.k8s.io/v1: access reviews, which are answered and never stored."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -68,7 +68,7 @@ def _wanted(spec: Mapping[str, Any]) -> Attributes:
 
 
 def _subject(spec: Mapping[str, Any]) -> ApiUser:
-    """The user as it is described: nothing is added."""
+    """Return the user as described in the review, without implied groups."""
     extra = spec.get("extra") or {}
     return ApiUser(
         name=spec.get("user", ""),
@@ -100,7 +100,7 @@ def _subject_causes(spec: Mapping[str, Any]) -> list[FieldCause]:
 
 
 def _metadata_causes(review: JsonObject) -> list[FieldCause]:
-    """The namespace may be said; reviews have no name."""
+    """Check the metadata of a review: it may have a namespace, but no name."""
     rest = {key: value for key, value in review["metadata"].items() if key != "namespace"}
     return [invalid("metadata", rest, "must be empty")] if rest else []
 

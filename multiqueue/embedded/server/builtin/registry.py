@@ -91,8 +91,8 @@ def builtin_registry(
     """A new registry with all built-in kinds.
 
     Args:
-        authenticator: is asked by TokenReviews.
-        authorizer: is asked by reviews of access.
+        authenticator: answers TokenReviews.
+        authorizer: answers access reviews.
         tokens: issues the tokens of ServiceAccounts.
     """
     registry = Registry()

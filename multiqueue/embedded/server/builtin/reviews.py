@@ -1,4 +1,4 @@
-"""Reviews of who somebody is: kinds that are asked and answered, never stored."""
+"""Authentication reviews, which are answered and never stored."""
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server.auth import BadToken, TokenAuthenticator

@@ -1,4 +1,6 @@
-"""apps/v1, core/v1 Service and others: stored, defaulted, checked, acted on by nobody here."""
+"""apps/v1, core/v1 Service and others: stored, defaulted and checked; no controller acts on
+them.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,9 +1,8 @@
-"""Converts ahead of what reads: a webhook is waited for, showing objects is not.
+"""Converts objects by webhooks before they are read.
 
-Everything that shows objects takes them from `entry.in_version`, which answers at once: with the
-stored bytes, by a function, or with what was prepared here. Prepared bytes belong to one state of
-an object and are kept with it, so that each state is asked about once per version.
-
+Readers take objects from `entry.in_version`, which never waits: it returns the stored bytes, the
+result of a function, or bytes that were prepared here. Prepared bytes are kept with one state of an
+object, so that each state is converted once per version.
 Kinds without a webhook pass through without waiting.
 """
 
@@ -26,11 +25,11 @@ from multiqueue.embedded.server.webhook_transport import WebhookFailed, WebhookT
 TIMEOUT_SECONDS = 30.0
 """As in Kubernetes."""
 MAX_OBJECTS = 500
-"""Objects in one review; a longer list takes several, one after the other."""
+"""Most objects in one review; a longer list takes several reviews, one after the other."""
 
 
 class Conversions:
-    """Asks the conversion webhooks of definitions."""
+    """Calls the conversion webhooks of definitions."""
 
     def __init__(self, transport: WebhookTransport) -> None:
         self._transport = transport
@@ -38,7 +37,7 @@ class Conversions:
     async def prepare(
         self, kind: Kind, version: KindVersion, entries: Iterable[StoredObject]
     ) -> None:
-        """Have states of objects at hand in a version.
+        """Convert objects to a version ahead of their readers.
 
         Raises:
             StatusError: 500, the webhook failed.
@@ -106,6 +105,6 @@ class Conversions:
 
 
 def _failure(obj: JsonObject, what: str) -> StatusError:
-    """Kubernetes gives no reason for this one."""
+    """Return the error of a failed conversion; like Kubernetes', it has no reason."""
     text = f"conversion webhook for {obj['apiVersion']}, Kind={obj['kind']} {what}"
     return StatusError(500, "", text)

@@ -1,4 +1,4 @@
-"""Bodies in Kubernetes' protobuf encoding, as the objects that the same bodies in JSON are."""
+"""Decodes bodies in Kubernetes' protobuf encoding to the objects that JSON bodies give."""
 
 from multiqueue.embedded.server.protobuf.envelope import decode_envelope
 from multiqueue.embedded.server.protobuf.messages import UnknownMessageKind

@@ -1,4 +1,4 @@
-"""The one way from a request body to an object worth validating: prune, report, default."""
+"""Prepares a request body for validation: prunes, reports unknown fields, sets defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

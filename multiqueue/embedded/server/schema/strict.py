@@ -1,4 +1,4 @@
-"""What ``fieldValidation=Strict`` and ``Warn`` report: unknown and duplicate fields, by path."""
+"""Finds the unknown and duplicate fields for ``fieldValidation=Strict`` and ``Warn``."""
 
 import json
 from collections.abc import Mapping

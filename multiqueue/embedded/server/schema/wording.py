@@ -1,4 +1,4 @@
-"""From a jsonschema-rs error to the field errors that Kubernetes reports for custom resources."""
+"""Turns jsonschema-rs errors into the field errors that Kubernetes reports."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
