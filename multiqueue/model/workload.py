@@ -168,7 +168,7 @@ class Workload:
 
     @cached_property
     def shape(self) -> Shape:
-        """The fields that decide the verdict (E-26), which is the same for equal shapes in a queue."""
+        """The fields that decide the verdict (E-26): equal shapes get equal verdicts in a queue."""
         pod_sets = tuple(_pod_set_shape(ps) for ps in self.pod_sets)
         return (self.priority, self.problems, pod_sets, self.replaces)
 

@@ -72,7 +72,7 @@ class CachedQueue:
 
     @property
     def is_active(self) -> bool:
-        """Whether it may admit."""
+        """Whether the queue may admit."""
         return self.activity.reason is None
 
     def set_spec(self, spec: ClusterQueue) -> None:
@@ -90,7 +90,7 @@ class CachedQueue:
         }
 
     def set_node(self, node: QuotaNode) -> None:
-        """Take a place in a new tree; the usage is carried over by whoever builds it."""
+        """Take a node in a new tree; the builder of the tree carries the usage over."""
         node.declare(self.spec.resource_groups)
         node.weight = float(self.spec.weight)
         self.node = node
@@ -101,7 +101,7 @@ class CachedQueue:
             self.slots_by_flavor.setdefault(flavor, {})[resource] = slot
 
     def room_memo(self, version: int) -> dict[int, Room]:
-        """Return a memo of the room by slot; empty after each change of the tree.
+        """Return a memo of the room by slot; it is empty after each change of the tree.
 
         Many heads are judged between two changes of usage.
         """
@@ -126,7 +126,7 @@ class CachedQueue:
         }
 
     def add_admitted(self, usage: Mapping[FlavorResource, Amount], sign: int) -> None:
-        """Count a workload in (1) or out (-1) of the admitted ones."""
+        """Add (1) or subtract (-1) the usage of an admitted workload."""
         self.admitted += sign
         add_to(self.admitted_usage, usage, sign)
 
@@ -146,7 +146,7 @@ class CachedQueue:
 def add_to(
     total: dict[FlavorResource, Amount], usage: Mapping[FlavorResource, Amount], sign: int
 ) -> None:
-    """Add usage to a sum, or take it out, and drop what became zero."""
+    """Add or subtract usage, and drop sums that became zero."""
     for flavor_resource, amount in usage.items():
         value = total.get(flavor_resource, 0) + sign * amount
         if value:

@@ -1,4 +1,4 @@
-"""Look for the flavor of one resource group, in the order of the spec (E-47 to E-54).
+"""Search the flavor of one resource group, in the order of the spec (E-47 to E-54).
 
 The first flavor that does is taken, unless fungibility says to look on; then the best one seen is.
 """
@@ -57,7 +57,7 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
 
 
 class _Outcome:
-    """One flavor that was looked at: what it means for each resource, and the worst of that."""
+    """One flavor that was tried: its mode for each resource, and the worst of these."""
 
     __slots__ = ("borrowing", "choices", "key", "mode", "refusals")
 
@@ -233,7 +233,7 @@ def _check_beyond(
 
 
 def _looks_on(search: FlavorSearch, outcome: _Outcome) -> bool:
-    """Whether to look at the next flavor too (E-51, E-52)."""
+    """Whether to try the next flavor too (E-51, E-52)."""
     if not search.is_fungible:
         return outcome.mode is not FlavorMode.FIT
     policy = search.queue.spec.fungibility

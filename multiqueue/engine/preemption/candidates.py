@@ -1,4 +1,4 @@
-"""Who may be preempted, and in which order (E-87, E-90).
+"""Candidates for preemption, and their order (E-87, E-90).
 
 The holders of a queue are sorted and summed up when somebody first asks after a change of them; the
 searches only filter and merge what is sorted already. What depends on the moment (usage, past
@@ -193,7 +193,7 @@ def sort_candidates(
 
 
 def is_within_nominal(node: QuotaNode, needed: frozenset[FlavorResource]) -> bool:
-    """Whether a node borrows nothing of what is needed (E-36)."""
+    """Whether a node borrows nothing of the needed resources (E-36)."""
     for flavor_resource in needed:
         slot = node.slot_by_flavor_resource.get(flavor_resource)
         if slot is not None and node.subtree_quota[slot] < node.usage[slot]:
