@@ -173,7 +173,7 @@ class ProvisioningExecutor:
         self._watch.templates.observe(written)
 
     async def _ensure_template(self, body: dict[str, Any], owners: set[str]) -> OwnedTemplate:
-        """Return the template that one of these owns, created where it is missing.
+        """Return the template that one of these owns; create it if it is missing.
 
         The template of an earlier request with that name is about to be deleted, and is replaced.
 

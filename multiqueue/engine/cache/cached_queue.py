@@ -25,9 +25,9 @@ class CachedQueue:
     """Mutable; written by the cache only.
 
     Shape: ``generation`` is the allocatableResourceGeneration (E-38): quota may have become free.
-    ``has_only_topologies`` is true where every flavor has a topology (E-39), ``has_topologies``
-    where any has. ``remote_check`` is the admission check that sends its workloads to other
-    clusters, "" where they run here. ``slots_by_flavor`` has the slots of the spec's pairs, by
+    ``has_only_topologies`` is true if every flavor has a topology (E-39), ``has_topologies``
+    if any has. ``remote_check`` is the admission check that sends its workloads to other
+    clusters, "" if they run here. ``slots_by_flavor`` has the slots of the spec's pairs, by
     flavor and resource. ``reserving`` and ``admitted`` count workloads; ``admitted_usage`` is the
     admitted part of the node's usage.
     """

@@ -24,7 +24,7 @@ class Share(NamedTuple):
     Args:
         is_endless: something is borrowed with weight zero; more than every other share.
         value: thousandths of what could be lent, of the resource with most of it, by weight; not
-            divided where it is endless.
+            divided if it is endless.
     """
 
     is_endless: bool

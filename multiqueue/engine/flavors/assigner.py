@@ -111,7 +111,7 @@ def _assign_together(
     ignore_undeclared: bool,
     before: Sequence[PodSetResult],
 ) -> tuple[dict[str, FlavorChoice] | None, list[Attempts]]:
-    """Return (choices by resource, None where one fails; what was refused per resource group)."""
+    """Return (choices by resource, None if one fails; the refusals per resource group)."""
     total = _sum(requests)
     group_by_resource = search.queue.group_by_resource
     choices: dict[str, FlavorChoice] = {}

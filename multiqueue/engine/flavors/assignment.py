@@ -75,7 +75,7 @@ class FlavorChoice(NamedTuple):
 class PodSetResult(NamedTuple):
     """What a pod set would get. A tuple, because the hot path makes many.
 
-    Shape: ``requests`` are totals of all ``pods``; ``flavors`` is None where none was found.
+    Shape: ``requests`` are totals of all ``pods``; ``flavors`` is None if none was found.
     ``explanation`` is None if everything fits.
     """
 

@@ -80,7 +80,7 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
         return _downgrade(assignment, names)
 
     def touch_up(self, assignment: Assignment, *, empty: bool) -> Assignment:
-        """Keep domains for a workload whose room others leave, where there are any (E-44)."""
+        """Reserve domains, if there are any, for a workload that waits for victims (E-44)."""
         found = self.find(assignment, empty=empty)
         if isinstance(found, Unplaced):
             return assignment

@@ -25,7 +25,7 @@ RankLimit: TypeAlias = tuple[int, ...]
 """The beginning of a `Rank`; who ranks behind it may be preempted."""
 
 PastUsage: TypeAlias = Callable[[str, str], float | None]
-"""(ClusterQueue, key of the LocalQueue) -> usage by E-120, None where it does not count (E-127)."""
+"""(ClusterQueue, key of the LocalQueue) -> usage by E-120, None if it does not count (E-127)."""
 
 
 class QuotaHolder(NamedTuple):
@@ -125,7 +125,7 @@ def order_of(entry: Entry) -> Order:
 
 
 def rank_limit(policy: PreemptionPolicy, workload: Workload) -> RankLimit | None:
-    """Return behind which rank a workload may preempt; None where it may preempt nobody (E-87).
+    """Return the rank behind which a workload may preempt; None if it may preempt nobody (E-87).
 
     A rank begins with the priority, descending, and the queue-order time, so every policy is one
     comparison with the beginning of a rank. A tuple is greater than its own beginning, which is why

@@ -220,7 +220,7 @@ def _children_on_path(node: QuotaNode) -> dict[QuotaNode, QuotaNode]:
 def find_share_loss(request: PreemptionRequest, context: SearchContext) -> ShareLoss | None:
     """Return the shares that leave a request waiting, where a search found nobody.
 
-    None where shares are not the reason: nobody may be taken from, or all together are too few.
+    None if shares are not the reason: nobody may be taken from, or all together are too few.
     """
     needed = request.needed()
     candidates = find_fair_candidates(request, context, needed)
