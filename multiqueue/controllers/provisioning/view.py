@@ -34,7 +34,7 @@ class ProvisioningCheck:
     Attributes:
         name: The name of the AdmissionCheck.
         config: The configuration of its requests; None if it cannot be resolved: the check is
-        inactive.
+            inactive.
     """
 
     name: str

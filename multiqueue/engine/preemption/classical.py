@@ -1,7 +1,7 @@
-"""Preemption without fair sharing: take victims one by one, then keep those not needed.
+"""Preemption without fair sharing: take victims one by one, then spare those not needed.
 
 Candidates and their classes are in `hierarchy`; here are the attempts, with and without borrowing,
-and what is looked at anew whenever somebody left (E-89, E-92 to E-95).
+and what is checked again after each victim (E-89, E-92 to E-95).
 """
 
 from __future__ import annotations
