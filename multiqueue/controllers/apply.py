@@ -137,8 +137,8 @@ class PlanApplier:
 
         Raises:
             UnrecoverableError: the engine failed to record the outcome of a write; its usage may
-                UnrecoverableError: the engine failed to record the outcome of a write; its usage
-                can writes succeeded.
+                be too high or too low. Writers that are cancelled for that do not know whether
+                their writes succeeded.
         """
         self._context.informers.workloads.add_handler(self._on_workload)
         try:

@@ -1,4 +1,4 @@
-"""Status of both kinds of queues and Cohorts on the wire, from what the engine tells. Pure."""
+"""Status patches of queues and Cohorts in wire format, from the engine's states. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COUNTS = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
 def cluster_queue_patch(
     queue: ClusterQueue, state: ClusterQueueState, now: datetime
 ) -> dict[str, Any]:
-    """Return the merge patch for ``/status``; empty when nothing changed."""
+    """Return the merge patch for ``/status``; empty if nothing changed."""
     status = _with_state(queue.status, queue.metadata.generation, state, now)
     share = state.weighted_share
     sharing = None if share is None else FairSharingStatus(weighted_share=share.reported)
@@ -44,7 +44,7 @@ def cluster_queue_patch(
 
 
 def cohort_patch(cohort: Cohort, state: CohortState) -> dict[str, Any]:
-    """Return the merge patch for ``/status``; empty when nothing changed."""
+    """Return the merge patch for ``/status``; empty if nothing changed."""
     share, written = state.weighted_share, cohort.status.fair_sharing
     if share is None or (written is not None and written.weighted_share == share.reported):
         return {}
@@ -57,13 +57,13 @@ def local_queue_patch(
     now: datetime,
     consumed: ConsumedResources | None = None,
 ) -> dict[str, Any]:
-    """Return the merge patch for ``/status``; empty when nothing changed.
+    """Return the merge patch for ``/status``; empty if nothing changed.
 
     Args:
-        queue: as last seen.
-        state: what the engine knows of it.
-        now: when a condition changes.
-        consumed: its past usage where that is sampled.
+        queue: The LocalQueue as last seen.
+        state: Its state in the engine.
+        now: The time for changed conditions.
+        consumed: Its past usage; None if that is not sampled.
     """
     status = _with_state(queue.status, queue.metadata.generation, state, now)
     return _patch(queue.status, _with_consumed(status, consumed))
@@ -77,7 +77,7 @@ def _with_consumed(
     if consumed is None:
         return status
     if known is not None and not known.consumed_resources and not consumed.by_resource:
-        return status  # still nothing; the time of that is not worth a write
+        return status  # still no usage; a new timestamp alone is not worth a write
     written = decode(AdmissionFairSharingStatus, consumed.to_wire())
     return msgspec.structs.replace(
         status,
@@ -86,17 +86,17 @@ def _with_consumed(
 
 
 def waiting_by_status(state: ClusterQueueState | LocalQueueState) -> dict[str, int]:
-    """Return how many wait, by whether they may be tried now; for metrics."""
+    """Return how many workloads wait, by whether they may be tried now; for metrics."""
     return {"active": state.pending - state.inadmissible, "inadmissible": state.inadmissible}
 
 
 def natural(resource: str, amount: Amount) -> float:
-    """Return cores and bytes, as metrics have them."""
+    """Return the amount in cores or bytes, as metrics have it."""
     return amount / 1000 if resource == CPU else amount
 
 
 def flavor_usage(usage: Usage) -> tuple[FlavorUsage, ...]:
-    """Return usage as wire quantities, in the order of the spec."""
+    """Return usage as quantities in wire format, in the order of the spec."""
     return tuple(
         FlavorUsage(
             name=flavor,
@@ -140,7 +140,7 @@ def _patch(
 ) -> dict[str, Any]:
     if before == after:
         return {}
-    # The first status has everything, zeros too: they are what tools show.
+    # The first status has everything, zeros too, because tools show them.
     present: Mapping[str, Any] = _wire(before) if before.conditions else {}
     return diff(present, _wire(after))
 
@@ -151,5 +151,5 @@ def _wire(status: ClusterQueueStatus | LocalQueueStatus) -> dict[str, Any]:
         wire["fairSharing"] = {"weightedShare": status.fair_sharing.weighted_share}
     past_usage = wire.get("fairSharing", {}).get("admissionFairSharingStatus")
     if past_usage is not None:
-        past_usage.setdefault("consumedResources", {})  # required, also where nothing was used
+        past_usage.setdefault("consumedResources", {})  # required, even if empty
     return wire

@@ -1,13 +1,12 @@
-"""Runs the engine's cycles back to back and hands their plans to the applier.
+"""Runs the engine's cycles and passes their plans to the writers.
 
-Nobody waits for a write to decide the next head: the engine works on assumed state. The loop gives
-the event loop its turn after every call of `run_cycle`, which ends by itself before it takes too
-long.
+The next decision does not wait for a write: the engine works on assumed state. After every call of
+`run_cycle` the loop lets other tasks run; each call ends by itself before it takes too long.
 
-A cohort tree that raises is contained by the engine, which takes back what that tree assumed. If
-anything else in a cycle raises, decisions may be lost that the engine has already assumed: quota is
-held that no write will use, or victims wait for an eviction that nobody writes. The loop raises
-`UnrecoverableError` then, and a new process reads everything from the API.
+If a cycle of a cohort tree raises, the engine undoes what that tree assumed, and goes on. If
+anything else raises, decisions may be lost that the engine has already assumed: quota is held that
+no write will use, or victims wait for an eviction that nobody writes. Then the loop raises
+`UnrecoverableError`, and a new process reads everything from the API.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ LAST_PAUSE = 0.010
 
 
 SPARE_TURNS = 16
-"""Cycles that a resting loop runs for single events of one turn of the event loop."""
+"""Cycles that an idle loop runs for single events in one turn of the event loop."""
 log = structlog.get_logger("multiqueue.scheduler")
 
 
@@ -39,11 +38,11 @@ class SchedulerLoop:
     """The one place that calls `Engine.run_cycle`.
 
     Args:
-        context: Informers, clock and metrics.
-        engine: What decides.
+        context: The manager's context.
+        engine: The engine that decides.
         applier: Writes admissions.
         evictions: Writes evictions.
-        until_fed: Waits for what the engine has to know beside the informers of the context.
+        until_fed: Waits for the engine's input that is not in the informers of the context.
     """
 
     name = "scheduler"
@@ -69,10 +68,10 @@ class SchedulerLoop:
         self._broken: Exception | None = None
 
     def wake(self) -> None:
-        """Something changed: there may be something to decide.
+        """Schedule a cycle: something changed.
 
-        An arrival is decided on before the next one is heard of, as long as few come at once: who
-        came first is then first, also where two come within the second that creation times tell.
+        While few Workloads arrive at a time, each one is decided before the next one is seen. So
+        the first to come is first, even if two come in the same second, the unit of creation times.
         """
         if self._spare_turns > 0:
             self._spare_turns -= 1
@@ -83,13 +82,13 @@ class SchedulerLoop:
         self._woken.set()
 
     def fail(self, error: Exception) -> None:
-        """Take note that the engine's state can no longer be relied on; `run` then raises."""
+        """Note that the engine's state is no longer reliable; `run` then raises."""
         self._broken = self._broken or error
         self._spare_turns = 0
         self._woken.set()
 
     async def run(self) -> None:
-        """Schedule until cancelled, from the moment when everything needed is known."""
+        """Schedule until cancelled, once all needed informers are synced."""
         informers = self._context.informers
         await wait_settled(
             informers.workloads,
@@ -132,12 +131,12 @@ class SchedulerLoop:
         try:
             self._report(plan)
             self._measure(plan, asyncio.get_running_loop().time() - began)
-        except Exception:  # everything is on its way to be written
+        except Exception:  # all decisions are already with the writers
             log.exception("scheduling cycle not measured")
         return plan
 
     def _report(self, plan: CyclePlan) -> None:
-        """Tell of trees that failed, once per cause: the engine tries them again by itself."""
+        """Log failed trees, once per cause; the engine tries them again by itself."""
         for failure in plan.failures:
             cause = repr(failure.error)
             if self._causes.get(failure.tree) != cause:

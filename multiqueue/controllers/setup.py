@@ -1,4 +1,4 @@
-"""Assembles everything that turns a manager into a queue."""
+"""Assembles the controllers that make a manager a job queue."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ __all__ = ["build_controllers"]
 def build_controllers(
     context: ManagerContext, engine: Engine, gate: FleetGate | None = None
 ) -> list[Runnable]:
-    """Connect engine and informers, and return what has to run while this manager leads.
+    """Connect engine and informers, and return the components to run while this manager leads.
 
-    Call it before the informers run. The engine is fed from then on, on a standby too, so that a
-    new leader decides at once; nothing is written before the runnables run.
+    Call it before the informers run. The engine is fed from then on, also on a standby, so that a
+    new leader can decide at once. Nothing is written before the components run.
 
     Args:
-        context: Of the manager.
-        engine: What decides.
-        gate: What is asked about workers; None if nothing is sent to workers.
+        context: The manager's context.
+        engine: The engine that decides.
+        gate: Answers questions about workers; None if nothing is sent to workers.
     """
     fleet = gate or NoFleet()
-    # The parts know each other by what they call; a function where that is built later.
+    # The parts call each other; a function stands in for a part that is built later.
     applier: PlanApplier
     loop: SchedulerLoop
     ticker: StatusTicker

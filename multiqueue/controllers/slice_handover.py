@@ -1,7 +1,7 @@
-"""What the admission of a slice means for itself and for the one that it replaces (E-167). Pure.
+"""What the admission of a slice means for it and for the slice that it replaces (E-167). Pure.
 
-The engine counts the two as one from its decision on. The new one goes on where the other was, in
-the write of its admission; the workload controller ends the other, on workers too.
+The engine counts the two as one from its decision on. The write of the new slice's admission hands
+the state over; the workload controller finishes the old slice, on workers too.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from multiqueue.api.workload_state import find, finish, has_quota, is_finished
 
 
 def taken_over(status: WorkloadStatus, old: Workload | None, now: datetime) -> WorkloadStatus:
-    """Return the status of a slice that goes on where another one was, if that is known still.
+    """Return the status of a slice with the state of the one it replaced, if that is known.
 
-    With the cluster that runs its job (M-160), and how long that ran.
+    The state is the cluster that runs the job (M-160), and how long it has run.
 
-    Deviates: upstream begins anew to count the time that the job may run (E-107).
+    Deviates: upstream restarts the job's maximum execution time (E-107).
     """
     if old is None:
         return status
@@ -40,9 +40,9 @@ def taken_over(status: WorkloadStatus, old: Workload | None, now: datetime) -> W
 def find_successor(
     workload: Workload, find_workload: Find, find_successors: Callable[[str], Iterable[Workload]]
 ) -> Workload | None:
-    """Return the slice that has the quota of this one by now; None where none has.
+    """Return the slice that took over the quota of this one; None if there is none.
 
-    Nor where they replace each other, which somebody wrote by hand: none of them has taken over.
+    Also None if they replace each other, which happens only by hand: then neither took over.
     """
     if workload.status.admission is None:
         return None
@@ -58,7 +58,7 @@ def find_successor(
 
 
 def ended(workload: Workload, by: Workload, now: datetime) -> WorkloadStatus:
-    """Return the status of a slice that another one took over from; the job runs on."""
+    """Return the final status of a replaced slice; its job continues to run."""
     generation = workload.metadata.generation
     message = replaced_message(by)
     return finish(

@@ -1,4 +1,4 @@
-"""Sends the queues whose state changed to their status writers, at most once a second (E-193)."""
+"""Passes changed queues to their status writers, at most once a second (E-193)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ BATCH_SECONDS = 1.0
 
 
 class StatusTicker:
-    """Asks the engine what changed.
+    """Asks the engine which queues changed.
 
     Args:
-        engine: Remembers what changed since it was last asked.
+        engine: Remembers the changes since the last call.
         on_cluster_queue: Called with each changed ClusterQueue.
         on_local_queue: Called with each changed LocalQueue.
         on_cohort: Called with each Cohort above a changed ClusterQueue, with fair sharing.
@@ -37,14 +37,14 @@ class StatusTicker:
         self._dirty = asyncio.Event()
 
     def touch(self) -> None:
-        """The engine's state may have changed."""
+        """Note that the engine's state may have changed."""
         self._dirty.set()
 
     async def run(self) -> None:
         """Pass changes on until cancelled."""
         while True:
             await self._dirty.wait()
-            # What changes meanwhile goes into the same batch.
+            # Changes during the sleep go into the same batch.
             await asyncio.sleep(BATCH_SECONDS)
             self._dirty.clear()
             changed = self._engine.changed_since_last_call()

@@ -1,4 +1,4 @@
-"""LimitRanges and RuntimeClasses as last seen, summed up per namespace."""
+"""LimitRanges and RuntimeClasses as last seen, summarized per namespace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SurroundingsCache:
         self._summaries: dict[str, NamespaceSurroundings] = {}
 
     def set_limit_range(self, namespace: str, name: str, obj: Json | None) -> None:
-        """Take over a LimitRange; None where it is gone."""
+        """Take over a LimitRange; None if it is gone."""
         known = self._limit_ranges.setdefault(namespace, {})
         known.pop(name, None)
         if obj is not None:
@@ -28,7 +28,7 @@ class SurroundingsCache:
         self._summaries.pop(namespace, None)
 
     def set_runtime_class(self, name: str, obj: Json | None) -> None:
-        """Take over a RuntimeClass; None where it is gone."""
+        """Take over a RuntimeClass; None if it is gone."""
         overhead = ((obj or {}).get("overhead") or {}).get("podFixed")
         self._overheads.pop(name, None)
         if overhead:
@@ -36,7 +36,7 @@ class SurroundingsCache:
         self._summaries.clear()
 
     def of(self, namespace: str) -> NamespaceSurroundings:
-        """Return what pods of the namespace are given."""
+        """Return the defaults, limits and overheads for pods of the namespace."""
         if not self._overheads and namespace not in self._limit_ranges:
             return NOTHING
         found = self._summaries.get(namespace)

@@ -1,9 +1,9 @@
-"""Events and metrics of Workloads, from their transitions: whoever wrote one, it is told once.
+"""Events and metrics of Workloads, made from their transitions: each one once, whoever wrote it.
 
-`find_transitions` is pure; `TransitionRecorder` compares what the informer had with what it gets.
-What happened while no manager ran is not told again. Preemptions are told by `evictions`, which
-knows both sides. Quota and admission that follow each other closely are one Event: an Event is a
-write, too.
+`find_transitions` is pure; `TransitionRecorder` compares an informer's old state with the new one.
+Transitions without a running manager are not reported later. `evictions` reports preemptions,
+because it knows both Workloads. Quota and admission that follow each other closely become one
+Event, because an Event is a write, too.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import workload_reference
 
 HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
-"""Why a Workload waits that no other Workload's end will change."""
+"""Reasons for waiting that the end of another Workload does not change."""
 HOLD_SECONDS = 3.0
-"""How long the news of reserved quota waits for that of the admission, to be one with it."""
+"""How long the Event of reserved quota waits for the admission, to become one Event with it."""
 
 
 class TransitionKind(Enum):
-    """What can happen to a Workload that is worth telling."""
+    """Transitions of a Workload that are reported."""
 
     QUOTA_RESERVED = WorkloadCondition.QUOTA_RESERVED
     ADMITTED = WorkloadCondition.ADMITTED
@@ -40,7 +40,7 @@ class TransitionKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """One thing that happened."""
+    """One transition of a Workload."""
 
     step: TransitionKind
     reason: str
@@ -49,7 +49,7 @@ class Transition:
 
 
 def find_transitions(old: Workload, new: Workload) -> list[Transition]:
-    """Return what happened between two states, in the order in which it must have happened."""
+    """Return the transitions between two states, in the order in which they must have happened."""
     found: list[Transition] = []
     for step in (
         TransitionKind.QUOTA_RESERVED,
@@ -77,7 +77,7 @@ def find_transitions(old: Workload, new: Workload) -> list[Transition]:
 
 
 def _find_wait(old: Workload, new: Workload) -> Transition | None:
-    """Return the news about a wait; whoever loses quota was told why already, by its eviction."""
+    """Return a new reason for waiting; after an eviction, its Event has said it already."""
     before = find(old.status, WorkloadCondition.QUOTA_RESERVED)
     after = find(new.status, WorkloadCondition.QUOTA_RESERVED)
     if after is None or after.status != "False":
@@ -93,7 +93,7 @@ def _find_wait(old: Workload, new: Workload) -> Transition | None:
 
 
 def queued_at(workload: Workload) -> datetime:
-    """When the Workload last began to wait: its creation, or its requeuing."""
+    """Return when the Workload last began to wait: its creation, or its requeuing."""
     requeued = find(workload.status, WorkloadCondition.REQUEUED)
     if requeued is not None and requeued.status == "True":
         return requeued.transitioned_at
@@ -135,7 +135,7 @@ class TransitionRecorder:
         await asyncio.Event().wait()
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        # The first sight of a Workload is no transition: it may have happened long ago.
+        # The first state of a Workload is no transition: it may be old.
         if old is None or new is None:
             return
         transitions = find_transitions(old, new)
@@ -240,7 +240,7 @@ class TransitionRecorder:
             metrics.local_queue_finished_workloads_total.child(*own).inc()
 
     def _own_labels(self, workload: Workload) -> tuple[str, str, str] | None:
-        """LocalQueue and priority class, where the LocalQueue has metrics of its own."""
+        """Return LocalQueue and priority class, if the LocalQueue has metrics of its own."""
         own = self._meter.labels_of(workload)
         return None if own is None else (*own, _priority(workload))
 
@@ -250,7 +250,7 @@ class TransitionRecorder:
             self._tell_owner(new, transition)
 
     def _tell_owner(self, workload: Workload, transition: Transition) -> None:
-        """Say on the job itself that waiting will not help: that is where its user looks."""
+        """Write on the job itself that waiting will not help, because its user looks there."""
         for owner in workload.metadata.owner_references:
             if owner.controller:
                 reference = {

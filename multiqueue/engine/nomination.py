@@ -17,7 +17,7 @@ from multiqueue.model.workload import Workload
 
 
 class Rejected(Value, frozen=True, kw_only=True, gc=False):
-    """The head cannot be looked at: nothing about flavors was asked (E-40)."""
+    """The head cannot be tried: no flavors were searched (E-40)."""
 
     requeue_reason: RequeueReason
     reason: Reason
@@ -25,7 +25,7 @@ class Rejected(Value, frozen=True, kw_only=True, gc=False):
 
 
 class Nominated(Value, frozen=True, kw_only=True, gc=False):
-    """The head and the flavors that it would get, once the targets have left.
+    """The head and the flavors that it would get once the targets have left.
 
     Shape: ``replaced`` is the key of the slice whose quota it would take over, "" for none.
     """

@@ -1,8 +1,8 @@
-"""API objects into engine nouns; the only place where both are seen side by side.
+"""Turns API objects into the engine's values; only this package knows both.
 
-Called by the cache feed for every event. Pure and cheap: one pass over the object. Workloads never
-raise: what cannot be read of them becomes `Workload.problems` and so a visible reason.
-Queues and flavors raise `QuantityError` for quotas that no API server lets in.
+The cache feed calls it for every event. Pure and cheap: one pass over the object. Reading a
+Workload never raises: unreadable fields become `Workload.problems` and so a visible reason. Queues
+and flavors raise `QuantityError` for quotas that no API server accepts.
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ from multiqueue.model.workload import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """What the Configuration changes about how objects are read."""
+    """Options of the Configuration for reading objects."""
 
     requeuing_timestamp: RequeuingTimestamp = RequeuingTimestamp.EVICTION
     request_rules: RequestRules = NO_RULES
     priority_boost: bool = False
     """Gate PriorityBoost: whether the annotation counts."""
     reclaimable_pods: bool = True
-    """Gate ReclaimablePods: whether pods that will not come again give their quota back."""
+    """Gate ReclaimablePods: whether pods that will not run again release their quota."""
     gated_by: bool = True
     """Gate AdmissionGatedBy: whether the annotation keeps a Workload out of the queues."""
     elastic: bool = False
     """Gate ElasticJobsViaWorkloadSlices: whether a Workload may replace another one of its job."""
     reclaimed_last: bool = False
-    """Without gate PrioritySortingWithinCohort: whoever lost borrowed quota queues anew (E-13)."""
+    """Without gate PrioritySortingWithinCohort: who lost borrowed quota queues anew (E-13)."""
 
 
 DEFAULT_OPTIONS = BuildOptions()
 
 
 def build_resource_flavor(obj: api.ResourceFlavor) -> ResourceFlavor:
-    """Turn a ResourceFlavor into the engine's."""
+    """Turn a ResourceFlavor into the engine's value."""
     spec = obj.spec
     return ResourceFlavor(
         name=obj.metadata.name,
@@ -83,14 +83,14 @@ def build_resource_flavor(obj: api.ResourceFlavor) -> ResourceFlavor:
 
 
 def build_topology(obj: api.Topology) -> Topology:
-    """Turn a Topology into the engine's."""
+    """Turn a Topology into the engine's value."""
     return Topology(
         name=obj.metadata.name, levels=tuple(level.node_label for level in obj.spec.levels)
     )
 
 
 def build_cluster_queue(obj: api.ClusterQueue) -> model.ClusterQueue:
-    """Turn a ClusterQueue into the engine's; only its spec and deletion count."""
+    """Turn a ClusterQueue into the engine's value; only its spec and deletion count."""
     spec = obj.spec
     strategy, scope = spec.admission_checks_strategy, spec.admission_scope
     mode = model.AdmissionMode(scope.admission_mode) if scope else model.AdmissionMode.NONE
@@ -114,7 +114,7 @@ def build_cluster_queue(obj: api.ClusterQueue) -> model.ClusterQueue:
 
 
 def build_cohort(obj: api.Cohort) -> model.Cohort:
-    """Turn a Cohort into the engine's."""
+    """Turn a Cohort into the engine's value."""
     return model.Cohort(
         name=obj.metadata.name,
         parent=obj.spec.parent_name,
@@ -124,7 +124,7 @@ def build_cohort(obj: api.Cohort) -> model.Cohort:
 
 
 def build_local_queue(obj: api.LocalQueue) -> model.LocalQueue:
-    """Turn a LocalQueue into the engine's."""
+    """Turn a LocalQueue into the engine's value."""
     return model.LocalQueue(
         key=obj.metadata.key,
         cluster_queue=obj.spec.cluster_queue,
@@ -135,7 +135,7 @@ def build_local_queue(obj: api.LocalQueue) -> model.LocalQueue:
 
 
 def build_admission_check(obj: api.AdmissionCheck) -> model.AdmissionCheckInfo:
-    """Turn an AdmissionCheck into the engine's."""
+    """Turn an AdmissionCheck into the engine's value."""
     return model.AdmissionCheckInfo(
         name=obj.metadata.name,
         active=is_true(obj.status.conditions, ACTIVE),
@@ -148,12 +148,12 @@ def build_workload(
     options: BuildOptions = DEFAULT_OPTIONS,
     surroundings: NamespaceSurroundings = NOTHING,
 ) -> Workload:
-    """Turn a Workload into the engine's.
+    """Turn a Workload into the engine's value.
 
     Args:
-        obj: the Workload as last seen.
-        options: what the Configuration changes.
-        surroundings: what its namespace and its RuntimeClasses add.
+        obj: The Workload as last seen.
+        options: Options of the Configuration for reading objects.
+        surroundings: Defaults and overheads of its namespace and its RuntimeClasses.
     """
     meta, status = obj.metadata, obj.status
     conditions = {condition.type: condition for condition in status.conditions}
@@ -197,7 +197,7 @@ def build_workload(
 
 
 def effective_priority(obj: api.Workload, options: BuildOptions = DEFAULT_OPTIONS) -> int:
-    """Return the priority with its boost; a boost that is no number counts as 0 (E-11)."""
+    """Return the priority with its boost; a boost that is not a number counts as 0 (E-11)."""
     priority = obj.spec.priority or 0
     if not options.priority_boost:
         return priority
@@ -208,11 +208,11 @@ def effective_priority(obj: api.Workload, options: BuildOptions = DEFAULT_OPTION
 
 
 def admission_to_wire(admission: Admission, *, by_hostname_prefix: bool = True) -> dict[str, Any]:
-    """Return ``status.admission`` as the API has it.
+    """Return ``status.admission`` in wire format.
 
     Args:
-        admission: what was decided.
-        by_hostname_prefix: see `encode_topology`.
+        admission: The decided admission.
+        by_hostname_prefix: See `encode_topology`.
     """
     return {
         "clusterQueue": admission.cluster_queue,
@@ -254,12 +254,12 @@ def build_pod_sets(
     options: BuildOptions = DEFAULT_OPTIONS,
     surroundings: NamespaceSurroundings = NOTHING,
 ) -> tuple[tuple[PodSet, ...], tuple[str, ...]]:
-    """Turn the pod sets of a Workload into the engine's; also says what of them cannot be read.
+    """Return the pod sets of a Workload as the engine's values, and the problems of reading them.
 
     Args:
-        obj: the Workload as last seen.
-        options: what the Configuration changes.
-        surroundings: what its namespace and its RuntimeClasses add.
+        obj: The Workload as last seen.
+        options: Options of the Configuration for reading objects.
+        surroundings: Defaults and overheads of its namespace and its RuntimeClasses.
     """
     counts = _effective_counts(obj, options)
     alternatives, problems = read_alternatives(obj, counts, elastic=options.elastic)

@@ -1,4 +1,4 @@
-"""How many pods of a Workload do on which hardware; called by `build`."""
+"""The number of pods that a Workload needs on each hardware; called by `build`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from multiqueue.api.alternatives import OTHERWISE, find_alternatives, resolve_al
 from multiqueue.api.slices import is_elastic
 
 ByHardware = tuple[tuple[str, int], ...]
-"""Pods by hardware; with `OTHERWISE` for all that is not named."""
+"""Pods by hardware; `OTHERWISE` stands for hardware that is not named."""
 
 
 def read_alternatives(
     obj: api.Workload, counts: Mapping[str, int], *, elastic: bool = False
 ) -> tuple[Mapping[str, ByHardware], list[str]]:
-    """Return what a Workload says of hardware, and why it cannot be read.
+    """Return the pod counts that a Workload declares by hardware, and the problems of reading them.
 
     Args:
-        obj: It.
+        obj: The Workload.
         counts: Pods that still need quota, by name of the pod set.
         elastic: Whether Workloads may be slices of elastic jobs.
 
     Returns:
-        By name of the pod set: those that say something.
+        The counts by name of the pod set, for pod sets that declare any; and the problems.
     """
     text = find_alternatives(obj.metadata.annotations)
     if not text:

@@ -13,14 +13,14 @@ Reader = Callable[[Mapping[str, Any]], Any]
 
 
 def build_placement(template: Mapping[str, Any]) -> Placement:
-    """Return where pods of the template may run; equal wishes share one object."""
+    """Return where pods of the template may run; equal placements share one object."""
     return read_placement(template)[0]
 
 
 def read_placement(template: Mapping[str, Any]) -> tuple[Placement, tuple[str, ...]]:
-    """Return where pods of the template may run, and which fields say nothing that is understood.
+    """Return where pods of the template may run, and which fields are invalid.
 
-    What is not understood is left out: the problems keep the Workload from being admitted.
+    Invalid fields are left out: the problems keep the Workload from being admitted.
     """
     spec = template.get("spec") or {}
     found: dict[str, Any] = {}
@@ -52,7 +52,7 @@ def _intern(placement: Placement) -> Placement:
 
 
 def _node_affinity(spec: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the required terms, None without any, and the preferred ones with their weights."""
+    """Return the required terms (None if unset), and the preferred ones with their weights."""
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     preferred = node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution")

@@ -1,4 +1,4 @@
-"""Quotas and policies of ClusterQueues and Cohorts as engine nouns. Called by `build`."""
+"""Quotas and policies of ClusterQueues and Cohorts as the engine's values. Called by `build`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from multiqueue.model.resources import parse_quota
 
 
 def build_resource_groups(groups: tuple[api.ResourceGroup, ...]) -> tuple[model.ResourceGroup, ...]:
-    """Turn the quotas of a ClusterQueue or a Cohort into the engine's."""
+    """Turn the quotas of a ClusterQueue or a Cohort into the engine's values."""
     return tuple(
         model.ResourceGroup(
             covered_resources=group.covered_resources,
@@ -37,7 +37,7 @@ def _quota(quota: api.ResourceQuota) -> model.Quota:
 
 
 def build_fungibility(obj: api.FlavorFungibility | None) -> model.FlavorFungibility:
-    """Return the policy, with its defaults where nothing is said."""
+    """Return the policy, with defaults for unset fields."""
     if obj is None:
         return model.FlavorFungibility()
     return model.FlavorFungibility(
@@ -50,7 +50,7 @@ def build_fungibility(obj: api.FlavorFungibility | None) -> model.FlavorFungibil
 
 
 def build_preemption(obj: api.ClusterQueuePreemption | None) -> model.Preemption:
-    """Return whom a ClusterQueue preempts: nobody where nothing is said."""
+    """Return the preemption policy of a ClusterQueue; unset fields preempt nobody."""
     if obj is None:
         return model.Preemption()
     borrow = obj.borrow_within_cohort

@@ -1,7 +1,7 @@
-"""The status of a Workload as engine nouns; what cannot be read becomes a problem, not an error.
+"""The status of a Workload as the engine's values; an unreadable field becomes a problem.
 
-Called by `build`. A holder of quota is charged in any case: what its admission does not say, the
-requests of its spec do.
+Called by `build`. A holder of quota is charged in any case: if its admission lacks a value, the
+requests of its spec count.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ T = TypeVar("T")
 
 
 class StatusReader:
-    """Reads one Workload.
+    """Reads the status of one Workload.
 
     Attributes:
-        problems: What could not be read so far, with the path of the field.
+        problems: Problems so far, each with the path of the field.
     """
 
     def __init__(self, obj: api.Workload) -> None:
@@ -40,7 +40,7 @@ class StatusReader:
         self._status = obj.status
 
     def order_at(self, timestamp: RequeuingTimestamp, *, reclaimed_last: bool) -> datetime:
-        """Return the time of E-13."""
+        """Return the time that orders the Workload in its queue (E-13)."""
         return self._read(
             "status.conditions[Evicted].lastTransitionTime",
             lambda: queue_order_at(self._obj, timestamp, reclaimed_last=reclaimed_last),
@@ -67,7 +67,7 @@ class StatusReader:
         }
 
     def placement_updates(self) -> dict[str, Placement]:
-        """Return what the ready checks add to the demands of pods, by name of the pod set."""
+        """Return the node selectors and tolerations from ready checks, by name of the pod set."""
         updates: dict[str, Placement] = {}
         for check in self._status.admission_checks:
             if check.state != CheckState.READY:
@@ -81,7 +81,7 @@ class StatusReader:
         return updates
 
     def reservation(self, pod_sets: Sequence[PodSet]) -> Reservation | None:
-        """Return what the Workload holds, scaled down to the pods still needed (E-6), or run."""
+        """Return the reservation, scaled down to the pods that still need quota (E-6), or run."""
         status = self._status
         reserved = find_condition(status.conditions, WorkloadCondition.QUOTA_RESERVED)
         if status.admission is None or reserved is None or not has_quota(status):
@@ -133,10 +133,10 @@ class StatusReader:
         )
 
     def _left(self, pod_set: PodSet, runs: int) -> int:
-        """Return how many of the pods that run still need quota.
+        """Return how many of the running pods still need quota.
 
-        Pods that were reclaimed are some of those that the job asked for. Where another number
-        depends on the hardware, they are some of that number.
+        Reclaimed pods are part of the number that the job requests. If the number depends on the
+        hardware, they are part of that number.
         """
         if not pod_set.alternatives:
             return min(pod_set.count, runs)
@@ -159,7 +159,7 @@ class StatusReader:
 
 
 def _charged(assignment: api.PodSetAssignment, ran_on: RanOn) -> dict[str, str]:
-    """Return the flavors that are in use: those that a worker took instead, where it did."""
+    """Return the flavors in use: those that a worker used instead, if it did."""
     return {
         resource: ran_on.flavors.get((assignment.name, resource), flavor)
         for resource, flavor in assignment.flavors.items()

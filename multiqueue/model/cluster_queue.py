@@ -14,14 +14,14 @@ DEFAULT_WEIGHT = Quantity.of(1)
 
 
 class QueueingStrategy(StrEnum):
-    """What a head that does not fit does to the workloads behind it."""
+    """How a head that does not fit affects the workloads behind it."""
 
     STRICT_FIFO = "StrictFIFO"
     BEST_EFFORT_FIFO = "BestEffortFIFO"
 
 
 class StopPolicy(StrEnum):
-    """Whether a queue admits, and what happens to those it admitted."""
+    """Whether a queue admits, and what happens to its admitted workloads."""
 
     NONE = "None"
     HOLD = "Hold"
@@ -36,14 +36,14 @@ class AdmissionMode(StrEnum):
 
 
 class FungibilityPolicy(StrEnum):
-    """Take a flavor that needs borrowing or preemption, or look at the next one first."""
+    """Whether to take a flavor that needs borrowing or preemption, or to try the next one first."""
 
     MAY_STOP_SEARCH = "MayStopSearch"
     TRY_NEXT_FLAVOR = "TryNextFlavor"
 
 
 class FungibilityPreference(StrEnum):
-    """Which of two flavors is better, when one borrows and the other preempts (E-50)."""
+    """Which of two flavors is better if one borrows and the other preempts (E-50)."""
 
     BORROWING_OVER_PREEMPTION = "BorrowingOverPreemption"
     PREEMPTION_OVER_BORROWING = "PreemptionOverBorrowing"
@@ -60,7 +60,7 @@ class PreemptionPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """Quota of one resource in one flavor. Limits are None where unset."""
+    """Quota of one resource in one flavor. Limits are None if unset."""
 
     nominal: Amount = 0
     borrowing_limit: Amount | None = None
@@ -85,7 +85,7 @@ class ResourceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorFungibility:
-    """When to go on to the next flavor (E-51)."""
+    """When to try the next flavor (E-51)."""
 
     when_can_borrow: FungibilityPolicy = FungibilityPolicy.MAY_STOP_SEARCH
     when_can_preempt: FungibilityPolicy = FungibilityPolicy.TRY_NEXT_FLAVOR
@@ -94,7 +94,7 @@ class FlavorFungibility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """Whom a workload of this queue may preempt."""
+    """Which workloads a workload of this queue may preempt."""
 
     within_cluster_queue: PreemptionPolicy = PreemptionPolicy.NEVER
     reclaim_within_cohort: PreemptionPolicy = PreemptionPolicy.NEVER
@@ -104,7 +104,7 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRule:
-    """An admission check and the flavors it is for; no flavors means all of the queue."""
+    """An admission check and its flavors; no flavors means all of the queue."""
 
     name: str
     on_flavors: frozenset[str] = frozenset()
@@ -114,7 +114,8 @@ class CheckRule:
 class ClusterQueue:
     """A pool of quota.
 
-    Shape: ``cohort`` is "" for a queue on its own; ``namespace_selector`` None selects nothing.
+    Shape: ``cohort`` is "" for a queue without one; a ``namespace_selector`` of None matches
+    nothing.
     """
 
     name: str
@@ -143,7 +144,7 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalQueue:
-    """Where the users of a namespace submit; ``key`` is ``namespace/name``."""
+    """The queue to which users of a namespace submit; ``key`` is ``namespace/name``."""
 
     key: str
     cluster_queue: str
@@ -154,7 +155,7 @@ class LocalQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionCheckInfo:
-    """What the engine needs to know of an AdmissionCheck."""
+    """The fields of an AdmissionCheck that the engine needs."""
 
     name: str
     active: bool = True

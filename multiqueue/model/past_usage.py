@@ -1,4 +1,4 @@
-"""What a LocalQueue used in the past, as its status keeps it (E-121, E-126)."""
+"""Past usage of a LocalQueue, as its status stores it (E-121, E-126)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from multiqueue.lib.quantity import Quantity, parse_quantity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumedResources:
-    """What was used up to a moment, by resource; older use counts less."""
+    """Usage up to a moment, by resource; older usage counts less."""
 
     by_resource: Mapping[str, Quantity]
     updated_at: datetime
 
     def to_wire(self) -> dict[str, Any]:
-        """Return ``status.fairSharing.admissionFairSharingStatus`` as the API has it."""
+        """Return ``status.fairSharing.admissionFairSharingStatus`` in wire format."""
         return {
             "consumedResources": {
                 name: str(quantity) for name, quantity in sorted(self.by_resource.items())
@@ -30,10 +30,10 @@ class ConsumedResources:
 
 
 def build_consumed_resources(obj: api.LocalQueue) -> ConsumedResources | None:
-    """Return the past usage that the status of a LocalQueue holds; None where it holds none.
+    """Return the past usage in the status of a LocalQueue; None if it has none.
 
     Raises:
-        QuantityError: an amount that no API server lets in.
+        QuantityError: an amount that no API server accepts.
     """
     sharing = obj.status.fair_sharing
     status = sharing.admission_fair_sharing_status if sharing is not None else None

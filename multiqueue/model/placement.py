@@ -1,4 +1,4 @@
-"""Where the pods of a pod set may run: the part of a pod template that flavors are matched with."""
+"""Where the pods of a pod set may run: the part of a pod template that is matched with flavors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Placement:
 
     Shape: ``node_selector`` is sorted pairs; ``affinity_terms`` are ORed, and None means that
     there is no required affinity (an empty tuple of terms matches no node). ``preferred_terms``
-    are wishes with their weights.
+    are preferences with their weights.
     """
 
     node_selector: tuple[tuple[str, str], ...] = ()
@@ -26,11 +26,11 @@ class Placement:
 
 
 ANYWHERE = Placement()
-"""No wish at all; what most pods have."""
+"""No constraint at all, as for most pods."""
 
 
 def merge(placement: Placement, update: Placement | None) -> Placement:
-    """Add node selectors and tolerations of an update; a key of both is the update's."""
+    """Add node selectors and tolerations of an update; its values override those of equal keys."""
     if update is None:
         return placement
     selector = dict(placement.node_selector) | dict(update.node_selector)

@@ -1,8 +1,8 @@
-"""What one pod of a template requests, as the Kubernetes scheduler adds it up (E-2c, E-3, E-10).
+"""The requests of one pod, added up as the Kubernetes scheduler does (E-2c, E-3, E-10).
 
 Owns the arithmetic over containers, init containers, sidecars, pod-level resources and overhead.
-Templates are opaque dicts as on the wire; nothing here raises: what cannot be understood becomes a
-problem that is shown to the user.
+Templates are opaque dicts in wire format. Nothing here raises: an invalid field becomes a problem
+that is shown to the user.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Totals = dict[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequests:
-    """Requests of one pod, and why they cannot be admitted if they cannot."""
+    """Requests of one pod, and the problems that prevent its admission."""
 
     requests: Mapping[str, Amount] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ def sum_pod_requests(template: Mapping[str, Any]) -> PodRequests:
     problems: list[str] = []
     containers = [_requests(c, problems, "container") for c in _list(spec.get("containers"))]
     total = _sum(containers)
-    started: Totals = {}  # sidecars that run beside the init container looked at
+    started: Totals = {}  # sidecars that run beside the current init container
     peak: Totals = {}
     for container in _list(spec.get("initContainers")):
         requests = _requests(container, problems, "init container")

@@ -1,7 +1,7 @@
-"""What the engine needs of a pod template, read once however often it is seen.
+"""The fields of a pod template that the engine needs; equal templates are read once.
 
-A Workload is read again at each change of its status, by several readers, and many jobs have pods
-that are alike; what their template says stays the same.
+A Workload is read again at each change of its status, by several readers, and many jobs have equal
+pods, while the content of their template stays the same.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from multiqueue.model.placement import Placement
 from multiqueue.model.pod_requests import PodRequests, sum_pod_requests
 
 REMEMBERED = 4096
-"""Templates; the least recently used is read again."""
+"""Templates to remember; the least recently used one is dropped."""
 LONGEST = 16_384
-"""Bytes of one that is remembered; with a script in it, it may have a hundred times as many."""
+"""Size limit in bytes of a remembered template; one with a script may be a hundred times larger."""
 
 
 class PodTemplate(NamedTuple):
-    """What was read; shared, so nobody may change it.
+    """The fields that were read. Shared, so they must not be changed.
 
     Attributes:
-        pod: What one pod requests.
-        placement: Where it may run.
-        problems: Which fields of its placement say nothing that is understood.
+        pod: The requests of one pod.
+        placement: Where the pod may run.
+        problems: The invalid fields of its placement.
     """
 
     pod: PodRequests
@@ -37,7 +37,7 @@ class PodTemplate(NamedTuple):
 
 
 def read_pod_template(template: Mapping[str, Any]) -> PodTemplate:
-    """Read what a template requests, and where its pods may run."""
+    """Read the requests of a template, and where its pods may run."""
     spec = msgspec.json.encode(template.get("spec"))
     return _recall(spec) if len(spec) <= LONGEST else _read(spec)
 

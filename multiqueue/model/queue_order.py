@@ -1,4 +1,4 @@
-"""The time that decides a workload's place among others of its priority (E-13)."""
+"""The time that decides a workload's position among those of equal priority (E-13)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
 from multiqueue.api.v1beta2 import Workload
 
 _NEXT = timedelta(milliseconds=1)
-"""So that whoever lost borrowed quota comes behind whom it went to."""
+"""Puts a workload that lost borrowed quota behind the one that got it."""
 
 
 class RequeuingTimestamp(StrEnum):
@@ -22,10 +22,10 @@ class RequeuingTimestamp(StrEnum):
 def queue_order_at(
     workload: Workload, timestamp: RequeuingTimestamp, *, reclaimed_last: bool = False
 ) -> datetime:
-    """Return the creation time, or the eviction's where that sends a workload to the back.
+    """Return the creation time, or the eviction time if that eviction moves it to the back.
 
-    Preempted, stopped and node-failure evictions keep the place of the creation; but where no
-    priority counts between queues, one whose quota was reclaimed while it borrowed does not.
+    A preempted or stopped workload, or one with a failed node, keeps its creation time. If
+    priority does not count between queues, a workload whose borrowed quota was reclaimed does not.
     """
     evicted = find_condition(workload.status.conditions, WorkloadCondition.EVICTED)
     if evicted is not None and evicted.status == "True":

@@ -10,7 +10,7 @@ from multiqueue.api.v1beta2.meta import Taint, Toleration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceFlavor:
-    """One kind of hardware: what its nodes are labelled and tainted with."""
+    """One kind of hardware: the labels and taints of its nodes."""
 
     name: str
     node_labels: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Quantities of the API as the integers of the engine, and back (E-1).
+"""Quantities of the API as integers of the engine, and back (E-1).
 
 Units: cpu in milli, everything else in base units; fractions round up.
 """
@@ -22,12 +22,12 @@ def amount_of(resource: str, quantity: Quantity) -> int:
 
 
 def is_accelerator(resource: str) -> bool:
-    """Whether a resource is an accelerator, by the habit of device plugins."""
+    """Whether a resource is an accelerator, by the naming habit of device plugins."""
     return "/" in resource and resource.rpartition("/")[2].startswith(("gpu", "tpu", "neuron"))
 
 
 def parse_quota(resource: str, raw: str | float) -> Amount:
-    """Read the quota side: what overflows int64 is Unlimited.
+    """Read a quota; a value beyond int64 is Unlimited.
 
     Raises:
         QuantityError: the text is not a quantity.
@@ -37,7 +37,7 @@ def parse_quota(resource: str, raw: str | float) -> Amount:
 
 
 def parse_request(resource: str, raw: str | float) -> Amount:
-    """Read the request side: what overflows is clamped and stays bounded.
+    """Read a request; a value beyond int64 is clamped and stays bounded.
 
     Raises:
         QuantityError: the text is not a quantity.

@@ -1,8 +1,8 @@
-"""What a namespace and a RuntimeClass add to the pods in them, before quota is asked (E-2, E-10).
+"""What LimitRanges and RuntimeClasses add to pods before quota is requested (E-2, E-10).
 
-Kubernetes applies the same when it admits a Pod; a Workload has only templates, and would be judged
-by less than its pods will request. Pure; templates are opaque dicts as on the wire and are copied
-where they change.
+Kubernetes does the same when it admits a Pod. A Workload has only templates, which request less
+than the pods will. Pure; templates are opaque dicts in wire format and are copied where they
+change.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ NO_LIMITS = RangeLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceSurroundings:
-    """What pods of one namespace are given.
+    """Defaults, bounds and overheads for pods of one namespace.
 
-    Shape: ``limits`` by type; ``overheads`` of a pod by RuntimeClass, as on the wire.
+    Shape: ``limits`` by type; ``overheads`` of a pod by RuntimeClass, in wire format.
     """
 
     limits: Mapping[str, RangeLimits] = field(default_factory=dict)
@@ -51,7 +51,7 @@ NOTHING = NamespaceSurroundings()
 
 
 def summarize_limit_ranges(limit_ranges: Iterable[Json]) -> dict[str, RangeLimits]:
-    """Bring the LimitRanges of a namespace together, by type; the order is that of their names."""
+    """Merge the LimitRanges of a namespace, by type, in the order of their names."""
     summary: dict[str, RangeLimits] = {}
     for limit_range in sorted(limit_ranges, key=lambda obj: str(obj["metadata"]["name"])):
         for item in (limit_range.get("spec") or {}).get("limits") or ():
@@ -66,7 +66,7 @@ def summarize_limit_ranges(limit_ranges: Iterable[Json]) -> dict[str, RangeLimit
 
 
 def adjust_template(template: Json, surroundings: NamespaceSurroundings) -> Json:
-    """Return the template as its pods will be: with overhead and defaults (E-2a, E-2b)."""
+    """Return the template with the pods' overhead and defaults (E-2a, E-2b)."""
     spec = template.get("spec")
     if not isinstance(spec, Mapping) or surroundings == NOTHING:
         return template
@@ -86,7 +86,7 @@ def adjust_template(template: Json, surroundings: NamespaceSurroundings) -> Json
 
 
 def find_broken_limits(template: Json, surroundings: NamespaceSurroundings) -> Iterator[str]:
-    """Yield what of an adjusted template the LimitRanges of its namespace forbid (E-10)."""
+    """Yield the fields of an adjusted template that violate the namespace's LimitRanges (E-10)."""
     spec = template.get("spec")
     if not isinstance(spec, Mapping) or not surroundings.limits:
         return
@@ -150,7 +150,7 @@ def _merge(known: Mapping[str, Quantity], raw: Any, choose: Any) -> dict[str, Qu
 
 
 def _quantities(raw: Any) -> dict[str, Quantity]:
-    """Parse what can be parsed; `sum_pod_requests` names what cannot."""
+    """Parse the valid quantities; `sum_pod_requests` reports the others."""
     parsed = {}
     for resource, text in (raw or {}).items():
         try:

@@ -12,7 +12,7 @@ HOSTNAME = "kubernetes.io/hostname"
 """The level whose domains are single nodes; it can only be the lowest (E-129)."""
 
 PENDING, READY = "Pending", "Ready"
-"""What ``delayedTopologyRequest`` says (E-134)."""
+"""Values of ``delayedTopologyRequest`` (E-134)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -27,8 +27,8 @@ class TopologyDomain:
 class TopologyAssignment:
     """Where the pods of a pod set run.
 
-    Shape: ``levels`` are node labels, widest first: only the hostname where that is the lowest
-    level (E-143). ``domains`` are sorted by their values.
+    Shape: ``levels`` are node labels, widest first; only the hostname if that is the lowest level
+    (E-143). ``domains`` are sorted by their values.
     """
 
     levels: tuple[str, ...]
@@ -40,7 +40,7 @@ class TopologyAssignment:
         return self.levels[-1:] == (HOSTNAME,)
 
     def nodes(self) -> tuple[str, ...]:
-        """Return the hostnames of the domains; empty where they are wider than a node."""
+        """Return the hostnames of the domains; empty if the domains are wider than a node."""
         return tuple(d.values[-1] for d in self.domains) if self.names_nodes else ()
 
 

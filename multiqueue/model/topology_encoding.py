@@ -1,7 +1,7 @@
 """Topology assignments between the engine and ``topologyAssignment`` on the wire (E-146).
 
-`multiqueue.api.topology_encoding` factors out what the values of one slice share; here it is
-decided which domains make a slice.
+`multiqueue.api.topology_encoding` factors out common parts of the values of one slice; this module
+decides which domains form a slice.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def decode_topology(wire: Mapping[str, Any]) -> TopologyAssignment:
 def encode_topology(
     assignment: TopologyAssignment, *, by_hostname_prefix: bool = True
 ) -> dict[str, Any]:
-    """Write a v1beta2 ``topologyAssignment``, as short as it gets.
+    """Write a v1beta2 ``topologyAssignment`` in the shortest form.
 
     Args:
-        assignment: domains in the order to write.
-        by_hostname_prefix: gate TASAssignmentsEncodingByHostnamePrefix: also try one slice per run
-            of nodes whose names begin alike, and take what is shorter.
+        assignment: The domains in the order to write.
+        by_hostname_prefix: Gate TASAssignmentsEncodingByHostnamePrefix: also try one slice per run
+            of nodes with a common name prefix, and use the shorter form.
     """
     rows: list[Domain] = [(domain.values, domain.count) for domain in assignment.domains]
     single = _encode(assignment.levels, _chunks([rows]))
@@ -53,7 +53,7 @@ def encode_topology(
 
 
 def _by_hostname_prefix(levels: Sequence[str], rows: Sequence[Domain]) -> Json | None:
-    """Return slices of common prefixes, the longest with which they are few enough."""
+    """Return slices by common prefix: the longest prefixes that give few enough slices."""
     prefixes = [_prefixes(values[-1]) for values, _ in rows]
     uses: dict[str, int] = {}
     for found in prefixes:
@@ -70,7 +70,7 @@ def _by_hostname_prefix(levels: Sequence[str], rows: Sequence[Domain]) -> Json |
 
 
 def _prefixes(hostname: str) -> list[str]:
-    """Return what it begins with up to each dash: ``a-b-1`` with ``a-`` and ``a-b-``."""
+    """Return the prefixes that end in a dash: ``a-`` and ``a-b-`` for ``a-b-1``."""
     parts = hostname.split("-")[:-1]
     return list(accumulate(f"{part}-" for part in parts))
 

@@ -1,4 +1,4 @@
-"""Configured changes to what pods request: excluded prefixes and transformations (E-4).
+"""Configured changes of pod requests: excluded prefixes and transformations (E-4).
 
 Pure arithmetic in natural units (cores, bytes), exact until the last step, which rounds up.
 """
@@ -20,7 +20,7 @@ _CPU_UNIT = 1000
 class Transformation:
     """One input resource and what each unit of it counts as.
 
-    Shape: ``multiply_by`` is "" where the input stands alone; ``retain`` keeps the input too.
+    Shape: ``multiply_by`` is "" if the input is not multiplied; ``retain`` keeps the input too.
     """
 
     input: str
@@ -31,7 +31,7 @@ class Transformation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRules:
-    """The ``resources`` section of the Configuration, as far as requests are concerned."""
+    """The ``resources`` section of the Configuration, as far as it concerns requests."""
 
     exclude_prefixes: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()

@@ -18,7 +18,7 @@ from multiqueue.model.resources import format_amount
 from multiqueue.model.topology import TopologyAssignment
 
 Shape: TypeAlias = tuple[Any, ...]
-"""A value to compare and hash; the scheduling hash of E-26 without the chance of a collision."""
+"""A value to compare and hash: the scheduling hash of E-26 without collisions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +26,10 @@ class PodSet:
     """A number of equal pods.
 
     Units: ``requests`` is per pod, after transformations (E-4), sorted by resource.
-    Shape: ``count`` is what still needs quota: the pods asked for less the reclaimable ones (E-5).
-    ``pod_requests`` is what a node has to have free for a pod: the pod's own requests, before
-    transformations (E-7); None where ``requests`` says the same. ``alternatives`` are the numbers
-    of pods by hardware, with "" for all that is not named; empty where the number is the same.
+    Shape: ``count`` is the pods that still need quota: the requested less the reclaimable ones
+    (E-5). ``pod_requests`` is what a node needs free for a pod: the pod's own requests, before
+    transformations (E-7); None if they equal ``requests``. ``alternatives`` are the pod counts by
+    hardware, with "" for hardware that is not named; empty if the count does not depend on it.
     """
 
     name: str = "main"
@@ -54,17 +54,17 @@ class PodSet:
 
     @property
     def node_requests(self) -> Mapping[str, Amount]:
-        """What one pod takes of a node, but for the ``pods`` it counts as (E-7)."""
+        """What one pod uses of a node, without the ``pods`` that it counts as (E-7)."""
         return self.requests if self.pod_requests is None else self.pod_requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSetAssignment:
-    """What a pod set was given.
+    """The assignment of a pod set.
 
     Shape: ``flavors`` by resource; ``usage`` by resource, for all pods together.
-    ``delayed_topology`` is ``Pending`` where the topology is decided after the admission, ``Ready``
-    once it is, empty where it is decided with the admission or not at all (E-134).
+    ``delayed_topology`` is ``Pending`` if the topology is decided after the admission, ``Ready``
+    once it is, empty if it is decided with the admission or not at all (E-134).
     """
 
     name: str
@@ -76,13 +76,13 @@ class PodSetAssignment:
 
     @property
     def resource_usage(self) -> dict[str, str]:
-        """The usage as wire quantities."""
+        """The usage as quantities in wire format."""
         return {name: format_amount(name, value) for name, value in sorted(self.usage.items())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The quota that a Workload holds, and where."""
+    """The quota that a Workload holds, and in which ClusterQueue."""
 
     cluster_queue: str
     pod_sets: tuple[PodSetAssignment, ...] = ()
@@ -100,7 +100,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """QuotaReserved=True: the admission, since when, and whether every check passed too."""
+    """QuotaReserved=True: the admission, its time, and whether all checks passed too."""
 
     admission: Admission
     reserved_at: datetime
@@ -109,18 +109,18 @@ class Reservation:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One unit of admission.
+    """All pods of a job, which are admitted together.
 
     Shape: ``key`` is ``namespace/name``, ``queue`` the key of the LocalQueue; ``job_uid`` is "" for
     a Workload without a job. ``priority`` has the boost in it (E-11), ``queue_order_at`` follows
     E-13. ``checks`` by name of the admission check.
-    ``placement_updates`` by name of the pod set are what ready checks add to the demands of pods.
-    ``problems`` says what of the object cannot be read, so that it is admitted nowhere (E-10).
-    ``pods_ready`` is true too for those that run on another cluster, which waits for the pods.
-    ``is_broken`` is a reservation that names no admission: it holds nothing that could be counted.
-    ``closed_gates`` names the preemption gates of the spec that nobody has opened (E-174).
-    ``replaces`` is the key of the slice of the same job whose quota it takes over, "" for none
-    (E-167).
+    ``placement_updates`` are node selectors and tolerations from ready checks, by pod set name.
+    ``problems`` lists the unreadable fields, which keep it from being admitted (E-10).
+    ``pods_ready`` is also true if it runs on another cluster, which waits for the pods itself.
+    ``is_broken`` is a reservation without an admission: it holds nothing that could be counted.
+    ``closed_gates`` names the preemption gates of the spec that are still closed (E-174).
+    ``replaces`` is the key of the slice of the same job whose quota it takes over, "" if there is
+    none (E-167).
     """
 
     key: str
@@ -153,12 +153,12 @@ class Workload:
 
     @property
     def namespace(self) -> str:
-        """The first half of the key."""
+        """The namespace in the key."""
         return self.key.partition("/")[0]
 
     @cached_property
     def may_shrink(self) -> bool:
-        """Whether some pod set accepts fewer pods than it asks for (E-60)."""
+        """Whether some pod set accepts fewer pods than it requests (E-60)."""
         return any(ps.min_count is not None and ps.min_count < ps.count for ps in self.pod_sets)
 
     @cached_property
@@ -168,7 +168,7 @@ class Workload:
 
     @cached_property
     def shape(self) -> Shape:
-        """What decides the verdict (E-26): equal shapes get equal verdicts in one queue."""
+        """The fields that decide the verdict (E-26): equal shapes get equal verdicts in a queue."""
         pod_sets = tuple(_pod_set_shape(ps) for ps in self.pod_sets)
         return (self.priority, self.problems, pod_sets, self.replaces)
 

@@ -173,12 +173,12 @@ class ProvisioningExecutor:
         self._watch.templates.observe(written)
 
     async def _ensure_template(self, body: dict[str, Any], owners: set[str]) -> OwnedTemplate:
-        """Return the template that one of these owns, created where it is missing.
+        """Return the template that one of these owns; create it if it is missing.
 
-        One that belonged to an earlier request of the same name is on its way out, and replaced.
+        The template of an earlier request with that name is about to be deleted, and is replaced.
 
         Raises:
-            NameTakenError: the name is somebody else's.
+            NameTakenError: another user's object has the name.
         """
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
         found = self._watch.templates.store.get(key_of(namespace, name))
@@ -215,7 +215,7 @@ class ProvisioningExecutor:
         return created
 
     async def _delete(self, resource: Resource, metadata: ObjectMeta) -> None:
-        # Gone already, or another object of the same name by now.
+        # It may be gone already, or be a newer object with the same name.
         with suppress(NotFound, Conflict):
             await self._context.client.delete(
                 resource,
@@ -255,7 +255,7 @@ class ProvisioningExecutor:
         self._event(workload, "Normal", "AdmissionCheckUpdated", words)
 
     def _tell_job(self, workload: Workload, message: str) -> None:
-        """Say on the job when its capacity is expected: that is where its user looks."""
+        """Write on the job when its capacity is expected, because its user looks there."""
         for owner in workload.metadata.owner_references:
             if owner.controller:
                 reference = {
@@ -268,7 +268,7 @@ class ProvisioningExecutor:
                 self._context.recorder.event(reference, "Normal", "UpdatedAdmissionCheck", message)
 
     async def _refuse(self, view: ProvisioningView, check: str, message: str) -> Result:
-        """Say on the check, and in an Event, what is in the way, and try again later."""
+        """Write the problem on the check and in an Event, and try again later."""
         now = self._context.clock.now()
 
         def change(newest: Workload) -> WorkloadStatus:

@@ -1,4 +1,4 @@
-"""Names of requests and PodTemplates, and the attempt that a name tells. Parity: E-155."""
+"""Names of requests and PodTemplates, and the attempt that a name stands for. Parity: E-155."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def template_name(request: str, pod_set: str) -> str:
 
 
 def find_attempt(name: str, workload: str, check: str, *, highest: int) -> int | None:
-    """Return the attempt that a request of a check stands for; None: it is none of the check's.
+    """Return the attempt that a request's name stands for; None if it is not one of the check's.
 
-    Deviates: of a name that was shortened the attempt is found, among the first ``highest``; the
-    reference does not know such a request again, and deletes and creates it for ever.
+    Deviates: for a shortened name, the first ``highest`` attempts are tried. The reference does
+    not recognize such a request again, and deletes and creates it for ever.
     """
     stem = _stem(workload, check)
     digits = name.removeprefix(stem)

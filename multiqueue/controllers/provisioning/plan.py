@@ -26,7 +26,7 @@ class DeleteRequests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeChecks:
-    """Write the check states that the requests call for; asked again on the newest Workload."""
+    """Write the check states that follow from the requests; computed again on a newer Workload."""
 
     change: Callable[[ProvisioningView], WorkloadStatus]
 
@@ -41,7 +41,7 @@ class CreateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairTemplates:
-    """Create templates of a request that are missing, and give it those that it does not own."""
+    """Create missing templates of a request, and make the request the owner of all of them."""
 
     check: str
     request: ProvisioningRequest
@@ -50,7 +50,7 @@ class RepairTemplates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse:
-    """Say on a check why its request cannot be made."""
+    """Write on a check why its request cannot be made."""
 
     check: str
     message: str

@@ -1,4 +1,4 @@
-"""Which of its requests a Workload's check goes by. Pure. Parity: E-155."""
+"""Which ProvisioningRequest decides the state of a check. Pure. Parity: E-155."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from multiqueue.controllers.provisioning.view import ProvisioningCheck, Provisio
 
 
 def pick_requests(view: ProvisioningView) -> Mapping[str, ProvisioningRequest]:
-    """Return the request that each check goes by, by the check's name; checks without are absent.
+    """Return the request of each check, by the check's name; checks without one are absent.
 
-    It is the one of the highest attempt among those that are as the configuration wants them.
+    Of the requests that match the configuration, the one with the highest attempt is used.
 
-    Deviates: a Ready check keeps its request whatever becomes of the configuration, and so does
-    every check of an admitted Workload whose configuration is gone; the reference deletes the
-    request, and with it the capacity, under the running job.
+    Deviates: a Ready check keeps its request even if the configuration changes, and so does
+    every check of an admitted Workload whose configuration is gone. The reference deletes the
+    request, and takes the capacity away from the running job.
 
     Raises:
         InconsistentAssignmentError: the admission lacks a pod set.
@@ -44,7 +44,7 @@ def pick_requests(view: ProvisioningView) -> Mapping[str, ProvisioningRequest]:
 def attempt_of(
     view: ProvisioningView, check: ProvisioningCheck, request: ProvisioningRequest
 ) -> int | None:
-    """Return which attempt of a check a request is; None: it is another check's."""
+    """Return the attempt of a check that a request is; None if it belongs to another check."""
     retries = view.state_of(check).retry_count or 0
     return find_attempt(
         request.metadata.name,
@@ -57,7 +57,7 @@ def attempt_of(
 def build_parameters(
     workload: Workload, config: ProvisioningRequestConfigSpec
 ) -> Mapping[str, str]:
-    """Return the parameters of a request: the configuration's, and over them the Workload's own."""
+    """Return the parameters of a request: the configuration's, overridden by the Workload's."""
     own = {
         key.removeprefix(names.PROVREQ_PREFIX): value
         for key, value in sorted(workload.metadata.annotations.items())
@@ -79,10 +79,10 @@ def _is_usable(
 def _is_in_sync(
     workload: Workload, config: ProvisioningRequestConfigSpec, request: ProvisioningRequest
 ) -> bool:
-    """Whether a request is what the configuration asks for; further parameters do no harm.
+    """Whether a request matches the configuration; additional parameters are allowed.
 
-    Deviates: a parameter that the Workload overrides is compared with the Workload's value; the
-    reference compares the configuration's, and deletes and creates such a request for ever.
+    Deviates: an overridden parameter is compared with the Workload's value. The reference
+    compares the configuration's value, and deletes and creates such a request for ever.
     """
     if request.spec.provisioning_class_name != config.provisioning_class_name:
         return False

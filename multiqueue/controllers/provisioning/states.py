@@ -1,4 +1,4 @@
-"""From the conditions of a request to the state of its check: the first rule that fits says it.
+"""From the conditions of a request to the state of its check: the first matching rule decides.
 
 Pure. Parity: E-156.
 """
@@ -23,7 +23,7 @@ JITTER = 0.0001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckChange:
-    """What a check's state becomes; None leaves what it was."""
+    """The new values of a check's state; None leaves a value as it is."""
 
     state: CheckState | None = None
     message: str | None = None
@@ -33,7 +33,7 @@ class CheckChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedCheck:
-    """A check and the request that it goes by."""
+    """A check and the request that decides its state."""
 
     view: ProvisioningView
     check: ProvisioningCheck
@@ -41,7 +41,7 @@ class RequestedCheck:
 
     @property
     def retries(self) -> int:
-        """How often the check was retried already."""
+        """The number of retries of the check so far."""
         return self.view.state_of(self.check).retry_count or 0
 
     def has(self, condition: ProvisioningCondition) -> bool:
@@ -49,7 +49,7 @@ class RequestedCheck:
         return self.request.has(condition)
 
     def message(self, condition: ProvisioningCondition) -> str:
-        """What a condition of the request says."""
+        """The message of a condition of the request."""
         return self.request.message(condition)
 
 
@@ -58,7 +58,7 @@ Rule = Callable[[RequestedCheck], CheckChange | None]
 
 
 def judge(asked: RequestedCheck) -> CheckChange:
-    """Return what the conditions of the request mean for the check."""
+    """Return the change of the check that follows from the request's conditions."""
     for rule in RULES:
         change = rule(asked)
         if change is not None:
@@ -67,14 +67,14 @@ def judge(asked: RequestedCheck) -> CheckChange:
 
 
 def failed(asked: RequestedCheck) -> CheckChange | None:
-    """A failure is tried again up to the limit, then it is final."""
+    """Retry a failed request up to the limit; then the failure is final."""
     if not asked.has(ProvisioningCondition.FAILED):
         return None
     return _try_again(asked, "failure", asked.message(ProvisioningCondition.FAILED))
 
 
 def capacity_revoked(asked: RequestedCheck) -> CheckChange | None:
-    """What was given is gone, before or after the admission: the Workload is given up."""
+    """Reject the check if its capacity was taken away, before or after the admission."""
     if not asked.has(ProvisioningCondition.CAPACITY_REVOKED):
         return None
     workload = asked.view.workload
@@ -86,7 +86,7 @@ def capacity_revoked(asked: RequestedCheck) -> CheckChange | None:
 
 
 def booking_expired(asked: RequestedCheck) -> CheckChange | None:
-    """An expired booking matters until the admission: the pods hold the capacity from then on."""
+    """Retry an expired booking; after the admission the pods hold the capacity."""
     if not asked.has(ProvisioningCondition.BOOKING_EXPIRED):
         return None
     if is_admitted(asked.view.workload.status):
@@ -96,7 +96,7 @@ def booking_expired(asked: RequestedCheck) -> CheckChange | None:
 
 
 def provisioned(asked: RequestedCheck) -> CheckChange | None:
-    """The capacity is there; message and updates stay as they were when it came."""
+    """Set the check to Ready; message and updates stay as they were at that time."""
     if not asked.has(ProvisioningCondition.PROVISIONED):
         return None
     if asked.view.is_in(asked.check, CheckState.READY):
@@ -109,7 +109,7 @@ def provisioned(asked: RequestedCheck) -> CheckChange | None:
 
 
 def accepted(asked: RequestedCheck) -> CheckChange | None:
-    """It is being provisioned; Provisioned=False may say until when that takes."""
+    """Report that capacity is being provisioned; Provisioned=False may say until when."""
     if not asked.has(ProvisioningCondition.ACCEPTED):
         return None
     known = any(
@@ -120,16 +120,16 @@ def accepted(asked: RequestedCheck) -> CheckChange | None:
 
 
 RULES: Sequence[Rule] = (failed, capacity_revoked, booking_expired, provisioned, accepted)
-"""The order is normative: a request may have failed after it was provisioned."""
+"""The order matters: a request may fail after it was provisioned."""
 
 
 def pause_seconds(check: ProvisioningCheck, *, retries: int, jitter: float) -> int:
-    """Return the pause before the next try, in whole seconds: doubled at each, up to the limit."""
+    """Return the pause before the next try in whole seconds; it doubles up to the limit."""
     strategy = check.retry
     base, most = strategy.backoff_base_seconds, strategy.backoff_max_seconds
     first = 60 if base is None else base
     limit = 1800 if most is None else most
-    # From some power on the limit is reached anyway; huge numbers are not worth their time.
+    # The limit is reached long before; the exponent is bounded to keep the number small.
     pause = min(limit, first * 2 ** min(retries, 64))
     return int(pause * (1 + JITTER * jitter))
 
@@ -139,7 +139,7 @@ def _try_again(asked: RequestedCheck, cause: str, message: str) -> CheckChange:
     if attempt > asked.check.limit:
         return CheckChange(state=CheckState.REJECTED, message=message)
     words = f"Retrying after {cause}: {message}"
-    # A request of an earlier try says nothing about this one.
+    # The request of an earlier attempt says nothing about the present one.
     is_old = attempt <= asked.retries
     if is_old or asked.view.is_in(asked.check, CheckState.RETRY):
         return CheckChange(message=words)
@@ -148,7 +148,7 @@ def _try_again(asked: RequestedCheck, cause: str, message: str) -> CheckChange:
 
 
 def _pod_set_updates(asked: RequestedCheck) -> tuple[PodSetUpdate, ...]:
-    """What the pods need to use the capacity: one entry for each pod set of the request."""
+    """Return the fields that pods need to use the capacity, by pod set of the request."""
     request, config = asked.request, asked.check.config
     pod_sets = {
         template_name(request.metadata.name, pod_set.name): pod_set.name

@@ -1,4 +1,4 @@
-"""What the provisioning controller knows when it decides about one Workload. Pure."""
+"""The input for a decision of the provisioning controller about one Workload. Pure."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class ProvisioningCheck:
     """One check of the Workload that this controller decides.
 
     Attributes:
-        name: Of the AdmissionCheck.
-        config: What its requests look like; None: it cannot be resolved, the check is not active.
+        name: The name of the AdmissionCheck.
+        config: The configuration of its requests; None if it cannot be resolved: the check is
+            inactive.
     """
 
     name: str
@@ -41,13 +42,13 @@ class ProvisioningCheck:
 
     @property
     def retry(self) -> ProvisioningRequestRetryStrategy:
-        """When a failed request is tried again."""
+        """How failed requests are retried."""
         strategy = self.config.retry_strategy if self.config else None
         return strategy or ProvisioningRequestRetryStrategy()
 
     @property
     def limit(self) -> int:
-        """How often a failed request is tried again."""
+        """How often a failed request is retried."""
         limit = self.retry.backoff_limit_count
         return limit if limit is not None else 3
 
@@ -57,13 +58,14 @@ class ProvisioningView:
     """One Workload, its checks and everything that was made for it.
 
     Attributes:
-        checks: In the order of their names.
-        requests: Those that the Workload owns.
-        template_owners: Owners of the PodTemplates of its namespace that are ours, by name.
-        flavors: Those that were assigned, by name; what does not exist is absent.
-        cleanup: Requests go with an eviction (gate CleanupProvisioningRequestsOnEviction).
+        checks: The Workload's provisioning checks, by name.
+        requests: The requests that the Workload owns.
+        template_owners: Owners of our PodTemplates in its namespace, by name.
+        flavors: The assigned flavors, by name; those that do not exist are absent.
+        cleanup: Whether an eviction deletes the requests (gate
+            CleanupProvisioningRequestsOnEviction).
         jitter: A random number in [0, 1) that spreads retries.
-        api_version: In which ProvisioningRequests are written.
+        api_version: The version in which ProvisioningRequests are written.
     """
 
     workload: Workload
@@ -85,10 +87,10 @@ class ProvisioningView:
         return self.state_of(check).state == state
 
     def assignment_of(self, pod_set: PodSet) -> PodSetAssignment:
-        """Return what a pod set was given.
+        """Return the assignment of a pod set.
 
         Raises:
-            InconsistentAssignmentError: nothing.
+            InconsistentAssignmentError: the pod set has none.
         """
         admission = self.workload.status.admission
         for assignment in admission.pod_set_assignments if admission else ():

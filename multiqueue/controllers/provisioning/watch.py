@@ -1,7 +1,7 @@
-"""Watches what autoscalers answer, in the version that the cluster serves.
+"""Watches the ProvisioningRequests in the version that the cluster serves.
 
-Most clusters have no provisioning check: they are asked for nothing but its configurations. Where
-there is a check and the kind is not served, it is asked for again and again, slowly.
+Most clusters have no provisioning check; there, only the configurations are watched. If there is a
+check and the kind is not served, the API server is asked for the kind again, at long intervals.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from multiqueue.kube.resources import (
 )
 
 RETRY_SECONDS = 30.0
-"""How often a kind that is not served is asked for again: somebody has to install it first."""
+"""Interval of asking for a kind that is not served: somebody has to install it first."""
 HICCUP_SECONDS = 1.0
-"""How soon after an error that passes."""
+"""Delay after an error that may pass."""
 BY_OWNER = "owner"
 """Requests by the uid of each owner."""
 
@@ -44,7 +44,7 @@ log = structlog.get_logger("multiqueue.provisioning")
 
 
 class OwnedTemplate(Struct, frozen=True, kw_only=True):
-    """A PodTemplate as far as we read it: whose it is."""
+    """The fields of a PodTemplate that are needed: its owners."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -59,10 +59,10 @@ class RequestWatch:
     """The informers of provisioning.
 
     Attributes:
-        configs: Always watched.
-        requests: Set with the version once that is known.
-        templates: Those that carry our label.
-        problem: Why there is nothing to watch; empty where there is, None before that is known.
+        configs: Configurations; always watched.
+        requests: Requests; set once their version is known.
+        templates: PodTemplates with our label.
+        problem: Why requests cannot be watched; empty if they can, None before that is known.
         synced: Set once requests, templates and configurations are known.
     """
 
@@ -117,7 +117,7 @@ class RequestWatch:
         tasks.create_task(informer.run(), name=f"informer {informer.resource.plural}")
 
     async def _find_resource(self) -> Resource:
-        """Return the collection in the newest version that is served, once there is one."""
+        """Return the collection in the newest served version; wait until there is one."""
         while True:
             try:
                 for version in VERSIONS:
@@ -126,7 +126,7 @@ class RequestWatch:
                         return resource
                 self._set_problem(NOT_SERVED)
             except KubeError as error:
-                # No reason to stop: whoever needs no capacity goes on.
+                # Workloads that need no capacity are not affected, so this does not stop.
                 log.warning("cannot ask what the cluster serves", error=str(error))
                 if not error.retryable:
                     self._set_problem(f"cannot ask what the cluster serves: {error}")
@@ -151,9 +151,9 @@ class RequestWatch:
             listener()
 
     def _on_state(self, informer: Informer[Any]) -> None:
-        """What cannot be listed from the start, such as for want of permissions, is told."""
+        """Record the error if requests cannot be listed, such as for lack of permissions."""
         error = informer.last_error
-        if error is None or isinstance(error, Gone):  # gone: it is listed again
+        if error is None or isinstance(error, Gone):  # after Gone it is listed again
             return
         if not error.retryable and not self.synced.is_set():
             self._set_problem(f"cannot watch {informer.resource.plural}: {error}")

@@ -1,8 +1,8 @@
-"""Notices nodes that fail under Workloads that a topology placed there (E-148, E-149).
+"""Detects failed nodes of Workloads whose pods a topology placed there (E-148, E-149).
 
-Writes ``status.unhealthyNodes``, by which the engine finds another node; evicts where a second one
-fails; and ends pods that wait for a node that they will not get. Only nodes that are a level of
-their own can fail: of wider domains pods find another node by themselves.
+Writes ``status.unhealthyNodes``, so that the engine finds another node; evicts if a second node
+fails; ends pods that wait for a failed node. Only nodes that are a topology level of their own can
+fail: in wider domains, pods find another node by themselves.
 """
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ TERMINATED_MESSAGE = "The pod waits for a node that it can no longer run on"
 class NodeFailureController:
     """Reconciles hosts.
 
-    Args:
-        context: Informers, writer and events.
-        watch: Nodes and pods.
+    context: The manager's context.
+    watch: The watch of nodes and pods.
     """
 
     name = "node-failures"
@@ -68,7 +67,7 @@ class NodeFailureController:
         )
 
     async def run(self) -> None:
-        """Reconcile until cancelled, from the moment when nodes and pods are known."""
+        """Reconcile until cancelled, once nodes and pods are known."""
         informers = self._context.informers
         await wait_settled(informers.workloads, informers.resource_flavors)
         await self._watch.until_known()
@@ -78,7 +77,7 @@ class NodeFailureController:
         await self._reconciler.run()
 
     async def reconcile(self, host: str) -> Result:
-        """Judge one host for everybody who was placed there."""
+        """Judge one host for every Workload with pods placed there."""
         pinned = self._watch.pods.store.by_index(BY_PINNED_NODE, host)
         keys = {*self._placements.on(host), *(pod.workload for pod in pinned)}
         waits: list[timedelta] = []
@@ -95,7 +94,7 @@ class NodeFailureController:
         return Result(requeue_after=min(waits).total_seconds()) if waits else DONE
 
     async def _reconcile_one(self, key: str, host: str) -> timedelta | None:
-        """Judge the host for one Workload; returns when to ask again."""
+        """Judge the host for one Workload; return when to check again."""
         workload = self._context.informers.workloads.store.get(key)
         if workload is None:
             return None
@@ -117,7 +116,7 @@ class NodeFailureController:
         return judge(self._find_node(host), placed, self._rules, self._context.clock.now())
 
     def _tolerations(self, workload: Workload, host: str) -> list[tuple[Toleration, ...]]:
-        """Return what the pod sets on the host tolerate, with all that their admission added."""
+        """Return the tolerations of the pod sets on the host, with those from their admission."""
         members = pod_sets_on(workload, host)
         if not members:
             return []
@@ -219,7 +218,7 @@ class NodeFailureController:
 
 
 def _signs(node: WatchedNode) -> tuple[object, ...]:
-    """What tells whether a node has failed."""
+    """Return the fields that decide whether a node has failed."""
     return (node.hostname, node.reports, node.unready_since, node.node.taints, node.uid)
 
 

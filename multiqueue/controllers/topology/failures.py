@@ -19,7 +19,7 @@ from multiqueue.jobs.machines.nodes import WatchedNode
 from multiqueue.jobs.machines.pods import Pod
 
 FAILURE_DELAY = timedelta(seconds=30)
-"""How long a node may be not ready before that alone is a failure; agents restart faster."""
+"""How long a node may be not ready before that alone is a failure; restarts take less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class FailureRules:
 
     @classmethod
     def from_gates(cls, gates: Gates) -> FailureRules:
-        """Pick what decides."""
+        """Read the gates that the rules need."""
         return cls(
             on_pod_termination=gates.enabled(Gate.TAS_REPLACE_NODE_ON_POD_TERMINATION),
             after_fixed_time=gates.enabled(Gate.TAS_REPLACE_NODE_DUE_TO_NOT_READY_OVER_FIXED_TIME),
@@ -41,7 +41,7 @@ class FailureRules:
 
 
 class NodeHealth(Enum):
-    """What a node is to one Workload; while it is UNDECIDED nothing is changed."""
+    """The state of a node for one Workload; while it is UNDECIDED nothing is changed."""
 
     HEALTHY = "Healthy"
     UNHEALTHY = "Unhealthy"
@@ -59,9 +59,9 @@ class Placed:
     """A Workload on a node.
 
     Attributes:
-        assigned: Whether its assignment still names the node; pods may be late.
-        tolerations: Of each of its pod sets there, with all that admission added.
-        pods: Its live pods that are bound to the node, or were told to go there.
+        assigned: Whether its assignment still names the node; pods may leave later.
+        tolerations: The tolerations of each of its pod sets there, with those from admission.
+        pods: Its live pods that are bound to the node or have it as their node selector.
     """
 
     assigned: bool
@@ -71,12 +71,12 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFailureVerdict:
-    """What to do.
+    """The result for one node and Workload.
 
     Attributes:
-        health: Of the node, for this Workload.
+        health: The state of the node for this Workload.
         doomed: Pods that wait for a node on which they can no longer run.
-        ask_again: When time alone may change the verdict.
+        ask_again: When time alone may change the result.
     """
 
     health: NodeHealth
@@ -118,7 +118,7 @@ def _judge_unready(
 
 
 def _once_pods_ended(placed: Placed) -> NodeFailureVerdict:
-    """A node is given up when nothing of the Workload runs there any more."""
+    """Declare the node failed once nothing of the Workload runs there any more."""
     runs = any(pod.node and not (pod.terminating or pod.ended) for pod in placed.pods)
     health = NodeHealth.HEALTHY if runs else NodeHealth.UNHEALTHY
     return NodeFailureVerdict(health=health, doomed=_stuck(placed))
@@ -131,7 +131,7 @@ def _stuck(placed: Placed) -> tuple[Pod, ...]:
 def _tolerance(
     taints: Iterable[Taint], tolerations: Sequence[tuple[Toleration, ...]]
 ) -> _Tolerance:
-    """Return how the pod sets bear the taints: as the most sensitive of them does."""
+    """Return how long the pod sets tolerate the taints: the shortest time of all."""
     worst = _Tolerance.ALWAYS
     for taint in taints:
         for accepted in tolerations:

@@ -1,6 +1,6 @@
-"""Feeds the engine with nodes, and with the pods on them that no topology placed (E-129, E-130).
+"""Feeds the engine with nodes, and with the pods there that no topology placed (E-129, E-130).
 
-Nodes are told only once the pods are known: an empty node is never offered that is full.
+Nodes are passed on only once the pods are known, so that a full node never looks empty.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from multiqueue.jobs.machines.nodes import WatchedNode
 from multiqueue.jobs.machines.pods import Pod
 
 KNOWN_SECONDS = 10.0
-"""How long a start waits for nodes and pods; without them everything else can still be decided."""
+"""How long a start waits for nodes and pods; other Workloads can be decided without them."""
 
 log = structlog.get_logger("multiqueue.topology")
 
@@ -26,9 +26,9 @@ class TopologyFeed:
     """Connects the watch and the engine.
 
     Args:
-        context: Whose Topologies decide whether there is anything to wait for.
-        watch: Nodes and pods.
-        engine: What to feed.
+        context: The manager's context; its Topologies decide whether to wait at all.
+        watch: The watch of nodes and pods.
+        engine: The engine to feed.
         on_change: Called after each change of the engine.
     """
 
@@ -57,7 +57,7 @@ class TopologyFeed:
         await asyncio.Event().wait()
 
     async def until_fed(self) -> None:
-        """Wait, not too long, until the engine knows the nodes, if they matter at all."""
+        """Wait for a limited time until the engine knows the nodes, if any Topology needs them."""
         await self._topologies.settled.wait()
         if not self._topologies.store.list():
             return

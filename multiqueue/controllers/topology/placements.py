@@ -19,7 +19,7 @@ class PlacementIndex:
         self._workloads: dict[str, set[str]] = {}
 
     def set(self, key: str, hosts: frozenset[str]) -> frozenset[str]:
-        """Take over where a Workload is placed; returns the hosts that it came to or left."""
+        """Take over the hosts of a Workload; return the hosts that were added or removed."""
         old = self._hosts.pop(key, NOWHERE)
         if hosts:
             self._hosts[key] = hosts
@@ -38,7 +38,7 @@ class PlacementIndex:
 
 
 def find_hosts(workload: Workload | None) -> frozenset[str]:
-    """Return the hostnames that a Workload is placed on in this cluster; none for wider domains."""
+    """Return the hostnames of a Workload's assignment in this cluster; none for wider domains."""
     if workload is None or workload.status.cluster_name or is_finished(workload.status):
         return NOWHERE
     admission = workload.status.admission

@@ -16,7 +16,7 @@ from multiqueue.jobs.machines.mirror import NodeMirror
 
 @dataclass(frozen=True, slots=True)
 class TopologyParts:
-    """What has to run while this manager leads, and what scheduling waits for."""
+    """The components to run while this manager leads, and what scheduling waits for."""
 
     runnables: tuple[Runnable, ...] = ()
     until_fed: Callable[[], Awaitable[None]] | None = None
@@ -25,11 +25,11 @@ class TopologyParts:
 def build_topology(
     context: ManagerContext, engine: NodeMirror, *, on_change: Callable[[], None]
 ) -> TopologyParts:
-    """Connect nodes and pods with the engine; nothing where the gate is off.
+    """Connect nodes and pods with the engine; no components if the gate is off.
 
     Args:
-        context: Client, informers and Configuration.
-        engine: What to feed.
+        context: The manager's context.
+        engine: The engine to feed.
         on_change: Called after each change of the engine.
     """
     gates = context.config.gates

@@ -1,9 +1,9 @@
-"""Which gated pods may go, and where to: the decisions of the topology ungater (E-147). Pure.
+"""Which gated pods may be scheduled, and in which domains: the topology ungater (E-147). Pure.
 
-By rank where every pod has one, so that neighbours in rank are neighbours in the topology; else
-domain by domain.
-Deviates: where a pod that is being deleted and its successor share a rank, the successor waits
-until the place is free, where upstream gives up on ranks.
+Pods are placed by rank if every pod has one, so that neighbours in rank are neighbours in the
+topology; otherwise domain by domain.
+Deviates: if a pod under deletion and its replacement share a rank, the replacement waits until the
+place is free; upstream does without ranks then.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Release:
 
 
 def decide_releases(workload: Workload, pods: Iterable[Pod]) -> list[Release]:
-    """Return the pods of a Workload that may go now; none unless it is admitted.
+    """Return the pods of a Workload that may be scheduled now; none unless it is admitted.
 
-    Pods whose place is on a node in ``status.unhealthyNodes`` stay: they are about to get another.
+    Pods whose place is on a node in ``status.unhealthyNodes`` wait: they are about to get another.
     """
     status = workload.status
     if not is_admitted(status) or is_evicted(status) or is_finished(status):
@@ -71,13 +71,13 @@ def place_by_rank(
     *,
     offset: int = 0,
 ) -> list[tuple[Pod, Values]] | None:
-    """Return the gated pods with the domain of their rank; None where ranks cannot be used.
+    """Return the gated pods with the domain of their rank; None if ranks cannot be used.
 
     Args:
-        topology: domains in order.
-        pods: all live pods of the pod set.
-        request: names the labels that ranks are read from.
-        offset: index of the first pod, where workers are counted on from their leader.
+        topology: The assignment with its domains in order.
+        pods: All live pods of the pod set.
+        request: Names the labels from which ranks are read.
+        offset: Index of the first pod, if workers are numbered after their leader.
     """
     domains = [domain.values for domain in topology.domains for _ in range(domain.count)]
     if request is None or request.pod_index_label is None:
@@ -94,7 +94,7 @@ def place_by_rank(
 
 
 def place_in_order(topology: TopologyAssignment, pods: Sequence[Pod]) -> list[tuple[Pod, Values]]:
-    """Return gated pods with the domains that have room left, filled one after another."""
+    """Return gated pods with the domains that have room left, filling one after another."""
     taken = Counter(_domain_of(pod, topology.levels) for pod in pods if not pod.is_gated)
     free = (
         domain.values
@@ -111,7 +111,7 @@ def _room(domain: TopologyDomain, taken: int) -> int:
 def _by_rank(
     pods: Sequence[Pod], request: PodSetTopologyRequest, count: int, offset: int
 ) -> dict[int, list[Pod]] | None:
-    """Group pods by rank; None where one has none, or two that stay share one."""
+    """Group pods by rank; None if a pod has no rank, or two pods that stay have the same."""
     by_rank: dict[int, list[Pod]] = {}
     for pod in pods:
         rank = _rank(pod, request, count, offset)
@@ -149,7 +149,7 @@ def _number(text: str | None) -> int | None:
 def _is_consistent(
     by_rank: Mapping[int, Sequence[Pod]], domains: Sequence[Values], levels: Sequence[str]
 ) -> bool:
-    """Whether the pods that went already are where their ranks belong."""
+    """Whether the ungated pods are in the domains of their ranks."""
     return all(
         pod.is_gated or _domain_of(pod, levels) == domains[rank]
         for rank, members in by_rank.items()

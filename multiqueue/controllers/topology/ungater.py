@@ -1,7 +1,7 @@
-"""The topology ungater: tells pods their domain and lets them go (E-147).
+"""The topology ungater: gives pods the node labels of their domain and ungates them (E-147).
 
-An ungated pod is in the informer before the next look at its Workload, so none is counted twice;
-a pod that changed meanwhile refuses the write, and the Workload is looked at again.
+An ungated pod is in the informer before the next reconcile of its Workload, so no pod is counted
+twice. If a pod changed meanwhile, the write fails and the Workload is reconciled again.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from multiqueue.kube.resources import PODS
 
 CONCURRENCY = 8
 WRITES_AT_A_TIME = 32
-"""Pods of all Workloads together; a gang is only as fast as its last pod."""
+"""Pods written at the same time, over all Workloads; a gang is as slow as its last pod."""
 
 
 class TopologyUngater:
     """Reconciles Workloads that have gated pods.
 
     Args:
-        context: Informers, client and metrics.
-        watch: Pods.
+        context: The manager's context.
+        watch: The watch of pods.
     """
 
     name = "topology-ungater"
@@ -50,7 +50,7 @@ class TopologyUngater:
         )
 
     async def run(self) -> None:
-        """Reconcile until cancelled, from the moment when all pods are known."""
+        """Reconcile until cancelled, once all pods are known."""
         await wait_settled(self._context.informers.workloads)
         await self._watch.pods.synced.wait()
         self._context.informers.workloads.add_handler(self._on_workload)
@@ -58,7 +58,7 @@ class TopologyUngater:
         await self._reconciler.run()
 
     async def reconcile(self, key: str) -> Result:
-        """Let go the pods of one Workload that may."""
+        """Ungate the pods of one Workload that may be scheduled."""
         workload = self._context.informers.workloads.store.get(key)
         if workload is None:
             return DONE
@@ -110,13 +110,13 @@ class TopologyUngater:
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
-        # One that is gone leaves its place to another.
+        # A deleted pod leaves its place to another one.
         if pod is not None and pod.workload and (new is None or new.is_gated):
             self._reconciler.queue.add(pod.workload)
 
 
 def release_patch(release: Release) -> dict[str, Any]:
-    """Return the merge patch that tells a pod its domain and takes our gate away."""
+    """Return the merge patch that sets a pod's node labels and removes our gate."""
     pod = release.pod
     others = [{"name": gate} for gate in pod.gates if gate != names.TOPOLOGY_GATE]
     return {

@@ -1,4 +1,4 @@
-"""Watches nodes and pods, from the moment when there is a Topology: most clusters have none."""
+"""Watches nodes and pods once there is a Topology; most clusters have none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TopologyWatch:
 
     Attributes:
         nodes: All nodes.
-        pods: Those that have not ended; an end looks like a deletion.
+        pods: Pods that have not ended; an ended pod looks deleted.
         wanted: Set once there is a Topology.
     """
 
@@ -67,7 +67,7 @@ class TopologyWatch:
             tasks.create_task(self.nodes.run(), name="informer nodes")
 
     async def until_known(self) -> None:
-        """Wait until nodes and pods were listed; forever where there is no Topology."""
+        """Wait until nodes and pods were listed; for ever if there is no Topology."""
         await self.pods.synced.wait()
         await self.nodes.synced.wait()
 

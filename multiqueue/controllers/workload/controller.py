@@ -1,6 +1,6 @@
-"""The workload controller: carries each Workload through everything that is not its job's business.
+"""The workload controller: the steps of every Workload that do not depend on the kind of its job.
 
-Level-based like the job reconciler: look, let the first rule decide, write, look again.
+Level-based like the job reconciler: observe, let the first matching rule decide, write, repeat.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ from multiqueue.model.resources import format_amount
 CONCURRENCY = 16
 MAX_STEPS = 8
 QUEUE_CHANGE_SECONDS = 1.0
-"""How long after a queue changed its Workloads are looked at: the scheduler is asked first, so that
-after a restart those that waited come before those that were drained (E-105), and edits of a queue
-in quick succession cost one write each Workload, not many."""
+"""Delay between a queue's change and the reconcile of its Workloads. The scheduler runs first, so
+that after a restart waiting Workloads come before drained ones (E-105). Several edits of a queue
+in quick succession cause only one write for each Workload."""
 DRAIN_SECONDS = 0.1
-"""The same for what is to leave a queue: nobody waits for its place before it does."""
+"""The same for Workloads that are to leave a queue: nobody waits for their place before."""
 MINOR_SECONDS = 5.0
-"""How often a message is rewritten of which only the figures changed."""
+"""Minimum interval between rewrites of a message in which only numbers changed."""
 
 log = structlog.get_logger("multiqueue.workload")
 
@@ -69,7 +69,7 @@ class WorkloadController:
     """Reconciles Workloads.
 
     Args:
-        context: Informers and writer.
+        context: The manager's context.
         engine: Asked why a Workload waits.
         is_admitting: Whether the admission of a Workload is being written.
     """
@@ -91,7 +91,7 @@ class WorkloadController:
         self._refined_at: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Reconcile until cancelled, from the moment when everything needed is known."""
+        """Reconcile until cancelled, once all needed informers are synced."""
         informers = self._context.informers
         await wait_settled(
             informers.workloads,
@@ -108,18 +108,18 @@ class WorkloadController:
             tasks.create_task(self._words.run(), name=f"{self.name}-words")
 
     def enqueue(self, key: str, *, after: float = 0) -> None:
-        """Look at a Workload, now or in so many seconds."""
+        """Schedule the reconcile of a Workload, now or after that many seconds."""
         self._reconciler.queue.add_after(key, after)
 
     def enqueue_cluster_queue(self, name: str) -> None:
-        """Look at every Workload that waits for a ClusterQueue or holds quota of it."""
+        """Reconcile every Workload that waits for a ClusterQueue or holds quota of it."""
         informers = self._context.informers
         for queue in informers.local_queues.store.by_index(BY_CLUSTER_QUEUE, name):
             self._enqueue_all(informers.workloads.store.by_index(BY_QUEUE, queue.metadata.key))
         self._enqueue_all(informers.workloads.store.by_index(BY_CLUSTER_QUEUE, name))
 
     async def reconcile(self, key: str) -> Result:
-        """Bring one Workload to where it should be."""
+        """Carry out the next steps for one Workload."""
         for _ in range(MAX_STEPS):
             self._reconciler.queue.note_reconcile(key)
             view = self.observe(key)
@@ -145,7 +145,7 @@ class WorkloadController:
         return Result(requeue_after=1.0)
 
     def observe(self, key: str) -> WorkloadSituation | None:
-        """Return what is known about a Workload; None when it is gone."""
+        """Return what is known about a Workload; None if it is gone."""
         informers = self._context.informers
         workload = informers.workloads.store.get(key)
         if workload is None:
@@ -204,7 +204,7 @@ class WorkloadController:
                 await writer.remove_finalizer(workload)
 
     def _patience(self, key: str) -> float:
-        """Seconds until a minor change may be written; counts one that may be written now."""
+        """Return the seconds until a minor change may be written; count one that may be now."""
         now = asyncio.get_running_loop().time()
         wait = self._refined_at.get(key, float("-inf")) + MINOR_SECONDS - now
         if wait <= 0:
@@ -265,7 +265,7 @@ class WorkloadController:
 
 
 def find_requests(workload: model.Workload | None) -> tuple[PodSetRequest, ...]:
-    """Return what all pods of each pod set ask for together, after every adjustment."""
+    """Return the total request of each pod set, after every adjustment."""
     return tuple(
         PodSetRequest(
             name=pod_set.name,

@@ -1,7 +1,7 @@
-"""What to do next about a Workload: the first rule that has an answer gives it. Pure.
+"""The next step for a Workload: the first rule that matches decides. Pure.
 
-The order is that of E-109: what is over comes first, then who may queue, then what holds quota,
-last why the others wait.
+The order is that of E-109: first Workloads that have ended, then whether a Workload may queue, then
+those that hold quota, last why the others wait.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RULES: tuple[Rule, ...] = (
     lifecycle.follow_class,
     gates.sync_gates,
     reserved.restart_broken,
-    # Evictions by checks come after the list is right: a check that was removed evicts nobody.
+    # Checks evict only after the list is up to date: a removed check evicts nobody.
     reserved.sync_admission,
     reserved.reject,
     reserved.retry,

@@ -1,4 +1,4 @@
-"""Rule for preemption gates: the status has the position of every gate of the spec (E-174)."""
+"""Rule for preemption gates: the status has the state of every gate of the spec (E-174)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multiqueue.controllers.workload.view import WorkloadSituation
 
 
 def sync_gates(view: WorkloadSituation) -> WorkloadPlan | None:
-    """A gate that is new is closed; one that the spec has no more is forgotten."""
+    """Add new gates as closed; drop those that the spec no longer has."""
     if not view.options.preemption_gates or _synced(view) == view.workload.status:
         return None
     return WriteStatus(change=_synced)

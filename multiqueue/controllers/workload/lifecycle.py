@@ -35,7 +35,7 @@ _BACKED_OFF = frozenset({Reason.PODS_READY_TIMEOUT, Reason.ADMISSION_CHECK})
 
 
 def end_orphan(view: WorkloadSituation) -> WorkloadPlan | None:
-    """A Workload that nobody owns any more ends (E-117); one made by hand has no owner's uid."""
+    """End a Workload whose owner is gone (E-117); one made by hand has no owner uid."""
     metadata = view.workload.metadata
     if metadata.owner_references:
         return None
@@ -60,7 +60,7 @@ def _orphaned(view: WorkloadSituation) -> WorkloadStatus:
 
 
 def keep_finished(view: WorkloadSituation) -> WorkloadPlan | None:
-    """What is finished changes no more, and goes after the retention time (E-116)."""
+    """Leave finished Workloads as they are; delete them after the retention time (E-116)."""
     finished = find(view.workload.status, WorkloadCondition.FINISHED)
     if finished is None or finished.status != "True":
         return None
@@ -74,12 +74,12 @@ def keep_finished(view: WorkloadSituation) -> WorkloadPlan | None:
 
 
 def leave_deleted(view: WorkloadSituation) -> WorkloadPlan | None:
-    """Its job stops first; then the job framework lets it go."""
+    """Leave a Workload under deletion to the job framework: its job stops first."""
     return NothingToDo() if view.workload.metadata.deletion_timestamp else None
 
 
 def end_replaced(view: WorkloadSituation) -> WorkloadPlan | None:
-    """A slice whose quota a larger one has by now ends; its job runs on (E-167)."""
+    """Finish a slice whose quota a larger one took over; its job continues to run (E-167)."""
     successor = view.successor
     if successor is None:
         return None
@@ -87,18 +87,18 @@ def end_replaced(view: WorkloadSituation) -> WorkloadPlan | None:
 
 
 def follow_class(view: WorkloadSituation) -> WorkloadPlan | None:
-    """Another value of the WorkloadPriorityClass reaches every Workload that has it (E-187)."""
+    """Copy a changed value of the WorkloadPriorityClass to each of its Workloads (E-187)."""
     priority_class, metadata = view.priority_class, view.workload.metadata
     if priority_class is None or priority_class.value == view.workload.spec.priority:
         return None
-    # A manager elsewhere owns the spec of its copy and would take a change for a drift.
+    # A manager elsewhere owns the spec of its copy and would revert the change.
     if names.MULTIKUEUE_ORIGIN in metadata.labels:
         return None
     return PatchSpec(patch={"priority": priority_class.value})
 
 
 def clear_active(view: WorkloadSituation) -> WorkloadPlan | None:
-    """Whoever asks for a deactivation gets it (E-108)."""
+    """Deactivate a Workload for which that was requested (E-108)."""
     target = find(view.workload.status, WorkloadCondition.DEACTIVATION_TARGET)
     if target is None or target.status != "True" or not view.workload.spec.active:
         return None
@@ -106,7 +106,7 @@ def clear_active(view: WorkloadSituation) -> WorkloadPlan | None:
 
 
 def evict_inactive(view: WorkloadSituation) -> WorkloadPlan | None:
-    """An inactive Workload is evicted, whoever made it so, and waits to be made active."""
+    """Evict an inactive Workload, whoever deactivated it; it waits until it is active again."""
     if view.workload.spec.active:
         return None
     return (
@@ -128,16 +128,16 @@ def _deactivated(view: WorkloadSituation) -> WorkloadStatus:
 
 
 def end_backoff(view: WorkloadSituation) -> WorkloadPlan | None:
-    """What kept an evicted Workload from queueing again is over (E-105).
+    """Let an evicted Workload queue again once its obstacle is gone (E-105).
 
-    Deviates: after a deactivation that had a cause, too; the reference leaves such a Workload
+    Deviates: also after a deactivation with a cause; the reference leaves such a Workload
     parked.
     """
     return WriteStatus(change=_requeued) if _requeue_reason(view) is not None else None
 
 
 def backoff_left(view: WorkloadSituation) -> float | None:
-    """Seconds until the backoff ends; None where there is none."""
+    """Return the seconds until the backoff ends; None if there is none."""
     at = requeue_at(view.workload.status)
     if at is None or at <= view.now or has_quota(view.workload.status):
         return None
@@ -169,7 +169,7 @@ _REQUEUED_MESSAGES = {
 
 
 def _requeue_reason(view: WorkloadSituation) -> Reason | None:
-    """Why a Workload with Requeued=False may queue again now, or None."""
+    """Return why a Workload with Requeued=False may queue again now, or None."""
     requeued = find(_status(view), WorkloadCondition.REQUEUED)
     if requeued is None or requeued.status != "False" or has_quota(_status(view)):
         return None

@@ -1,7 +1,7 @@
-"""Rules for Workloads without quota: say why, once, and again only when it is news. Parity: E-114.
+"""Rules for Workloads without quota: write the reason once, then only new ones. Parity: E-114.
 
-A fresh Workload that nothing blocks is not written at all: the scheduler may be about to admit it.
-A message whose numbers move is rewritten at most every few seconds, whatever the cycles say.
+A new Workload without an obstacle is not written: the scheduler may be about to admit it. A message
+in which only numbers change is rewritten at most every few seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from multiqueue.controllers.workload.view import WorkloadSituation
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[numkKMGTPE]i?)?")
 SILENT_SECONDS = 2.0
-"""A Workload that is not looked at for so long is told so; creation times are whole seconds."""
+"""Time until an untried Workload gets a reason; creation times are whole seconds."""
 _BLOCKERS = frozenset(
     {
         Reason.SUSPENDED,
@@ -37,7 +37,7 @@ _BLOCKERS = frozenset(
         Reason.INADMISSIBLE,
     }
 )
-"""Reasons that nobody but this rule takes away again."""
+"""Reasons that only this rule replaces."""
 GATED = "Workload requires preemption, but it's gated"
 """Message of BlockedOnPreemptionGates."""
 
@@ -50,7 +50,7 @@ class PendingReason(NamedTuple):
 
 
 def explain_pending(view: WorkloadSituation) -> WorkloadPlan | None:
-    """Write why the Workload waits, when that differs from what is written."""
+    """Write why the Workload waits, if that differs from the status."""
     if view.admitting or has_quota(view.workload.status) or is_on_hold(view.workload.status):
         return None
     if pending_status(view) == view.workload.status:
@@ -61,7 +61,7 @@ def explain_pending(view: WorkloadSituation) -> WorkloadPlan | None:
 
 
 def _is_about_quota(view: WorkloadSituation) -> bool:
-    """Whether the news is no more than what the scheduler thought of the Workload."""
+    """Whether only the scheduler's reason changed."""
     wanted = find_reason(view)
     present = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED)
     written = present.reason if present is not None else None
@@ -69,7 +69,7 @@ def _is_about_quota(view: WorkloadSituation) -> bool:
 
 
 def _is_only_figures(view: WorkloadSituation) -> bool:
-    """Whether a rewrite would change nothing but figures in the message."""
+    """Whether a rewrite would change only numbers in the message."""
     wanted = find_reason(view)
     present = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED)
     if wanted is None or present is None:
@@ -78,12 +78,12 @@ def _is_only_figures(view: WorkloadSituation) -> bool:
 
 
 def _gist(message: str) -> str:
-    """What stays the same while only numbers change."""
+    """Return the message without its numbers."""
     return _NUMBER.sub("#", message)
 
 
 def pending_status(view: WorkloadSituation) -> WorkloadStatus:
-    """Return the status with the reason and, where one is written anyway, checks and requests."""
+    """Return the status with the reason; with checks and requests if it is written anyway."""
     status = view.workload.status
     if has_quota(status) or is_on_hold(status):
         return status
@@ -118,15 +118,15 @@ def pending_status(view: WorkloadSituation) -> WorkloadStatus:
 
 
 def find_reason(view: WorkloadSituation) -> PendingReason | None:
-    """Return why the Workload waits; None while there is nothing to say yet."""
+    """Return why the Workload waits; None while no reason has to be written."""
     explained = view.explanation
     if explained is None:
         return None
     wanted = PendingReason(view.options.word(explained.reason), explained.message)
     if explained.reason is not Reason.PENDING_EVALUATION:
         return wanted
-    # Not looked at yet: that is news where something else is written that is over, or where it
-    # takes long, as behind a head that blocks its queue.
+    # It was not tried yet. That is written if the present reason is outdated, or if it takes long,
+    # as behind a head that blocks its queue.
     present = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED)
     is_late = silence_left(view) <= 0 or view.options.explicit_status
     is_news = is_late if present is None else present.reason in _BLOCKERS
@@ -134,12 +134,12 @@ def find_reason(view: WorkloadSituation) -> PendingReason | None:
 
 
 def silence_left(view: WorkloadSituation) -> float:
-    """Seconds for which a new Workload is not written only because nobody looked at it yet."""
+    """Return the seconds during which a new Workload that was not tried yet is not written."""
     age = (view.now - view.workload.metadata.created_at).total_seconds()
     return SILENT_SECONDS - age
 
 
 def recheck_after(view: WorkloadSituation) -> float | None:
-    """Seconds until the silence about a Workload ends that has no reason yet."""
+    """Return the seconds until a Workload without a reason gets one."""
     written = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED) is not None
     return None if written or view.explanation is None else max(0.1, silence_left(view))

@@ -1,4 +1,4 @@
-"""What a rule of the workload controller may ask for: one write, or to come again."""
+"""What a rule of the workload controller may ask for: one write, or another reconcile later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multiqueue.controllers.workload.view import WorkloadSituation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingToDo:
-    """Nothing to do until something changes, or for so many seconds."""
+    """Nothing to do until something changes, or for that many seconds."""
 
     requeue_after: float | None = None
 
@@ -27,11 +27,11 @@ class WarnEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStatus:
-    """Write the status that a rule wants; the rule is asked again on the newest state.
+    """Write the status that a rule computes; it is computed again on the newest state.
 
-    ``change`` gives the view's own status where there is nothing to change any more. What is
-    ``minor`` may wait: only figures in a message differ. ``explains`` says that nothing follows
-    from the write: it tells why the Workload waits.
+    ``change`` returns the view's own status if nothing is left to change. A ``minor`` write may
+    wait: only numbers in a message differ. ``explains`` says that nothing follows from the
+    write: it only gives the reason for waiting.
     """
 
     change: Callable[[WorkloadSituation], WorkloadStatus]
@@ -49,14 +49,14 @@ class PatchSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete the Workload: it was kept long enough."""
+    """Delete the Workload after its retention time."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseFinalizer:
-    """Let a Workload go that is being deleted."""
+    """Remove the finalizer of a Workload under deletion."""
 
 
 WorkloadPlan: TypeAlias = NothingToDo | WriteStatus | PatchSpec | Delete | ReleaseFinalizer

@@ -39,7 +39,7 @@ RUNNING = "None"
 
 
 def restart_broken(view: WorkloadSituation) -> WorkloadPlan | None:
-    """A reservation without an admission is counted nowhere: its job stops and queues anew."""
+    """Evict a reservation without an admission: it counts nowhere, so its job queues again."""
     if _restarted(view) == view.workload.status:
         return None
     return WriteStatus(change=_restarted)
@@ -59,7 +59,7 @@ def _restarted(view: WorkloadSituation) -> WorkloadStatus:
 
 
 def sync_admission(view: WorkloadSituation) -> WorkloadPlan | None:
-    """The check list follows the ClusterQueue, and Admitted the checks, in one write."""
+    """Bring the check list in line with the ClusterQueue, and Admitted with the checks."""
     if not has_quota(view.workload.status):
         return None
     return _write_if_different(view, _synced)
@@ -81,7 +81,7 @@ def _synced(view: WorkloadSituation) -> WorkloadStatus:
 
 
 def reject(view: WorkloadSituation) -> WorkloadPlan | None:
-    """A Rejected check gives the Workload up (E-112)."""
+    """Deactivate a Workload that has a Rejected check (E-112)."""
     if _is_untouchable(view) or not checks_in(view.workload.status, CheckState.REJECTED):
         return None
     rejected = checks_in(view.workload.status, CheckState.REJECTED)
@@ -104,7 +104,7 @@ def reject(view: WorkloadSituation) -> WorkloadPlan | None:
 
 
 def retry(view: WorkloadSituation) -> WorkloadPlan | None:
-    """A check that wants to be tried again sends the Workload back to the queue (E-112)."""
+    """Evict a Workload that has a Retry check, so that it queues again (E-112)."""
     if _is_untouchable(view) or not checks_in(view.workload.status, CheckState.RETRY):
         return None
     return WriteStatus(change=_retried)
@@ -128,7 +128,7 @@ def _retried(view: WorkloadSituation) -> WorkloadStatus:
 
 
 def obey_local_queue(view: WorkloadSituation) -> WorkloadPlan | None:
-    """A stopped, missing or terminating LocalQueue takes back what is not running (E-113)."""
+    """Take back quota of a stopped, missing or terminating LocalQueue, unless it runs (E-113)."""
     name, queue = view.workload.spec.queue_name, view.local_queue
     if queue is None or queue.metadata.deletion_timestamp:
         gone = f"LocalQueue {name} is terminating or missing"
@@ -143,7 +143,7 @@ def obey_local_queue(view: WorkloadSituation) -> WorkloadPlan | None:
 
 
 def obey_cluster_queue(view: WorkloadSituation) -> WorkloadPlan | None:
-    """A stopped, missing or terminating ClusterQueue takes back what is not running (E-113)."""
+    """Take back quota of a stopped, missing or terminating ClusterQueue, unless it runs (E-113)."""
     admission, queue = view.workload.status.admission, view.holding
     if admission is None:
         return None
@@ -161,7 +161,7 @@ def obey_cluster_queue(view: WorkloadSituation) -> WorkloadPlan | None:
 
 
 def await_pods(view: WorkloadSituation) -> WorkloadPlan | None:
-    """A Workload whose pods are not ready in time makes room for others (E-106)."""
+    """Evict a Workload whose pods are not ready in time (E-106)."""
     return _write_if_different(view, _without_patience)
 
 
@@ -174,7 +174,7 @@ def _without_patience(view: WorkloadSituation) -> WorkloadStatus:
 
 
 def _deadline(view: WorkloadSituation) -> datetime | None:
-    """When the wait for pods ends; None for those that run on another cluster, which waits."""
+    """Return when the wait for pods ends; None if another cluster runs and awaits them."""
     status, rules = view.workload.status, view.options.readiness
     if rules is None or status.cluster_name or _is_untouchable(view):
         return None
@@ -182,7 +182,7 @@ def _deadline(view: WorkloadSituation) -> datetime | None:
 
 
 def limits_left(view: WorkloadSituation) -> float | None:
-    """Seconds until one of the limits on a running Workload is reached."""
+    """Return the seconds until a running Workload reaches one of its limits."""
     if _is_untouchable(view):
         return None
     deadline, left = _deadline(view), execution_time_left(view.workload, view.now)
@@ -191,7 +191,7 @@ def limits_left(view: WorkloadSituation) -> float | None:
 
 
 def limit_execution(view: WorkloadSituation) -> WorkloadPlan | None:
-    """A Workload may run no longer than it said (E-107)."""
+    """End a Workload at its maximum execution time (E-107)."""
     if _is_untouchable(view):
         return None
     left = execution_time_left(view.workload, view.now)
@@ -246,10 +246,10 @@ def _obey(
 def _give_back(
     view: WorkloadSituation, reason: Reason, eviction: Reason, message: str
 ) -> WorkloadPlan | None:
-    """Take a reservation that is not admitted; no eviction: nothing ran.
+    """Take back a reservation that is not admitted, without an eviction, because nothing ran.
 
-    But for what is offered to workers: one may run it, though nothing tells so here yet. Who
-    dispatched it ends the eviction when none does.
+    A Workload that is offered to workers is evicted all the same: one of them may already run it.
+    Dispatch ends the eviction when none does.
 
     Deviates: upstream releases that quota at once.
     """
@@ -274,7 +274,7 @@ def _give_back(
 
 
 def _is_untouchable(view: WorkloadSituation) -> bool:
-    """Whether there is no reservation to take, or an eviction takes it already."""
+    """Whether there is no reservation to take back, or an eviction already does."""
     return not has_quota(view.workload.status) or is_evicted(view.workload.status)
 
 

@@ -1,10 +1,10 @@
-"""Whose reason for waiting is written next: admissions first, words with what is left.
+"""Limits the writes that only explain why a Workload waits; admissions come first.
 
-A Workload that waits is told why, which is one status write and one Event each; with thousands in
-the queues that would be most of what the API server does while others could be admitted. Both come
-out of one allowance: admissions take theirs and never wait, words wait in the order in which they
-were asked for. Who was admitted meanwhile needs no words. A person who asks is answered at once all
-the same: `multiqueue why` and the visibility of the queues do not read what is written here.
+Each explanation costs one status write and one Event. With thousands of waiting Workloads, they
+would be most of the API server's load while others could be admitted. So both share one allowance:
+admissions use it and never wait, explanations wait in the order of their requests. A Workload that
+was admitted meanwhile needs none. People who ask still get an answer at once: `multiqueue why` and
+the visibility API do not read the status.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import asyncio
 from collections.abc import Callable
 
 RATE = 30.0
-"""Admissions and words per second together before words begin to wait. As many admissions make a
-queue a busy one; ten thousand that wait in a quiet one have all been told within six minutes."""
+"""Admissions and explanations per second together before explanations begin to wait. A queue with
+that many admissions is busy; in a quiet one, ten thousand explanations take six minutes."""
 FLOOR = 5.0
-"""Words per second that no number of admissions takes away: in a busy queue they add a sixth to the
-writes of admissions at most."""
+"""Explanations per second that are always allowed: in a busy queue they add at most a sixth to the
+writes of admissions."""
 BURST = 200.0
-"""Words that go out at once after a quiet time: what a person submits is explained immediately."""
+"""Explanations written at once after a quiet time, so that users see theirs immediately."""
 DEBT = 50.0
-"""How far admissions run ahead: after a burst of them words wait one second at most."""
+"""Limit of the debt that admissions leave: explanations wait one second at most after a burst."""
 
 
 class Words:
     """Rations the writes that only explain. Times are those of the event loop, in seconds.
 
     Args:
-        on_turn: Called with a key when its words may be written.
-        is_wanted: Whether a key still has something to be told, asked when its turn comes.
+        on_turn: Called with a key when its explanation may be written.
+        is_wanted: Whether a key still needs an explanation; called when its turn comes.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Words:
         self._asked = asyncio.Event()
 
     def __len__(self) -> int:
-        """How many wait for their turn."""
+        """Return how many keys wait for their turn."""
         return len(self._waiting)
 
     def may(self, key: str) -> bool:
-        """Whether the words of a key may be written now; if not, it waits for its turn."""
+        """Whether the explanation of a key may be written now; if not, it waits for its turn."""
         if key in self._allowed:
             self._allowed.remove(key)
             return True
@@ -60,7 +60,7 @@ class Words:
         return False
 
     def admitted(self) -> None:
-        """An admission was written: words have so much less."""
+        """Note that an admission was written, and reduce the allowance of explanations."""
         self._fill()
         self._tokens = max(-DEBT, self._tokens - 1)
 

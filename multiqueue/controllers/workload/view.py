@@ -1,4 +1,4 @@
-"""What the workload controller knows when it decides about one Workload. Pure."""
+"""The input for a decision of the workload controller about one Workload. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from multiqueue.engine.explain import Explanation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """What the Configuration says about Workloads; nobody waits for pods without ``readiness``.
+    """Options of the Configuration for Workloads; without ``readiness`` nobody waits for pods.
 
     Attributes:
-        delete_finished_after: Retention of what is finished.
+        delete_finished_after: Retention time of finished Workloads.
         finish_orphans: Gate FinishOrphanedWorkloads.
-        readiness: When pods are waited for, and how long.
+        readiness: Whether and how long to wait for ready pods.
         elastic: Gate ElasticJobsViaWorkloadSlices.
         preemption_gates: Gate MultiKueueOrchestratedPreemption.
         coarse_reasons: Without gate UnadmittedWorkloadsObservability.
@@ -43,7 +43,7 @@ class WorkloadOptions:
 
     @classmethod
     def from_config(cls, config: Configuration) -> WorkloadOptions:
-        """Pick what the rules need."""
+        """Read the options that the rules need."""
         retention, enabled = config.object_retention_policies.workloads, config.gates.enabled
         return cls(
             delete_finished_after=retention.after_finished if retention else None,
@@ -56,7 +56,7 @@ class WorkloadOptions:
         )
 
     def word(self, reason: Reason) -> Reason:
-        """Return the reason as QuotaReserved=False has it."""
+        """Return the reason as QuotaReserved=False shows it."""
         return coarse_reason(reason) if self.coarse_reasons else reason
 
 
@@ -76,20 +76,20 @@ def _readiness(config: Configuration) -> ReadinessRules | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSituation:
-    """One Workload and what its fate depends on.
+    """One Workload and everything that a decision about it needs.
 
     Attributes:
         workload: The Workload as last seen.
-        local_queue: The queue it asks for, where it exists.
-        cluster_queue: The one behind that queue, where it exists.
-        holding: The ClusterQueue whose quota it holds, where it exists; may be another one.
-        priority_class: The WorkloadPriorityClass that it refers to, where it exists.
-        explanation: Why it waits, as the engine has it; None where it does not.
-        requests: What its pod sets ask for, as the engine has it, while it waits.
-        successor: The slice that took over the quota that it holds, where one did.
-        admitting: Whether its admission is being written right now.
-        options: The Configuration.
-        now: The time.
+        local_queue: The LocalQueue that it names; None if it does not exist.
+        cluster_queue: The ClusterQueue of that LocalQueue; None if it does not exist.
+        holding: The ClusterQueue whose quota it holds, if that exists; may be another one.
+        priority_class: Its WorkloadPriorityClass; None if it does not exist.
+        explanation: Why it waits, from the engine; None if it does not.
+        requests: The requests of its pod sets, from the engine, while it waits.
+        successor: The slice that took over its quota; None if there is none.
+        admitting: Whether its admission is being written now.
+        options: The options of the Configuration.
+        now: The time of the decision.
     """
 
     workload: Workload

@@ -52,7 +52,7 @@ class Cache:
     # ---------------------------------------------------------------- ClusterQueues and Cohorts
 
     def upsert_cluster_queue(self, spec: ClusterQueue) -> set[str]:
-        """Add or change a ClusterQueue; no trees where nothing that counts changed."""
+        """Add or change a ClusterQueue; return no trees if nothing relevant changed."""
         queue = self.queues.get(spec.name)
         if queue is None:
             queue = self.queues[spec.name] = CachedQueue(spec)
@@ -96,7 +96,7 @@ class Cache:
         return self._rebuild(touched | {self._graph.root_of(name)[0]})
 
     def cohort_node(self, name: str) -> QuotaNode | None:
-        """Return a cohort's place in its tree; None where no queue is in that tree."""
+        """Return a cohort's node in its tree; None if that tree has no queue."""
         tree = self.trees.get(self._graph.root_of(name)[0])
         return None if tree is None else tree.cohorts.get(name)
 
@@ -110,7 +110,7 @@ class Cache:
         return self._judge_all(self._queues_by_flavor.get(name, set()))
 
     def set_check(self, name: str, check: AdmissionCheckInfo | None) -> set[str]:
-        """Add, change or (None) remove an AdmissionCheck; only trees of toggled queues return."""
+        """Add, change or (None) remove an AdmissionCheck; return the trees of toggled queues."""
         if not _replace(self.checks, name, check):
             return set()
         names = sorted(self._queues_by_check.get(name, set()))
@@ -136,13 +136,13 @@ class Cache:
         return self._touch(self._users_of(self.forest.set_node(name, node)))
 
     def set_pod(self, key: str, node: str, requests: Mapping[str, Amount] | None) -> set[str]:
-        """Note what a pod that no topology placed takes; return the trees that can place there."""
+        """Note the usage of a pod that no topology placed; return the trees with its node."""
         return self._touch(self._users_of(self.forest.set_pod(key, node, requests)))
 
     def touch_users(self, flavors: Iterable[str]) -> set[str]:
-        """Have verdicts be made anew in the trees that use these flavors; return their keys.
+        """Invalidate the verdicts of the trees that use these flavors; return their keys.
 
-        For pods that workloads of a tree put there or take away: no change from outside.
+        Used when workloads of a tree place or remove pods, which is no change from outside.
         """
         keys = self._users_of(flavors)
         for key in keys:
@@ -154,7 +154,7 @@ class Cache:
         return {self.tree_by_queue[name].key for name in queues}
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> set[str]:
-        """Add, change or (None) remove a namespace; only trees of newly matching queues return."""
+        """Add, change or (None) remove a namespace; return the trees of newly matching queues."""
         before = self.namespaces.get(name)
         if not _replace(self.namespaces, name, labels):
             return set()
@@ -175,7 +175,7 @@ class Cache:
         return self._graph.root_of(spec.cohort)[0] if spec.cohort else ALONE + spec.name
 
     def _rebuild(self, keys: set[str]) -> set[str]:
-        """Build the trees of the keys anew; those that lost their root become several."""
+        """Build the trees of the keys anew; a tree that lost its root becomes several."""
         keys |= {self._graph.root_of(key)[0] for key in keys if not key.startswith(ALONE)}
         former = [tree for key in sorted(keys) if (tree := self.trees.pop(key, None))]
         orphans = [name for tree in former for name in tree.queues if name in self.queues]
@@ -240,7 +240,7 @@ class Cache:
                 yield name
 
     def touch_remote(self) -> set[str]:
-        """Have verdicts be made anew where workloads run on other clusters; return those trees."""
+        """Invalidate verdicts on workloads that run on other clusters; return their trees."""
         remote = {
             queue
             for name, check in self.checks.items()
@@ -276,7 +276,7 @@ class Cache:
 
 
 def _replace(objects: dict[str, T], name: str, new: T | None) -> bool:
-    """Set or (None) delete; whether that changed anything."""
+    """Set or (None) delete; return whether that changed anything."""
     old = objects.get(name)
     if new is None:
         objects.pop(name, None)

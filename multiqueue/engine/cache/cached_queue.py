@@ -25,9 +25,9 @@ class CachedQueue:
     """Mutable; written by the cache only.
 
     Shape: ``generation`` is the allocatableResourceGeneration (E-38): quota may have become free.
-    ``has_only_topologies`` is true where every flavor has a topology (E-39), ``has_topologies``
-    where any has. ``remote_check`` is the admission check that sends its workloads to other
-    clusters, "" where they run here. ``slots_by_flavor`` has the slots of the spec's pairs, by
+    ``has_only_topologies`` is true if every flavor has a topology (E-39), ``has_topologies``
+    if any has. ``remote_check`` is the admission check that sends its workloads to other
+    clusters, "" if they run here. ``slots_by_flavor`` has the slots of the spec's pairs, by
     flavor and resource. ``reserving`` and ``admitted`` count workloads; ``admitted_usage`` is the
     admitted part of the node's usage.
     """
@@ -72,7 +72,7 @@ class CachedQueue:
 
     @property
     def is_active(self) -> bool:
-        """Whether it may admit."""
+        """Whether the queue may admit."""
         return self.activity.reason is None
 
     def set_spec(self, spec: ClusterQueue) -> None:
@@ -90,7 +90,7 @@ class CachedQueue:
         }
 
     def set_node(self, node: QuotaNode) -> None:
-        """Take a place in a new tree; the usage is carried over by whoever builds it."""
+        """Take a node in a new tree; the builder of the tree carries the usage over."""
         node.declare(self.spec.resource_groups)
         node.weight = float(self.spec.weight)
         self.node = node
@@ -101,7 +101,7 @@ class CachedQueue:
             self.slots_by_flavor.setdefault(flavor, {})[resource] = slot
 
     def room_memo(self, version: int) -> dict[int, Room]:
-        """Return a memo of the room by slot; empty after each change of the tree.
+        """Return a memo of the room by slot; it is empty after each change of the tree.
 
         Many heads are judged between two changes of usage.
         """
@@ -126,7 +126,7 @@ class CachedQueue:
         }
 
     def add_admitted(self, usage: Mapping[FlavorResource, Amount], sign: int) -> None:
-        """Count a workload in (1) or out (-1) of the admitted ones."""
+        """Add (1) or subtract (-1) the usage of an admitted workload."""
         self.admitted += sign
         add_to(self.admitted_usage, usage, sign)
 
@@ -146,7 +146,7 @@ class CachedQueue:
 def add_to(
     total: dict[FlavorResource, Amount], usage: Mapping[FlavorResource, Amount], sign: int
 ) -> None:
-    """Add usage to a sum, or take it out, and drop what became zero."""
+    """Add or subtract usage, and drop sums that became zero."""
     for flavor_resource, amount in usage.items():
         value = total.get(flavor_resource, 0) + sign * amount
         if value:

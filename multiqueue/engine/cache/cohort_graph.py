@@ -1,4 +1,4 @@
-"""Who is whose parent: cohorts with and without an object, and the roots of their trees (E-21).
+"""Parents of cohorts, with and without an object, and the roots of their trees (E-21).
 
 A cohort that is only named, by a ClusterQueue or a child, exists implicitly: no quota, no parent.
 """
@@ -20,7 +20,7 @@ class CohortGraph:
         self._children: dict[str, set[str]] = {}
 
     def get(self, name: str) -> Cohort:
-        """Return the cohort, an implicit one where there is no object."""
+        """Return the cohort; an implicit one if there is no object."""
         return self._cohorts.get(name) or Cohort(name=name)
 
     def find(self, name: str) -> Cohort | None:

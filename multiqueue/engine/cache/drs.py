@@ -1,4 +1,4 @@
-"""Dominant resource shares: how much a queue or cohort has of what others lend (E-66).
+"""Dominant resource shares: how much a queue or cohort uses of what others lend (E-66).
 
 Pure questions to one node of the quota tree, now or with more usage. A share depends on the node's
 own usage only; what its parent could lend is fixed until the tree is built anew.
@@ -15,7 +15,7 @@ from multiqueue.lib.amount import Amount, add
 
 NO_USAGE: Final[Mapping[int, Amount]] = {}
 LARGEST_REPORTED: Final = 2**63 - 1
-"""The share in the status of who borrows with weight zero."""
+"""The share in the status of a borrower with weight zero."""
 
 
 class Share(NamedTuple):
@@ -24,7 +24,7 @@ class Share(NamedTuple):
     Args:
         is_endless: something is borrowed with weight zero; more than every other share.
         value: thousandths of what could be lent, of the resource with most of it, by weight; not
-            divided where it is endless.
+            divided if it is endless.
     """
 
     is_endless: bool
@@ -37,7 +37,7 @@ class Share(NamedTuple):
 
     @property
     def measured(self) -> float:
-        """The number in the metrics; NaN where it is endless."""
+        """The number in the metrics; NaN if it is endless."""
         return math.nan if self.is_endless else self.value
 
 
@@ -63,7 +63,7 @@ NO_SHARE: Final = Share(is_endless=False, value=0.0)
 
 
 def share_of(node: QuotaNode, extra: Mapping[int, Amount] = NO_USAGE) -> Share:
-    """Return the share of a node, with so much more usage by slot; a root has none.
+    """Return the share of a node, with additional usage by slot; a root has none.
 
     Usage beyond the quota is summed over the flavors of a resource. What no spec of the subtree
     names does not count. All divisions are float64, in the order of the reference.
@@ -77,7 +77,7 @@ def share_of(node: QuotaNode, extra: Mapping[int, Amount] = NO_USAGE) -> Share:
 
 
 def is_borrowing(node: QuotaNode) -> bool:
-    """Whether anything is used beyond the quota; the share is zero where nobody can lend it."""
+    """Whether anything is used beyond the quota; the share is zero if nobody can lend it."""
     return _ratio_now(node) >= 0
 
 
@@ -102,7 +102,7 @@ def passed_up(node: QuotaNode, requested: Mapping[int, Amount]) -> dict[int, Amo
 
 
 def _ratio_now(node: QuotaNode) -> float:
-    """Return the ratio at the usage of the moment, which is asked for many times."""
+    """Return the ratio at the current usage, which is requested many times."""
     ratio = node.ratio
     if ratio is None:
         ratio = node.ratio = _ratio(node, NO_USAGE)
@@ -110,7 +110,7 @@ def _ratio_now(node: QuotaNode) -> float:
 
 
 def _ratio(node: QuotaNode, extra: Mapping[int, Amount]) -> float:
-    """Return what is borrowed in thousandths of what could be lent; -1 where nothing is."""
+    """Return the borrowed part in thousandths of what could be lent; -1 if nothing is borrowed."""
     if node.parent is None:
         return -1.0
     borrowed: dict[str, Amount] = {}

@@ -67,7 +67,7 @@ class QuotaNode:
         self.usage: list[Amount] = []
 
     def slot(self, flavor_resource: FlavorResource) -> int:
-        """Return the slot of a flavor-resource; a new one without quota where there is none.
+        """Return the slot of a flavor-resource; a new one without quota if there is none.
 
         Usage may name what the spec no longer has, and still counts.
         """

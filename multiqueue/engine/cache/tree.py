@@ -56,7 +56,7 @@ class Tree:
         self.version += 1
 
     def remove_usage(self, queue: CachedQueue, usage: Mapping[tuple[str, str], Amount]) -> None:
-        """Give usage back."""
+        """Subtract usage from a queue and along its path to the root."""
         node = queue.node
         for flavor_resource, amount in usage.items():
             node.remove_usage(node.slot(flavor_resource), amount)
@@ -86,11 +86,11 @@ def build_tree(
     """Build the nodes of a tree and carry the usage of its queues over.
 
     Args:
-        key: the name of the tree.
-        cohorts: of this tree, parents before children.
-        queues: of this tree; each leaves its old node.
-        forest: where their pods are placed.
-        in_cycle: the cohorts have no root; the queues stand alone and must not be active.
+        key: The name of the tree.
+        cohorts: The cohorts of this tree, parents before children.
+        queues: The queues of this tree; each leaves its old node.
+        forest: The nodes on which their pods are placed.
+        in_cycle: The cohorts have no root; the queues stand alone and must not be active.
     """
     tree = Tree(key, forest, in_cycle=in_cycle)
     for cohort in () if in_cycle else cohorts:

@@ -47,7 +47,7 @@ class _Contender(NamedTuple):
 
 
 class FairOrder:
-    """Gives the heads of one tree, one by one.
+    """Yields the heads of one tree, one by one.
 
     Cost: `pop` looks at the path of the head before, which alone can have changed: a share does not
     depend on those of its siblings. At each cohort there it costs the logarithm of the siblings.
@@ -94,7 +94,7 @@ class FairOrder:
             yield head
 
     def pop(self) -> Head | None:
-        """Take the head that is next at the usage of the moment; None after the last.
+        """Take the next head at the current usage; None after the last.
 
         A head that had to leave for another one competes only after that; see `engine.head_order`.
         """
@@ -118,7 +118,7 @@ class FairOrder:
         self._touch(node)
 
     def _touch(self, queue: QuotaNode) -> None:
-        """Let every cohort above a queue send its winner anew."""
+        """Let every cohort above a queue choose its winner again."""
         cohort = queue.parent
         while cohort is not None:
             self._changed.setdefault(cohort.parent, {})[cohort] = None
@@ -148,7 +148,7 @@ class FairOrder:
         heappush(self._arenas.setdefault(cohort, []), contender)
 
     def _standing(self, head: Head, child: QuotaNode) -> Standing:
-        """Judge a subtree as if the head had been admitted."""
+        """Judge a subtree as if the head were admitted."""
         node, requested = head.queue.node, _requested(head)
         while node is not child:
             assert node.parent is not None, "a head comes from below the child that sends it"

@@ -1,4 +1,4 @@
-"""What a LocalQueue used in the past, older use counting less (E-120, E-121). Pure arithmetic.
+"""Past usage of a LocalQueue; older usage counts less (E-120, E-121). Pure arithmetic.
 
 Units: nanos, 1/1,000,000,000 of a whole unit (core, byte, device): what a quantity can tell apart,
 so that the status of a LocalQueue holds exactly what is counted here. Scaling rounds down: what is
@@ -17,7 +17,7 @@ from multiqueue.lib.quantity import NANO, Quantity
 from multiqueue.model.resources import CPU
 
 Nanos: TypeAlias = Mapping[str, int]
-"""Resource -> nanos; resources that are absent count as nothing."""
+"""Resource -> nanos; missing resources count as zero."""
 
 _ZERO = timedelta(0)
 
@@ -43,23 +43,23 @@ class PastUsage:
 
     @property
     def has_pending(self) -> bool:
-        """Whether some penalty waits that weighs anything."""
+        """Whether a penalty that is greater than zero waits."""
         return any(self.pending.values())
 
     def penalize(self, workload: str, penalty: Nanos) -> None:
-        """Record the penalty of a workload, instead of one that it has already."""
+        """Record the penalty of a workload; it replaces an earlier one."""
         self.pending = add(self.pending, subtract(penalty, self.penalties.get(workload, {})))
         self.penalties[workload] = penalty
 
     def acquit(self, workload: str) -> Nanos | None:
-        """Take out the penalty of a workload; None where it has none."""
+        """Remove the penalty of a workload; None if it has none."""
         penalty = self.penalties.pop(workload, None)
         if penalty is not None:
             self.pending = subtract(self.pending, penalty)
         return penalty
 
     def weigh(self, resource_weights: Mapping[str, float], weight: float) -> None:
-        """Compute ``value`` (E-120); a LocalQueue without weight gives way to everybody."""
+        """Compute ``value`` (E-120); a LocalQueue with weight zero comes after all others."""
         if weight <= 0:
             self.value = math.inf
             return
@@ -90,7 +90,7 @@ def decay_rate(elapsed: timedelta, half_life: timedelta) -> float:
 
 
 def scale(nanos: Nanos, factor: float) -> Nanos:
-    """Return a part of amounts, rounded down."""
+    """Return a fraction of amounts, rounded down."""
     numerator, denominator = factor.as_integer_ratio()
     return {resource: value * numerator // denominator for resource, value in nanos.items()}
 
@@ -113,10 +113,10 @@ def nanos_of(resource: str, amount: Amount) -> int:
 
 
 def nanos_in(quantities: Mapping[str, Quantity]) -> Nanos:
-    """Return what the quantities come to."""
+    """Return the amounts of the quantities."""
     return {resource: quantity.nano for resource, quantity in quantities.items()}
 
 
 def quantities_of(nanos: Nanos) -> dict[str, Quantity]:
-    """Return the amounts as quantities; what decayed to nothing is left out."""
+    """Return the amounts as quantities; those that decayed to zero are left out."""
     return {resource: Quantity(value) for resource, value in nanos.items() if value}

@@ -39,7 +39,7 @@ class UsageLedger:
         cache: which ClusterQueues go by past usage.
         ledger: what LocalQueues use at present, and their weights.
         pending: whose order follows.
-        agenda: told where another workload became the head.
+        agenda: Is told when another workload becomes the head.
         ignore_undeclared: whether resources without quota cost nothing (E-61).
     """
 
@@ -72,7 +72,7 @@ class UsageLedger:
         pending: Mapping[str, PendingQueue],
         agenda: Agenda,
     ) -> UsageLedger | None:
-        """Return the past usage of an engine; None where it does not count."""
+        """Return the past usage of an engine; None if it does not count."""
         if options.admission_fair_sharing is None:
             return None
         return cls(
@@ -99,7 +99,7 @@ class UsageLedger:
         return queue is not None and queue.spec.admission_mode is AdmissionMode.USAGE_BASED
 
     def past_usage(self, cluster_queue: str, local_queue: str) -> float | None:
-        """Return the past usage where it counts among candidates for preemption (E-127)."""
+        """Return the past usage if it counts among candidates for preemption (E-127)."""
         return self.usage_of(local_queue) if self.counts_in(cluster_queue) else None
 
     # ---------------------------------------------------------------- penalties
@@ -120,7 +120,7 @@ class UsageLedger:
         self._changed(workload.queue)
 
     def drop(self, workload: Workload) -> None:
-        """Forget the penalty of a workload that will not be admitted on it (E-125)."""
+        """Drop the penalty of a workload whose admission failed (E-125)."""
         record = self._records.get(workload.queue)
         if record is not None and record.acquit(workload.key) is not None:
             self._changed(workload.queue)
@@ -166,7 +166,7 @@ class UsageLedger:
     # ---------------------------------------------------------------- sampling
 
     def next_sample_at(self, local_queue: str, now: datetime) -> datetime:
-        """Return when to sample: at once where no status is known, or a penalty waits (E-122)."""
+        """Return when to sample: at once if no status is known, or a penalty waits (E-122)."""
         record = self._records.get(local_queue)
         if record is None or record.updated_at is None or record.persisted_at is None:
             return now
@@ -175,7 +175,7 @@ class UsageLedger:
         return record.updated_at + self.sampling_interval
 
     def announce(self, local_queue: str, now: datetime) -> ConsumedResources:
-        """Return what a sample taken now comes to, for the status that is written first.
+        """Return the value of a sample taken now, for the status that is written first.
 
         What is announced here is known when it comes back as the status of the LocalQueue.
         """
@@ -191,7 +191,7 @@ class UsageLedger:
         self._changed(local_queue)
 
     def seed(self, local_queue: str, status: ConsumedResources | None, now: datetime) -> None:
-        """Take over what the status of a LocalQueue says, where this process did not write it.
+        """Take over the status of a LocalQueue, unless this process wrote it.
 
         The first status is the history of earlier processes, added to what settled already (E-126);
         a newer one was written by another leader, which knew better.
@@ -252,7 +252,7 @@ class UsageLedger:
         return 1.0 if known is None or known.spec is None else known.spec.weight.nano / NANO
 
     def _current(self, local_queue: str) -> Nanos:
-        """What the admitted workloads of a LocalQueue use at present."""
+        """Return the current usage of the admitted workloads of a LocalQueue."""
         used: dict[str, int] = {}
         known = self._ledger.local_queues.get(local_queue)
         for (_, resource), amount in known.admitted_usage.items() if known is not None else ():
@@ -260,7 +260,7 @@ class UsageLedger:
         return used
 
     def _declared(self, cluster_queue: str) -> set[str] | None:
-        """The resources that may cost something; None for all."""
+        """The resources with a weight; None for all."""
         if not self._ignore_undeclared:
             return None
         groups = self._cache.queues[cluster_queue].spec.resource_groups

@@ -26,8 +26,8 @@ def assign_flavors(
 
     Args:
         search: the queue, the workload and the world.
-        resume: where an earlier search stopped; None starts at the first flavors.
-        counts: pods per pod set where fewer than all are asked for (E-60).
+        resume: Where an earlier search stopped; None starts at the first flavors.
+        counts: Pods per pod set if fewer than all are requested (E-60).
         ignore_undeclared: resources that no resource group covers need no quota (E-61).
     """
     pod_sets = search.workload.pod_sets
@@ -83,7 +83,7 @@ def _placed_together(pod_sets: Sequence[PodSet]) -> list[list[int]]:
 
 
 def sum_requests(pod_set: PodSet, count: int, charges_pods: bool) -> Mapping[str, Amount]:  # noqa: FBT001
-    """Return what all pods request; a queue with a quota of pods counts these, too (E-8)."""
+    """Return the requests of all pods; a queue with a quota of pods counts these, too (E-8)."""
     if count == 1 and not charges_pods:
         return pod_set.requests
     requests = {name: min(value * count, LARGEST) for name, value in pod_set.requests.items()}
@@ -95,7 +95,7 @@ def sum_requests(pod_set: PodSet, count: int, charges_pods: bool) -> Mapping[str
 def _wanted(
     search: FlavorSearch, pod_set: PodSet, requests: Mapping[str, Amount]
 ) -> Mapping[str, Amount]:
-    """Return what a pod set needs of the quota: all of it, or what its job does not have yet."""
+    """Return the quota that a pod set needs: all of it, or the difference to its earlier slice."""
     if search.replaced is None:
         return requests
     return search.replaced.difference(pod_set.name, requests)
@@ -111,7 +111,7 @@ def _assign_together(
     ignore_undeclared: bool,
     before: Sequence[PodSetResult],
 ) -> tuple[dict[str, FlavorChoice] | None, list[Attempts]]:
-    """Return (choices by resource, None where one fails; what was refused per resource group)."""
+    """Return (choices by resource, None if one fails; the refusals per resource group)."""
     total = _sum(requests)
     group_by_resource = search.queue.group_by_resource
     choices: dict[str, FlavorChoice] = {}
@@ -147,7 +147,7 @@ def _settled(
     pod_sets: Sequence[PodSet],
     choices: Mapping[str, FlavorChoice],
 ) -> ChosenFlavors:
-    """Return what was chosen until now, for earlier pod sets and for these."""
+    """Return the flavors chosen so far, for earlier pod sets and for these."""
     chosen = {ps.pod_set.name: _names(ps.flavors or {}) for ps in before}
     chosen |= {pod_set.name: _names(choices) for pod_set in pod_sets}
     return chosen

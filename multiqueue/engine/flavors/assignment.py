@@ -17,7 +17,7 @@ from multiqueue.model.workload import Admission, PodSet, PodSetAssignment
 
 
 class FlavorMode(IntEnum):
-    """How well a flavor would do, worst first (E-48)."""
+    """How suitable a flavor is, worst first (E-48)."""
 
     NO_FIT = 0
     NO_CANDIDATES = 1
@@ -27,7 +27,7 @@ class FlavorMode(IntEnum):
 
 
 class Mode(IntEnum):
-    """How well a workload would do, worst first (E-42).
+    """How well a workload would fit, worst first (E-42).
 
     A deferred fit needs the room of workloads that leave for another one (E-70).
     """
@@ -75,8 +75,8 @@ class FlavorChoice(NamedTuple):
 class PodSetResult(NamedTuple):
     """What a pod set would get. A tuple, because the hot path makes many.
 
-    Shape: ``requests`` are totals of all ``pods``; ``flavors`` is None where none was found.
-    ``explanation`` is None where everything fits.
+    Shape: ``requests`` are totals of all ``pods``; ``flavors`` is None if none was found.
+    ``explanation`` is None if everything fits.
     """
 
     pod_set: PodSet
@@ -87,7 +87,7 @@ class PodSetResult(NamedTuple):
 
     @property
     def mode(self) -> Mode:
-        """How well this pod set would do."""
+        """How well this pod set would fit."""
         if self.flavors is None:
             return Mode.NO_FIT
         worst = min((choice.mode for choice in self.flavors.values()), default=FlavorMode.FIT)
@@ -95,7 +95,7 @@ class PodSetResult(NamedTuple):
 
 
 class Assignment(Value, frozen=True, kw_only=True, gc=False):
-    """What a whole workload would get.
+    """The assignment of a whole workload.
 
     Shape: ``usage`` is by slot of the ClusterQueue's node. ``topologies`` are the domains by name
     of the pod set, and ``placed`` what they mean for the nodes; in ``delayed`` are the pod sets
@@ -111,11 +111,11 @@ class Assignment(Value, frozen=True, kw_only=True, gc=False):
     delayed: frozenset[str] = frozenset()
 
     def explanations(self) -> tuple[PodSetExplanation, ...]:
-        """Return what keeps pod sets from fitting."""
+        """Return why pod sets do not fit."""
         return tuple(ps.explanation for ps in self.pod_sets if ps.explanation is not None)
 
     def contested(self) -> frozenset[int]:
-        """Return the slots in which others would have to make room (E-86)."""
+        """Return the slots in which other workloads would have to leave (E-86)."""
         return frozenset(
             choice.slot
             for ps in self.pod_sets
@@ -131,7 +131,7 @@ class Assignment(Value, frozen=True, kw_only=True, gc=False):
         }
 
     def tried(self) -> Tried | None:
-        """Return where each search stopped; None where each saw its last flavor (E-24, E-53).
+        """Return where each search stopped; None if each tried its last flavor (E-24, E-53).
 
         A pod set without flavors begins anew.
         """

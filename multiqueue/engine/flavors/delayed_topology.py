@@ -1,4 +1,4 @@
-"""Of which flavors the topology is decided after the admission (E-134)."""
+"""The flavors whose topology is decided after the admission (E-134)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look for the flavor of one resource group, in the order of the spec (E-47 to E-54).
+"""Search the flavor of one resource group, in the order of the spec (E-47 to E-54).
 
 The first flavor that does is taken, unless fungibility says to look on; then the best one seen is.
 """
@@ -38,8 +38,8 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     Shape: ``rooms`` is the memo of the queue for the current usage, by slot. ``nominated`` are the
     only flavors to look at, by name of the pod set; None for all (E-70). ``is_fair`` is true with
     fair sharing, where whoever may reclaim may do so while borrowing (E-48). ``topologies`` by name
-    is None where they are those of other clusters, so that nothing is known of their levels.
-    ``is_fungible`` is gate FlavorFungibility. ``remote`` is None where the pods run here;
+    is None if they are those of other clusters, whose levels are unknown.
+    ``is_fungible`` is gate FlavorFungibility. ``remote`` is None if the pods run here;
     ``replaced`` where the workload takes over nobody's quota.
     """
 
@@ -57,7 +57,7 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
 
 
 class _Outcome:
-    """One flavor that was looked at: what it means for each resource, and the worst of that."""
+    """One flavor that was tried: its mode for each resource, and the worst of these."""
 
     __slots__ = ("borrowing", "choices", "key", "mode", "refusals")
 
@@ -95,7 +95,7 @@ def find_flavor(
         settled: flavors chosen before; needed only where the pods run on other clusters.
 
     Returns:
-        Choices by resource, None where no flavor does; and what was refused where none fits.
+        Choices by resource, None if no flavor fits; and the refusals if none fits.
     """
     best: _Outcome | None = None
     best_flavor, index = "", start - 1
@@ -233,7 +233,7 @@ def _check_beyond(
 
 
 def _looks_on(search: FlavorSearch, outcome: _Outcome) -> bool:
-    """Whether to look at the next flavor too (E-51, E-52)."""
+    """Whether to try the next flavor too (E-51, E-52)."""
     if not search.is_fungible:
         return outcome.mode is not FlavorMode.FIT
     policy = search.queue.spec.fungibility

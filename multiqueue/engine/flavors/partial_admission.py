@@ -13,7 +13,7 @@ T = TypeVar("T")
 def find_reduced(
     pod_sets: Sequence[PodSet], try_counts: Callable[[list[int]], T | None]
 ) -> T | None:
-    """Search the smallest reduction that `try_counts` accepts; None where none helps.
+    """Search the smallest reduction that `try_counts` accepts; None if none helps.
 
     All pod sets shrink in proportion, from their counts down to their minima. The search is binary
     and takes for granted that what fits still fits when it is smaller.

@@ -1,4 +1,4 @@
-"""What a slice of an elastic job already has, by the slice that it replaces (E-167)."""
+"""What a slice of an elastic job already holds through the slice it replaces (E-167)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class ReplacedSlice(Value, frozen=True, kw_only=True, gc=False):
     pod_sets: Mapping[str, PodSetAssignment]
 
     def difference(self, pod_set: str, requests: Mapping[str, Amount]) -> Mapping[str, Amount]:
-        """Return what a pod set needs beyond what it has; negative where it needs less."""
+        """Return the additional need of a pod set; negative if it needs less than it holds."""
         held = self.pod_sets.get(pod_set)
         if held is None:
             return requests
         return {name: amount - held.usage.get(name, 0) for name, amount in requests.items()}
 
     def flavor_of(self, pod_set: str, resource: str) -> str:
-        """Return the flavor that a resource of a pod set has; "" where it has none."""
+        """Return the flavor of a resource of a pod set; "" if it has none."""
         held = self.pod_sets.get(pod_set)
         return held.flavors.get(resource, "") if held is not None else ""
 
@@ -58,7 +58,7 @@ def refuse_beside(
 
 
 def replaced_slice(entry: Entry) -> ReplacedSlice:
-    """Return what a holder has, for the one that replaces it."""
+    """Return what a holder holds, for the slice that replaces it."""
     reservation = entry.workload.reservation
     assert reservation is not None, "only what is seen to hold quota can be replaced"
     return ReplacedSlice(

@@ -33,7 +33,7 @@ Group: TypeAlias = tuple[str, Sequence[PodSetResult]]
 
 
 class Unplaced(NamedTuple):
-    """The pod sets that found no place, in which flavor, and why."""
+    """The pod sets that could not be placed, in which flavor, and why."""
 
     pod_sets: tuple[str, ...]
     flavor: str
@@ -48,7 +48,7 @@ class TopologyPlaces(NamedTuple):
 
 
 class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
-    """What stays the same while places are looked for.
+    """What stays the same during the search for nodes.
 
     Shape: ``implied`` is true in a queue with nothing but topologies, ``delayed`` has the flavors
     of which the topology is decided after the admission. ``updates`` by name of the pod set are
@@ -80,14 +80,14 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
         return _downgrade(assignment, names)
 
     def touch_up(self, assignment: Assignment, *, empty: bool) -> Assignment:
-        """Keep domains for a workload whose room others leave, where there are any (E-44)."""
+        """Reserve domains, if there are any, for a workload that waits for victims (E-44)."""
         found = self.find(assignment, empty=empty)
         if isinstance(found, Unplaced):
             return assignment
         return replace(assignment, topologies=found.topologies, placed=found.placed)
 
     def is_placeable(self, assignment: Assignment) -> bool:
-        """Whether all pods find a place at the usage of the moment."""
+        """Whether all pods can be placed at the current usage."""
         return isinstance(self.find(assignment), TopologyPlaces)
 
     def asks(self, assignment: Assignment) -> bool:
@@ -167,7 +167,7 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
             implied=self.implied and not wants_topology(pod_set),
         )
 
-    # ---------------------------------------------------------------- who asks
+    # ---------------------------------------------------------------- which pod sets
 
     def _asking(self, assignment: Assignment) -> list[PodSetResult]:
         """Return the pod sets that are placed now: not those without pods, or delayed (E-135)."""
@@ -200,7 +200,7 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
         return topology_flavors(chosen, self.flavors)
 
     def _delay(self, assignment: Assignment) -> Assignment:
-        """Leave pod sets for later whose nodes are not there yet, or in another cluster (E-134)."""
+        """Put off pod sets whose nodes do not exist yet, or are in another cluster (E-134)."""
         if not self.delayed:
             return assignment
         later = {

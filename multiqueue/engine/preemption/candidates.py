@@ -1,4 +1,4 @@
-"""Who may be preempted, and in which order (E-87, E-90).
+"""Candidates for preemption, and their order (E-87, E-90).
 
 The holders of a queue are sorted and summed up when somebody first asks after a change of them; the
 searches only filter and merge what is sorted already. What depends on the moment (usage, past
@@ -25,7 +25,7 @@ RankLimit: TypeAlias = tuple[int, ...]
 """The beginning of a `Rank`; who ranks behind it may be preempted."""
 
 PastUsage: TypeAlias = Callable[[str, str], float | None]
-"""(ClusterQueue, key of the LocalQueue) -> usage by E-120, None where it does not count (E-127)."""
+"""(ClusterQueue, key of the LocalQueue) -> usage by E-120, None if it does not count (E-127)."""
 
 
 class QuotaHolder(NamedTuple):
@@ -125,7 +125,7 @@ def order_of(entry: Entry) -> Order:
 
 
 def rank_limit(policy: PreemptionPolicy, workload: Workload) -> RankLimit | None:
-    """Return behind which rank a workload may preempt; None where it may preempt nobody (E-87).
+    """Return the rank behind which a workload may preempt; None if it may preempt nobody (E-87).
 
     A rank begins with the priority, descending, and the queue-order time, so every policy is one
     comparison with the beginning of a rank. A tuple is greater than its own beginning, which is why
@@ -193,7 +193,7 @@ def sort_candidates(
 
 
 def is_within_nominal(node: QuotaNode, needed: frozenset[FlavorResource]) -> bool:
-    """Whether a node borrows nothing of what is needed (E-36)."""
+    """Whether a node borrows nothing of the needed resources (E-36)."""
     for flavor_resource in needed:
         slot = node.slot_by_flavor_resource.get(flavor_resource)
         if slot is not None and node.subtree_quota[slot] < node.usage[slot]:

@@ -1,7 +1,7 @@
-"""Whom to preempt without fair sharing: take one after another, then let back whom one can.
+"""Preemption without fair sharing: take victims one by one, then spare those not needed.
 
 Candidates and their classes are in `hierarchy`; here are the attempts, with and without borrowing,
-and what is looked at anew whenever somebody left (E-89, E-92 to E-95).
+and what is checked again after each victim (E-89, E-92 to E-95).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from multiqueue.model.cluster_queue import PreemptionPolicy
 
 
 def find_classical_targets(request: PreemptionRequest, context: SearchContext) -> list[Target]:
-    """Find workloads after whose preemption the request fits; none where that cannot be reached.
+    """Find workloads after whose preemption the request fits; none if that is impossible.
 
     No single one of them could stay. The tree is left as it was.
     """

@@ -1,4 +1,4 @@
-"""What a search for victims looks at besides the request."""
+"""The input of a search for victims besides the request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from multiqueue.engine.value import Value
 
 
 class SearchContext(Value, frozen=True, kw_only=True, gc=False):
-    """Who holds quota, and whom not to ask.
+    """The holders of quota, and the ones to leave out.
 
     Shape: ``excluded`` are keys of workloads that this cycle preempts already; whoever searches
     again after that has taken their usage out of the tree (E-70). ``past_usage`` is None without

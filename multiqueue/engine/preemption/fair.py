@@ -1,4 +1,4 @@
-"""Whom to preempt with fair sharing: from the largest share, while that stays fair (E-96 to E-101).
+"""Preemption with fair sharing: from the largest share, while that stays fair (E-96 to E-101).
 
 Which queue is next is decided anew after each victim, in `fair_ranking`; here are the rules by
 which a victim may be taken from it.
@@ -31,7 +31,7 @@ from multiqueue.lib.amount import Amount
 
 
 def find_fair_targets(request: PreemptionRequest, context: SearchContext) -> list[Target]:
-    """Find workloads after whose preemption the request fits; none where that would not be fair.
+    """Find workloads after whose preemption the request fits; none if that would not be fair.
 
     Borrowing is always allowed. The tree is left as it was.
     """
@@ -55,7 +55,7 @@ def find_fair_targets(request: PreemptionRequest, context: SearchContext) -> lis
 def find_fair_candidates(
     request: PreemptionRequest, context: SearchContext, needed: frozenset[FlavorResource]
 ) -> dict[str, Eligible]:
-    """Find whom the policies allow to preempt: of the own queue, and of those that borrow (E-96).
+    """Find the workloads that the policies allow to preempt: own, and of borrowers (E-96).
 
     Shape: by queue, in the order of preemption.
     """
@@ -91,7 +91,7 @@ def _totals(found: Mapping[str, Eligible]) -> Iterator[Mapping[FlavorResource, A
 
 @contextmanager
 def in_use(request: PreemptionRequest) -> Iterator[None]:
-    """Count what is asked for as used inside the block (E-97)."""
+    """Count the request as used inside the block (E-97)."""
     node = request.queue.node
     for slot, amount in request.usage.items():
         node.add_usage(slot, amount)
@@ -220,7 +220,7 @@ def _children_on_path(node: QuotaNode) -> dict[QuotaNode, QuotaNode]:
 def find_share_loss(request: PreemptionRequest, context: SearchContext) -> ShareLoss | None:
     """Return the shares that leave a request waiting, where a search found nobody.
 
-    None where shares are not the reason: nobody may be taken from, or all together are too few.
+    None if shares are not the reason: nobody may be taken from, or all together are too few.
     """
     needed = request.needed()
     candidates = find_fair_candidates(request, context, needed)

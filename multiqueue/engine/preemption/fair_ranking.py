@@ -49,7 +49,7 @@ class Ranking:
             heapify(queues)
 
     def _place(self, queue: CachedQueue) -> None:
-        """Note where a queue is: only what has candidates is looked at."""
+        """Note the position of a queue: only queues with candidates are searched."""
         child, cohort = queue.node, queue.node.parent
         if cohort is not None:
             standing = self._standing(queue)
@@ -88,7 +88,7 @@ class Ranking:
         self._candidates[queue.name].clear()
 
     def _select(self, cohort: QuotaNode) -> CachedQueue | None:
-        """Find the next queue below a cohort; None where something dropped out instead."""
+        """Find the next queue below a cohort; None if a queue or cohort dropped out."""
         queues, child = self._queues.get(cohort), self._largest_cohort(cohort)
         queue = queues[0][1] if queues else None
         if child is not None and (queue is None or child[0] >= share_of(queue.node)):
@@ -109,7 +109,7 @@ class Ranking:
     def _standing(self, queue: CachedQueue) -> Standing | None:
         """Of equal shares, the one whose first candidate is before the other's (E-90) is first.
 
-        None where nothing may be taken from the queue.
+        None if nothing may be taken from the queue.
         """
         is_own = queue is self._request.queue
         candidates = self._candidates[queue.name]

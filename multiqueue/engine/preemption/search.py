@@ -15,7 +15,7 @@ from multiqueue.model.cluster_queue import PreemptionPolicy
 
 
 def find_targets(request: PreemptionRequest, context: SearchContext) -> list[Target]:
-    """Find the workloads to preempt, in the order of the reference; none where none would do."""
+    """Find the workloads to preempt, in the order of the reference; none if they cannot help."""
     if not may_preempt(request.queue):
         return []
     if context.options.fair_sharing is not None:

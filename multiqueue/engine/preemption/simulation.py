@@ -1,6 +1,6 @@
 """Usage of other workloads taken out of the tree for a while, to see what would fit then.
 
-Placed pods are taken off their nodes too, unless only some flavor-resources are looked at.
+Placed pods are taken off their nodes too, unless only some flavor-resources are searched.
 Always leaves the tree as it found it: callers restore in a ``finally``, or use `without`. The
 version of the tree does not change, so memos of the real usage stay valid and must not be read
 meanwhile.

@@ -27,7 +27,7 @@ class PreemptionRequest(Value, frozen=True, kw_only=True, gc=False):
 
     Shape: ``usage`` is everything asked for, by slot of the queue's node; ``contested`` are the
     slots that need a preemption (E-86). ``is_placeable`` is asked at the usage of the moment, after
-    quota fits, whether the pods find their topology domains too; None where no topology is asked.
+    quota fits, whether the pods find their topology domains too; None if no topology is asked.
     """
 
     tree: Tree

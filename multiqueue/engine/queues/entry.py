@@ -1,6 +1,6 @@
-"""Workloads inside the engine, and classes of those that are equal in all that counts.
+"""Workloads inside the engine, and classes of equivalent ones.
 
-An entry has the newest object, the place among the queues and the last verdict. If one entry of a
+An entry has the newest object, its place in the queues and its last verdict. If one entry of a
 class cannot be admitted, none can: the whole class parks, and wakes, in O(1) (E-25, E-26).
 """
 
@@ -41,7 +41,7 @@ class QueuePlace(Enum):
 
 
 class Victims(NamedTuple):
-    """Whom a workload preempted in one epoch of its tree, and how often."""
+    """The workloads that a workload preempted in one epoch of its tree, and how often."""
 
     tree: Tree
     epoch: int
@@ -49,11 +49,11 @@ class Victims(NamedTuple):
 
 
 class RememberedVerdict(Protocol):
-    """The last verdict on an entry, and the state that it holds for; nomination knows the rest."""
+    """The last verdict on an entry, and the state that it holds for; defined by nomination."""
 
     @property
     def heritage(self) -> object:
-        """What the slice that it replaces looked like; None if it replaces none."""
+        """What is known of the slice that it replaces; None if it replaces none."""
         ...
 
 
@@ -114,20 +114,20 @@ class Entry:
 
     @property
     def is_parked(self) -> bool:
-        """Whether only a wake or an event of its own brings it back into the heap."""
+        """Whether only a wake or an event of its own returns it to the heap."""
         if self.equals is not None:
             return self in self.equals.parked
         return self.place in {QueuePlace.PARKED, QueuePlace.HELD}
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it was told to give its quota back, or is being told."""
+        """Whether it was told to release its quota, or is being told."""
         is_told = self.preempted or is_evicted(self.workload)
         return self.place is QueuePlace.HOLDING and is_told
 
     @property
     def awaits_wake(self) -> bool:
-        """Whether it is parked for what others hold, not for a backoff of its own."""
+        """Whether it is parked until others release quota, not for a backoff of its own."""
         return self.is_parked and self.place is not QueuePlace.HELD
 
     def replace(self, workload: Workload) -> None:
@@ -136,7 +136,7 @@ class Entry:
         self.rank = rank_of(workload)
 
     def forget_others(self) -> None:
-        """Let go of other workloads: one of them may remember this one, and so on without end."""
+        """Drop references to other workloads, so that they cannot form endless chains."""
         self.memo = self.victims = None
         self.displaced = frozenset()
 
@@ -171,26 +171,26 @@ class EquivalenceClass:
         self.active.push(entry, entry.rank)
 
     def hold(self, entry: Entry) -> None:
-        """Take in an entry that waits for a wake."""
+        """Add an entry that waits for a wake."""
         count(self.parked_of, entry.workload.queue, 1)
         self.parked.push(entry, entry.rank)
 
     def remove(self, entry: Entry) -> bool:
-        """Take out an entry; whether it was active."""
+        """Remove an entry; return whether it was active."""
         was_active = self.active.remove(entry)
         if was_active or self.parked.remove(entry):
             count(self.active_of if was_active else self.parked_of, entry.workload.queue, -1)
         return was_active
 
     def park(self) -> Mapping[str, int]:
-        """Let all wait for a wake; return how many of each LocalQueue were active."""
+        """Park all entries; return how many of each LocalQueue were active."""
         moved = self.active_of
         self.parked.absorb(self.active)
         self.active_of, self.parked_of = {}, _merged(self.parked_of, moved)
         return moved
 
     def wake(self) -> Mapping[str, int]:
-        """Let all be tried again; return how many of each LocalQueue were parked."""
+        """Activate all entries; return how many of each LocalQueue were parked."""
         moved = self.parked_of
         self.active.absorb(self.parked)
         self.parked_of, self.active_of = {}, _merged(self.active_of, moved)
@@ -198,7 +198,7 @@ class EquivalenceClass:
 
 
 def rank_of(workload: Workload) -> Rank:
-    """Return the place of the workload among those of its ClusterQueue."""
+    """Return the rank of the workload among those of its ClusterQueue."""
     return (-workload.priority, micros(workload.queue_order_at), workload.uid, workload.key)
 
 
@@ -219,7 +219,7 @@ def as_admitted(workload: Workload) -> Workload:
 
 
 def is_queueable(workload: Workload) -> bool:
-    """Whether the workload may enter a queue at all (E-9); holding quota is looked at elsewhere."""
+    """Whether the workload may enter a queue at all (E-9); held quota is checked elsewhere."""
     return (
         workload.active
         and not workload.terminating
@@ -239,7 +239,7 @@ def is_backoff_over(workload: Workload, now: datetime) -> bool:
 
 
 def wakes_itself(old: Workload, new: Workload) -> bool:
-    """Whether an update is a reason to look at a parked workload again (E-17)."""
+    """Whether an update is a reason to try a parked workload again (E-17)."""
     return (
         old.generation != new.generation
         or old.evicted != new.evicted
@@ -251,7 +251,7 @@ def wakes_itself(old: Workload, new: Workload) -> bool:
 
 
 def count(counts: dict[str, int], local_queue: str, change: int) -> None:
-    """Change a count; what is not there counts as nothing."""
+    """Change a count; a missing one counts as zero."""
     number = counts.get(local_queue, 0) + change
     if number:
         counts[local_queue] = number

@@ -38,7 +38,7 @@ class Lanes:
         self._place(equals.lane, lane)
 
     def remove(self, equals: EquivalenceClass) -> bool:
-        """Take a class out; whether it was there."""
+        """Remove a class; return whether it was there."""
         lane = self._classes.get(equals.lane)
         if lane is None or not lane.remove(equals):
             return False
@@ -46,7 +46,7 @@ class Lanes:
         return True
 
     def peek(self) -> EquivalenceClass | None:
-        """Return the class of the head, or None where nothing is active."""
+        """Return the class of the head, or None if nothing is active."""
         first = self._order.peek()
         return None if first is None else self._classes[first].peek()
 
@@ -57,7 +57,7 @@ class Lanes:
             self._place(local_queue, lane)
 
     def are_level(self, one: str, other: str) -> bool:
-        """Whether two LocalQueues that have active classes used the same."""
+        """Whether two LocalQueues that have active classes have equal usage."""
         return bool(self._order.rank(one)[0] == self._order.rank(other)[0])
 
     def _place(self, name: str, lane: KeyedHeap[EquivalenceClass]) -> None:

@@ -1,6 +1,6 @@
-"""All waiting workloads of a ClusterQueue in queue order (E-14, E-128), for those who look at it.
+"""All waiting workloads of a ClusterQueue in queue order (E-14, E-128), for readers.
 
-The cycle needs the head only and never calls this.
+The cycle needs only the head and never calls this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.model.cluster_queue import QueueingStrategy
 
 STEP = 4096
-"""Workloads looked at in a step: some milliseconds."""
+"""Workloads per step, which takes a few milliseconds."""
 
 Placed: TypeAlias = tuple[str, str]
 """(key of the workload, key of its LocalQueue)"""
@@ -23,9 +23,9 @@ _Row: TypeAlias = tuple[float, bool, Rank, str]
 
 
 def ordered_in_steps(pending: PendingQueue, step: int = STEP) -> Iterator[Sequence[Placed]]:
-    """Yield what waits in queue order, in pieces between which others may run.
+    """Yield waiting workloads in queue order, in pieces; other tasks may run between them.
 
-    Who waits is fixed by the first ``next``; empty pieces come while it is being sorted.
+    The set is fixed by the first ``next``; empty pieces come while it is being sorted.
     Cost: O(n log n) in all, O(step log n) between two pieces.
     """
     entries = list(pending.members.values())
@@ -39,7 +39,7 @@ def ordered_in_steps(pending: PendingQueue, step: int = STEP) -> Iterator[Sequen
 
 
 def _sorted_rows(pending: PendingQueue, entries: Sequence[Entry]) -> list[_Row]:
-    """In BestEffortFIFO the sticky one comes before all others of the same past usage."""
+    """Sort entries; in BestEffortFIFO the sticky one is first among equal past usage."""
     first = None if pending.strategy is QueueingStrategy.STRICT_FIFO else pending.sticky
     usage_of = pending.usage_of
     if usage_of is None:

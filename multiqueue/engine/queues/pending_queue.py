@@ -84,9 +84,9 @@ class PendingQueue:
             self._activate(entry, equals)
 
     def push_anyway(self, entry: Entry, now: datetime) -> None:
-        """Queue a workload because its queue came back: backoff is not looked at (E-19).
+        """Queue a workload because its queue came back; its backoff is ignored (E-19).
 
-        One that is still backing off gets a class of its own, so that it neither parks nor wakes
+        A workload that is still backing off gets its own class, so that it neither parks nor wakes
         with its equals.
         """
         self._enter(entry)
@@ -101,19 +101,19 @@ class PendingQueue:
         entry.place = QueuePlace.HELD
 
     def keep(self, entry: Entry, now: datetime) -> None:
-        """Leave a head where it is after its cycle, unless its backoff says otherwise (E-24)."""
+        """Leave a head in place after its cycle, unless its backoff says otherwise (E-24)."""
         if not is_backoff_over(entry.workload, now):
             self._hold(entry)
 
     def park(self, entry: Entry, now: datetime) -> None:
-        """Let a head wait for a wake, alone."""
+        """Park a head alone until a wake."""
         self._hold(entry)
         if is_backoff_over(entry.workload, now):
             entry.place = QueuePlace.PARKED
             self._parked_alone.setdefault(entry.workload.namespace, {})[entry.key] = entry
 
     def park_equals(self, entry: Entry, now: datetime, verdict: Explanation) -> None:
-        """Park a head together with all its equals, which would fare the same (E-25)."""
+        """Park a head together with its equals, which would get the same verdict (E-25)."""
         if not is_backoff_over(entry.workload, now):
             self._hold(entry)
             return
@@ -149,9 +149,9 @@ class PendingQueue:
     # ---------------------------------------------------------------- leaving
 
     def head(self) -> Entry | None:
-        """Return the workload to try in this cycle; it stays where it is until decided on.
+        """Return the workload to try in this cycle; it stays in place until it is decided.
 
-        In BestEffortFIFO the sticky one comes first wherever it stands (E-15).
+        In BestEffortFIFO the sticky one is first, whatever its rank (E-15).
         """
         self.cycle += 1
         equals = self._classes.peek()
@@ -171,12 +171,12 @@ class PendingQueue:
         return not isinstance(classes, Lanes) or classes.are_level(equals.lane, first.lane)
 
     def stick(self, entry: Entry) -> None:
-        """Remember the head for which others leave, so that nobody else gets their room (E-15)."""
+        """Remember the head for which others leave, so that no other head gets the room (E-15)."""
         self.sticky = entry
         self.revision = object()
 
     def remove(self, entry: Entry) -> None:
-        """Take a workload out, wherever in this queue it is."""
+        """Remove a workload, wherever it is in this queue."""
         if entry.place is QueuePlace.PARKED:
             self._unpark(entry)
         self._leave_class(entry)
@@ -201,7 +201,7 @@ class PendingQueue:
     # ---------------------------------------------------------------- waking
 
     def wake(self, namespace_matches: NamespaceMatches) -> None:
-        """Make every parked workload active that could have a chance now (E-27)."""
+        """Activate every parked workload that could be admitted now (E-27)."""
         for equals in self._parked_classes:
             equals.verdict = None
             self._count(equals.wake(), 1)
@@ -214,11 +214,11 @@ class PendingQueue:
                 self._activate(entry, self._class_of(entry, entry.workload.shape))
 
     def release(self, entry: Entry) -> None:
-        """Make a held workload active: its backoff is over."""
+        """Activate a held workload: its backoff is over."""
         self._activate(entry, self._class_of(entry, entry.workload.shape))
 
     def look_again(self, entry: Entry) -> None:
-        """Make one parked workload active; its equals stay parked."""
+        """Activate one parked workload; its equals stay parked."""
         if entry.place is QueuePlace.PARKED:
             self._unpark(entry)
         self._leave_class(entry)
@@ -246,7 +246,7 @@ class PendingQueue:
 
     @property
     def usage_of(self) -> UsageOf | None:
-        """The past usage by which LocalQueues take turns; None where they do not."""
+        """The past usage by which LocalQueues take turns; None if they do not."""
         return self._classes.usage_of if isinstance(self._classes, Lanes) else None
 
     def order_by_usage(self, usage_of: UsageOf | None) -> None:
@@ -261,7 +261,7 @@ class PendingQueue:
             self._activate(entry, self._class_of(entry, shape))
 
     def reorder(self, local_queue: str) -> bool:
-        """Follow a change of a LocalQueue's past usage; whether the head may be another now."""
+        """Follow a change of a LocalQueue's past usage; return whether the head may change."""
         if not isinstance(self._classes, Lanes):
             return False
         self.revision = object()

@@ -1,4 +1,4 @@
-"""Where the search for the flavors of a workload goes on (E-41, E-53)."""
+"""Where the search for the flavors of a workload resumes (E-41, E-53)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Tried: TypeAlias = tuple[Mapping[str, int], ...]
 
 
 class ResumeState(Value, frozen=True, kw_only=True, gc=False):
-    """Where the search for flavors goes on (the LastAssignment of E-41, E-53).
+    """Where the search for flavors resumes (the LastAssignment of E-41, E-53).
 
-    Kept only while some flavor has not been looked at: without one the search begins anew anyway.
+    Kept only while some flavor was not tried yet; otherwise the search starts over anyway.
     """
 
     shape: Shape
@@ -29,5 +29,5 @@ class ResumeState(Value, frozen=True, kw_only=True, gc=False):
 
     @property
     def point(self) -> ResumePoint:
-        """A value to compare; equal where the search would go on at the same flavors."""
+        """A value to compare; equal if the search would resume at the same flavors."""
         return tuple(tuple(sorted(indexes.items())) for indexes in self.tried)

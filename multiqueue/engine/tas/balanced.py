@@ -40,7 +40,7 @@ class _Greedy(NamedTuple):
 def select_balanced(
     tree: DomainTree, table: CountTable, request: PlacementRequest, need: int, leaders: int
 ) -> DomainSelection | None:
-    """Choose domains and the slices of each; None where BestFit has to do."""
+    """Choose domains and the slices of each; None if BestFit has to be used."""
     goes_below = request.level < request.slice_level
     best: tuple[int, int, list[_Room]] | None = None
     for siblings in _sibling_groups(tree, table, request, goes_below=goes_below):
@@ -125,7 +125,7 @@ def _try_group(
 
 
 def _evaluate(rooms: Sequence[_Room], need: int, leaders: int) -> _Greedy | None:
-    """Place greedily, the largest first; None where it does not fit."""
+    """Place greedily, the largest first; None if it does not fit."""
     rest = list(rooms)
     used, last_led, last = 0, None, None
     if leaders:

@@ -57,7 +57,7 @@ class CountTable:
 
     Attributes:
         levels: by level; valid after `refresh`.
-        scores: by level the affinity of each domain; None where no wish for nodes counts.
+        scores: by level the affinity of each domain; None if no node preference counts.
         excluded: leaves without room for a single pod, by reason (E-144).
     """
 

@@ -20,7 +20,7 @@ def descend(
     least_free: bool,
     keeps_parents: bool = False,
 ) -> list[DomainShare] | None:
-    """Return the shares of the leaves, in pods; None where the leader leaves too little room.
+    """Return the shares of the leaves, in pods; None if the leader leaves too little room.
 
     Above the slice level the children of all chosen domains compete; from there on, and with
     ``keeps_parents``, what a domain was given stays within it.

@@ -97,7 +97,7 @@ class Forest:
                 yield name
 
     def tree(self, flavor: str) -> FlavorTree | None:
-        """Return the tree of a flavor; None where it has no topology, or that is unknown."""
+        """Return the tree of a flavor; None if it has no topology, or an unknown one."""
         grown = self._trees.get(flavor)
         if grown is not None:
             return grown

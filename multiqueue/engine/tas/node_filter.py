@@ -22,7 +22,7 @@ class NodeFilter(NamedTuple):
     preferred: tuple[tuple[int, NodeSelectorTerm], ...] = ()
 
     def refuse(self, node: Node) -> str:
-        """Return why pods may not run on the node, in the words of E-144; empty where they may."""
+        """Return why pods may not run on the node, in the words of E-144; empty if they may."""
         taint = find_untolerated(node.taints, self.tolerations)
         if taint is not None:
             return f'taint "{describe_taint(taint)}"'

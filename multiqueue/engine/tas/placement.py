@@ -149,7 +149,7 @@ def _trim(shares: Sequence[DomainShare], count: int) -> list[tuple[int, int]]:
 
 
 def _assignment(tree: DomainTree, pods: Sequence[tuple[int, int]]) -> TopologyAssignment:
-    """Name the domains in order of their values, and only nodes where they are nodes (E-143)."""
+    """Name the domains in order of their values, and only nodes if they are nodes (E-143)."""
     return TopologyAssignment(
         levels=tree.levels[-1:] if tree.names_nodes else tree.levels,
         domains=tuple(TopologyDomain(tree.keys[leaf], count) for leaf, count in pods if count),

@@ -85,7 +85,7 @@ def _reduced(
     missing: int,
     within: tuple[int, int] | None,
 ) -> PodSetTopologyRequest | None:
-    """Ask for the innermost slices that the missing pods fill, where they fill no outer ones."""
+    """Ask for the innermost slices that the missing pods fill, if they fill no outer ones."""
     request = pods.topology_request
     if request is None or broken is None or within is None:
         return request

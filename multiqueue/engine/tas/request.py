@@ -18,7 +18,7 @@ class PlacementRequest(Value, frozen=True, kw_only=True, gc=False):
 
     Shape: ``level`` is the level of the domain that should hold all pods; a slice of
     ``slice_size`` pods stays in one domain of ``slice_level``, at or below it. ``inner_sizes`` has
-    the size of the slices within a slice by level, 1 where there are none. ``layers`` are the
+    the size of the slices within a slice by level, 1 if there are none. ``layers`` are the
     slices as asked for, for the words of a failure.
     """
 
@@ -37,7 +37,7 @@ class PlacementRequest(Value, frozen=True, kw_only=True, gc=False):
 
 
 def slice_layers(request: PodSetTopologyRequest | None) -> tuple[tuple[str, int], ...]:
-    """Return (level, size) of the slices, the largest first; empty where none are asked for."""
+    """Return (level, size) of the slices, the largest first; empty if none are requested."""
     if request is None:
         return ()
     layers = request.podset_slice_required_topology_constraints

@@ -25,7 +25,7 @@ class DomainSelection(NamedTuple):
 
 
 class NoRoom(NamedTuple):
-    """How many slices would fit, and the level that was looked at last."""
+    """How many slices would fit, and the level that was tried last."""
 
     fit: int
     level: int
@@ -36,7 +36,7 @@ def select(
 ) -> DomainSelection | NoRoom:
     """Choose the domains for that many slices and leaders.
 
-    The requested level is tried first; where no domain of it holds everything, ``preferred`` goes
+    The requested level is tried first; if no domain of it holds everything, ``preferred`` goes
     one level up, and takes several domains at the top.
     """
     level = request.level

@@ -40,7 +40,7 @@ def order_domains(
     Args:
         counts: those of the level.
         domains: numbers of domains.
-        scores: affinity by domain; None where it does not count.
+        scores: affinity by domain; None if it does not count.
         least_free: profile LeastFreeCapacity, else BestFit.
         with_leader: prefer domains that the leader fits in, by what fits beside it.
     """
@@ -79,7 +79,7 @@ def lead_first(order: Sequence[int], measure: Measure, need: int, leaders: int) 
 def find_tightest(order: Sequence[int], measure: Measure, need: int, leaders: int) -> int:
     """Return the domain with the least room that suffices, the first of equals.
 
-    Where wishes for nodes count, only domains that meet them as well as the first are looked at.
+    If node preferences count, only domains that meet them as well as the first are used.
     """
     units = measure.led if leaders else measure.plain
     best, least = order[0], -1
@@ -95,7 +95,7 @@ def find_tightest(order: Sequence[int], measure: Measure, need: int, leaders: in
 def spread(
     order: Sequence[int], measure: Measure, need: int, leaders: int, *, best_fit: bool
 ) -> list[DomainShare] | None:
-    """Give out units, and leaders with the first of them; None where they do not all fit.
+    """Give out units, and leaders with the first of them; None if they do not all fit.
 
     Each domain is filled up, but for the last: with ``best_fit`` that is the tightest one that can
     hold the rest.

@@ -93,7 +93,7 @@ class DomainTree:
     def refusals(self, node_filter: NodeFilter | None) -> Sequence[str] | None:
         """Return by leaf why pods may not run there, or an empty string; None: they may anywhere.
 
-        Only single nodes are looked at; of wider leaves nothing but their room is known (E-131).
+        Only single nodes are checked; of wider leaves only the room is known (E-131).
         """
         if node_filter is None or not self.names_nodes:
             return None
