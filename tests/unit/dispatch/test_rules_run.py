@@ -291,7 +291,7 @@ class TestChoose:
         plan = make_plan(
             self.LOCAL, make_cluster("a", workload=late), make_cluster("b", workload=early)
         )
-        why = 'cluster "b" admitted the workload first'
+        why = 'cluster "b" admitted the workload and runs it'
         assert plan.removals == (Removal(cluster="a", why=why),)
         assert plan.steps == (SyncJob(cluster="b"), ready_on("b"))
 

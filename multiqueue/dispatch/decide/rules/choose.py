@@ -38,7 +38,9 @@ def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
     )
     others = [cluster for cluster in view.clusters if cluster.name != winner.name]
     losers = tuple(
-        Removal(cluster=cluster.name, why=f'cluster "{winner.name}" admitted the workload first')
+        Removal(
+            cluster=cluster.name, why=f'cluster "{winner.name}" admitted the workload and runs it'
+        )
         for cluster in others
         if cluster.can_be_cleared
     )
