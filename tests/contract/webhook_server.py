@@ -26,6 +26,8 @@ class WebhookServer:
         self.runner: web.AppRunner | None = None
 
     async def handle(self, request: web.Request) -> web.Response:
+        if self.runner is None and request.transport is not None:
+            request.transport.abort()  # it was amid its handshake when this server stopped
         review = await request.json()
         self.requests.append(review["request"])
         answer = self.answers[request.path](review["request"])
@@ -40,11 +42,11 @@ class WebhookServer:
             return
         for site in list(self.runner.sites):
             await site.stop()  # or who was cut off comes right back
-        connections = self.runner.server.connections if self.runner.server else []
+        runner, self.runner = self.runner, None
+        connections = runner.server.connections if runner.server else []
         for transport in [each.transport for each in connections if each.transport is not None]:
             transport.abort()  # a real server keeps them, and does not say goodbye in time
-        await self.runner.cleanup()
-        self.runner = None
+        await runner.cleanup()
 
     def client_config(self, path: str) -> dict[str, Any]:
         return {"url": self.url + path, "caBundle": self.ca_bundle}
