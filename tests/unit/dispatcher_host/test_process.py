@@ -381,6 +381,7 @@ async def main(kind):
     await host.load()
     for _ in range(2):
         print((await host.nominate(make_view())).nomination.note)
+    host.close()  # nothing else ends the copies that it made of itself
 
 sys.path.append(sys.argv[1])
 lose_landlock()

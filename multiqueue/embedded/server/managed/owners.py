@@ -6,7 +6,7 @@ what a change concerns is ever decoded.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -71,10 +71,6 @@ class FieldOwner:
     def tree(self) -> Tree:
         """All fields."""
         return dict(map(decode_part, self.fields))
-
-    def with_tree(self, tree: Tree) -> "FieldOwner":
-        """The same entry with other fields."""
-        return replace(self, fields=encode_tree(tree))
 
 
 Owners = tuple[FieldOwner, ...]
