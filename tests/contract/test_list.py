@@ -151,7 +151,8 @@ async def test_an_exact_revision_shows_the_past(api: Api, config_maps: str) -> N
     await make(api, config_maps, "b", of="test")
     query = {"resourceVersion": revision, "resourceVersionMatch": "Exact"}
     assert await api.names(config_maps, labelSelector="of=test", **query) == ["a"]
-    query["resourceVersionMatch"] = "NotOlderThan"
+    newest = (await api.get(f"{config_maps}/b"))["metadata"]["resourceVersion"]
+    query = {"resourceVersion": newest, "resourceVersionMatch": "NotOlderThan"}
     assert await api.names(config_maps, labelSelector="of=test", **query) == ["a", "b"]
 
 
