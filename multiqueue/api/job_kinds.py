@@ -1,8 +1,9 @@
 """The table of job kinds that users put a queue label on, queued or not.
 
-A kind whose framework is in `SUPPORTED_FRAMEWORKS` is queued. An object of any other kind runs at
-once, outside of every quota, whatever queue its label names. The webhook, the linter, the CLI and
-the check of the configuration warn by this table.
+One line for each kind. A kind with a folder in `multiqueue.jobs` can be queued; all that the
+program does for it is derived from its line and from that folder. An object of any other kind runs
+at once, outside of every quota, whatever queue its label names. The webhook, the linter, the CLI
+and the check of the configuration warn by this table.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-SUPPORTED_FRAMEWORKS = frozenset({"batch/job"})
-"""Frameworks with an integration (`multiqueue.jobs.setup`)."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobKind:
+class KnownKind:
     """A kind that users put a queue label on.
 
     Attributes:
         framework: The kind's name in ``integrations.frameworks``; empty if upstream has none.
+        folder: The package in `multiqueue.jobs` with its integration; empty if there is none.
+        gate: The feature gate that the kind needs; empty if it needs none.
+        implies_pods: Whether the kind runs through its pods, which are queued one by one or in
+            groups (J-6).
         template: Field of the template of Jobs that the kind makes; those Jobs are queued if their
             label names a queue.
         is_service: Whether an object of the kind runs until it is deleted.
@@ -32,30 +34,38 @@ class JobKind:
     version: str
     plural: str
     framework: str = ""
+    folder: str = ""
+    gate: str = ""
+    implies_pods: bool = False
     template: str = ""
     is_service: bool = False
 
     @property
+    def api_version(self) -> str:
+        """``v1`` or ``batch/v1``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
     def is_queued(self) -> bool:
         """Whether there is an integration for this kind."""
-        return self.framework in SUPPORTED_FRAMEWORKS
+        return bool(self.folder)
 
 
-def _row(name: str, kind: str, api_version: str, **more: Any) -> JobKind:
+def _row(name: str, kind: str, api_version: str, **more: Any) -> KnownKind:
     group, _, version = api_version.rpartition("/")
     plural = f"{kind.lower()}s"
-    return JobKind(framework=name, kind=kind, group=group, version=version, plural=plural, **more)
+    return KnownKind(framework=name, kind=kind, group=group, version=version, plural=plural, **more)
 
 
 _SPARK, _TRAINER = "sparkoperator.k8s.io", "trainer.kubeflow.org"
 _LEADER_WORKER, _CODEFLARE = "leaderworkerset.x-k8s.io", "workload.codeflare.dev"
-JOB_KINDS: tuple[JobKind, ...] = (
-    _row("batch/job", "Job", "batch/v1"),
+JOB_KINDS: tuple[KnownKind, ...] = (
+    _row("batch/job", "Job", "batch/v1", folder="batch_job"),
     _row("pod", "Pod", "v1"),
     _row("", "CronJob", "batch/v1", template="spec.jobTemplate"),
     _row("deployment", "Deployment", "apps/v1", is_service=True),
     _row("statefulset", "StatefulSet", "apps/v1", is_service=True),
-    _row("jobset.x-k8s.io/jobset", "JobSet", "jobset.x-k8s.io/v1alpha2"),
+    _row("jobset.x-k8s.io/jobset", "JobSet", "jobset.x-k8s.io/v1alpha2", folder="jobset"),
     _row("kubeflow.org/jaxjob", "JAXJob", "kubeflow.org/v1"),
     _row("kubeflow.org/mpijob", "MPIJob", "kubeflow.org/v2beta1"),
     _row("kubeflow.org/paddlejob", "PaddleJob", "kubeflow.org/v1"),
@@ -75,18 +85,20 @@ JOB_KINDS: tuple[JobKind, ...] = (
     _row(f"{_TRAINER}/trainjob", "TrainJob", f"{_TRAINER}/v1alpha1"),
     _row(f"{_CODEFLARE}/appwrapper", "AppWrapper", f"{_CODEFLARE}/v1beta2"),
 )
-UNSUPPORTED: Sequence[JobKind] = tuple(each for each in JOB_KINDS if not each.is_queued)
+SUPPORTED_FRAMEWORKS = frozenset(each.framework for each in JOB_KINDS if each.folder)
+"""Frameworks with an integration."""
+UNSUPPORTED: Sequence[KnownKind] = tuple(each for each in JOB_KINDS if not each.is_queued)
 KNOWN_FRAMEWORKS = frozenset(each.framework for each in JOB_KINDS if each.framework)
 """Upstream's frameworks. Unsupported ones may be named, as upstream's own files do: on a cluster
 without such a kind, upstream ignores them too. Deviates: on a cluster with such a kind, its jobs
 are not queued, and there is a warning.
 """
-_BY_NAME: Mapping[tuple[str, str], JobKind] = MappingProxyType(
+_BY_NAME: Mapping[tuple[str, str], KnownKind] = MappingProxyType(
     {(each.group, each.kind): each for each in JOB_KINDS}
 )
 
 
-def find_job_kind(api_version: str, kind: str) -> JobKind | None:
+def find_job_kind(api_version: str, kind: str) -> KnownKind | None:
     """Return the row of a kind, for any version of it."""
     group = api_version.rpartition("/")[0]
     return _BY_NAME.get((group, kind))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from multiqueue.api.job_kinds import JOB_KINDS, JobKind
+from multiqueue.api.job_kinds import JOB_KINDS, KnownKind
 from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
@@ -64,7 +64,7 @@ async def _explain_absence(client: KubeClient, namespace: str, kind: str, name: 
     return ""
 
 
-async def _explain_unqueued(row: JobKind, client: KubeClient, namespace: str, name: str) -> str:
+async def _explain_unqueued(row: KnownKind, client: KubeClient, namespace: str, name: str) -> str:
     """Return why an object of an unqueued kind has no Workload; empty if there is no object."""
     from multiqueue.api.validation.unqueued import find_unqueued
 
@@ -81,7 +81,7 @@ async def _explain_unqueued(row: JobKind, client: KubeClient, namespace: str, na
     return f"{title} is not queued itself: it has no label {QUEUE_NAME}, or is part of a queued job"
 
 
-def resource_of(row: JobKind) -> Resource:
+def resource_of(row: KnownKind) -> Resource:
     """Return the resource of a job kind."""
     return Resource(
         group=row.group, version=row.version, plural=row.plural, kind=row.kind, namespaced=True

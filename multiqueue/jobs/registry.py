@@ -1,46 +1,66 @@
-"""The job kinds that this manager knows, by name and by kind, and those that can be dispatched."""
+"""The job kinds that this manager queues: what it does for each, found by name or by kind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration
+from multiqueue.jobs.framework.kind_webhook import KindWebhook
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 
 
-class IntegrationRegistry:
-    """The enabled integrations and MultiKueue adapters (M-131); fixed once the manager runs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupportedKind:
+    """All that the program does for one job kind.
 
-    def __init__(
-        self,
-        integrations: Iterable[Integration] = (),
-        adapters: Iterable[MultiKueueAdapter] = (),
-    ) -> None:
-        self.integrations = tuple(integrations)
-        self.adapters = tuple(adapters)
-        self._by_name = {integration.name: integration for integration in self.integrations}
-        self._by_gvk = {integration.gvk: integration for integration in self.integrations}
-        self._adapter_by_gvk: dict[GroupVersionKind, MultiKueueAdapter] = {}
-        for adapter in self.adapters:
-            if adapter.gvk in self._adapter_by_gvk:
-                raise ValueError(f"two MultiKueue adapters for {adapter.gvk}; keep one of them")
-            self._adapter_by_gvk[adapter.gvk] = adapter
+    Attributes:
+        integration: Turns an object into a Workload, starts it and stops it.
+        webhook: Sets defaults and checks objects when they are created or changed.
+        adapter: Copies objects to workers; None if they cannot run there.
+    """
+
+    integration: Integration
+    webhook: KindWebhook
+    adapter: MultiKueueAdapter | None = None
+
+
+class IntegrationRegistry:
+    """The enabled kinds (M-131); fixed once the manager runs."""
+
+    def __init__(self, kinds: Iterable[SupportedKind] = ()) -> None:
+        self.kinds = tuple(kinds)
+        self.integrations = tuple(kind.integration for kind in self.kinds)
+        self.adapters = tuple(kind.adapter for kind in self.kinds if kind.adapter is not None)
+        self._by_name = {kind.integration.name: kind for kind in self.kinds}
+        self._by_gvk: dict[GroupVersionKind, SupportedKind] = {}
+        for kind in self.kinds:
+            gvk = kind.integration.gvk
+            if gvk in self._by_gvk:
+                raise ValueError(f"two integrations for {gvk}; keep one of them")
+            self._by_gvk[gvk] = kind
 
     def find(self, name: str) -> Integration | None:
         """Return the integration of that framework name."""
-        return self._by_name.get(name)
+        kind = self._by_name.get(name)
+        return None if kind is None else kind.integration
 
-    def find_by_gvk(self, gvk: GroupVersionKind) -> Integration | None:
-        """Return the integration of that kind; the version does not matter."""
+    def find_kind(self, gvk: GroupVersionKind) -> SupportedKind | None:
+        """Return what is done for a kind; the version does not matter."""
         found = self._by_gvk.get(gvk)
         if found is not None:
             return found
-        return next(
-            (i for i in self.integrations if (i.gvk.group, i.gvk.kind) == (gvk.group, gvk.kind)),
-            None,
-        )
+        same = (gvk.group, gvk.kind)
+        gvks = ((known, kind) for known, kind in self._by_gvk.items())
+        return next((kind for known, kind in gvks if (known.group, known.kind) == same), None)
+
+    def find_by_gvk(self, gvk: GroupVersionKind) -> Integration | None:
+        """Return the integration of that kind; the version does not matter."""
+        kind = self.find_kind(gvk)
+        return None if kind is None else kind.integration
 
     def find_adapter(self, gvk: GroupVersionKind) -> MultiKueueAdapter | None:
-        """Return the MultiKueue adapter of that kind."""
-        return self._adapter_by_gvk.get(gvk)
+        """Return the MultiKueue adapter of exactly that kind."""
+        kind = self._by_gvk.get(gvk)
+        return None if kind is None else kind.adapter

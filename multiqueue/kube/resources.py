@@ -67,8 +67,9 @@ def _kueue(plural: str, kind: str, *, namespaced: bool = False) -> Resource:
     )
 
 
-def _resource(group_version: str, plural: str, kind: str, *, namespaced: bool = True) -> Resource:
-    group, _, version = group_version.rpartition("/")
+def resource_of(api_version: str, plural: str, kind: str, *, namespaced: bool = True) -> Resource:
+    """Return the collection of a kind; ``api_version`` such as ``v1`` or ``batch/v1``."""
+    group, _, version = api_version.rpartition("/")
     return Resource(group=group, version=version, plural=plural, kind=kind, namespaced=namespaced)
 
 
@@ -90,50 +91,54 @@ DISPATCH_PROFILES = Resource(
     kind="DispatchProfile",
     namespaced=False,
 )
-PROVISIONING_REQUESTS = _resource(
+PROVISIONING_REQUESTS = resource_of(
     "autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest"
 )
 """Some clusters serve this kind in v1beta1 only: `dataclasses.replace` the version there."""
 
-PODS = _resource("v1", "pods", "Pod")
-SECRETS = _resource("v1", "secrets", "Secret")
-CONFIG_MAPS = _resource("v1", "configmaps", "ConfigMap")
-POD_TEMPLATES = _resource("v1", "podtemplates", "PodTemplate")
-CLUSTER_PROFILES = _resource("multicluster.x-k8s.io/v1alpha1", "clusterprofiles", "ClusterProfile")
-SERVICES = _resource("v1", "services", "Service")
-SERVICE_ACCOUNTS = _resource("v1", "serviceaccounts", "ServiceAccount")
-EVENTS = _resource("v1", "events", "Event")
-LIMIT_RANGES = _resource("v1", "limitranges", "LimitRange")
-NAMESPACES = _resource("v1", "namespaces", "Namespace", namespaced=False)
-NODES = _resource("v1", "nodes", "Node", namespaced=False)
-JOBS = _resource("batch/v1", "jobs", "Job")
-LEASES = _resource("coordination.k8s.io/v1", "leases", "Lease")
-PRIORITY_CLASSES = _resource(
+PODS = resource_of("v1", "pods", "Pod")
+SECRETS = resource_of("v1", "secrets", "Secret")
+CONFIG_MAPS = resource_of("v1", "configmaps", "ConfigMap")
+POD_TEMPLATES = resource_of("v1", "podtemplates", "PodTemplate")
+CLUSTER_PROFILES = resource_of(
+    "multicluster.x-k8s.io/v1alpha1", "clusterprofiles", "ClusterProfile"
+)
+SERVICES = resource_of("v1", "services", "Service")
+SERVICE_ACCOUNTS = resource_of("v1", "serviceaccounts", "ServiceAccount")
+EVENTS = resource_of("v1", "events", "Event")
+LIMIT_RANGES = resource_of("v1", "limitranges", "LimitRange")
+NAMESPACES = resource_of("v1", "namespaces", "Namespace", namespaced=False)
+NODES = resource_of("v1", "nodes", "Node", namespaced=False)
+JOBS = resource_of("batch/v1", "jobs", "Job")
+LEASES = resource_of("coordination.k8s.io/v1", "leases", "Lease")
+PRIORITY_CLASSES = resource_of(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
 )
-RUNTIME_CLASSES = _resource("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
-CRDS = _resource(
+RUNTIME_CLASSES = resource_of("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+CRDS = resource_of(
     "apiextensions.k8s.io/v1",
     "customresourcedefinitions",
     "CustomResourceDefinition",
     namespaced=False,
 )
-MUTATING_WEBHOOKS = _resource(
+MUTATING_WEBHOOKS = resource_of(
     "admissionregistration.k8s.io/v1",
     "mutatingwebhookconfigurations",
     "MutatingWebhookConfiguration",
     namespaced=False,
 )
-VALIDATING_WEBHOOKS = _resource(
+VALIDATING_WEBHOOKS = resource_of(
     "admissionregistration.k8s.io/v1",
     "validatingwebhookconfigurations",
     "ValidatingWebhookConfiguration",
     namespaced=False,
 )
-API_SERVICES = _resource("apiregistration.k8s.io/v1", "apiservices", "APIService", namespaced=False)
-TOKEN_REVIEWS = _resource(
+API_SERVICES = resource_of(
+    "apiregistration.k8s.io/v1", "apiservices", "APIService", namespaced=False
+)
+TOKEN_REVIEWS = resource_of(
     "authentication.k8s.io/v1", "tokenreviews", "TokenReview", namespaced=False
 )
-SUBJECT_ACCESS_REVIEWS = _resource(
+SUBJECT_ACCESS_REVIEWS = resource_of(
     "authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )

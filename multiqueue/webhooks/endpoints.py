@@ -10,17 +10,16 @@ from dataclasses import dataclass
 
 from multiqueue.api.config import DENY, Configuration
 from multiqueue.api.conversion import convert
+from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.api.names import V1BETA1, V1BETA2
 from multiqueue.api.validation import RULES
 from multiqueue.api.validation.access import mapping
 from multiqueue.api.validation.field_error import forbidden
 from multiqueue.api.validation.unqueued import LABEL, find_unqueued
-from multiqueue.jobs.batch_job.webhook import (
-    QueueLookup,
-    default_job,
-    validate_job_create,
-    validate_job_update,
-)
+from multiqueue.jobs.framework.defaulting import QueueLookup
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.kind_webhook import KindWebhook
+from multiqueue.jobs.registry import IntegrationRegistry, SupportedKind
 from multiqueue.webhooks.advice import Advise, no_advice
 from multiqueue.webhooks.review import MalformedReviewError, ReviewRequest, ReviewVerdict
 
@@ -39,8 +38,7 @@ VALIDATED_KINDS = (
     "Workload",
 )
 CONVERT = "/convert"
-MUTATE_JOB = "/mutate-batch-v1-job"
-VALIDATE_JOB = "/validate-batch-v1-job"
+MUTATE_UNLABELLED = "/mutate-jobs-without-a-queue"
 VALIDATE_UNQUEUED = "/validate-kinds-that-are-not-queued"
 
 
@@ -54,21 +52,32 @@ def validate_path(kind: str) -> str:
     return f"/validate-kueue-x-k8s-io-v1beta2-{kind.lower()}"
 
 
+def job_path(verb: str, gvk: GroupVersionKind) -> str:
+    """Return the path of a job kind's endpoint, as upstream names it (J-35)."""
+    group = gvk.group.replace(".", "-")
+    return f"/{verb}-{group}-{gvk.version}-{gvk.kind.lower()}"
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoints:
     """All endpoints, over one view of the queues."""
 
     lookup: QueueLookup
     config: Configuration
+    kinds: IntegrationRegistry
     advise: Advise = no_advice
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handler of each path."""
         handlers: dict[str, Handler] = {
-            MUTATE_JOB: _only("Job", self.mutate_job),
-            VALIDATE_JOB: _only("Job", self.validate_job),
+            MUTATE_UNLABELLED: self.mutate_job,
             VALIDATE_UNQUEUED: self.validate_unqueued,
         }
+        for row in JOB_KINDS:
+            if row.framework:
+                gvk = GroupVersionKind(row.group, row.version, row.kind)
+                handlers[job_path("mutate", gvk)] = _only(row.kind, self.mutate_job)
+                handlers[job_path("validate", gvk)] = _only(row.kind, self.validate_job)
         for kind in MUTATED_KINDS:
             handlers[mutate_path(kind)] = _only(kind, self.mutate_kind)
         for kind in VALIDATED_KINDS:
@@ -76,25 +85,32 @@ class Endpoints:
         return handlers
 
     def mutate_job(self, request: ReviewRequest) -> ReviewVerdict:
-        """Give a new Job its queue, suspend it, and delegate it if its queue uses MultiKueue."""
-        if request.operation != "CREATE" or request.subresource:
+        """Set the defaults of a job; a kind that is not enabled stays as it is (J-12)."""
+        webhook = self._find_webhook(request)
+        if webhook is None or request.operation not in webhook.mutates_on or request.subresource:
             return ReviewVerdict()
         job = _with_namespace(request)
-        result = default_job(job, self.lookup, self.config)
+        result = webhook.default(job, self.lookup, self.config)
         changed = result.job
         if job is not request.obj:  # the namespace came from the request only
             changed["metadata"].pop("namespace", None)
         return ReviewVerdict(changed=changed, warnings=result.warnings)
 
     def validate_job(self, request: ReviewRequest) -> ReviewVerdict:
-        """Refuse Jobs that can never be queued, and forbidden changes of queued Jobs."""
-        if request.subresource or _is_leaving(request):
+        """Refuse jobs that can never be queued, and forbidden changes of queued jobs."""
+        webhook = self._find_webhook(request)
+        if webhook is None or request.subresource or _is_leaving(request):
             return ReviewVerdict()
         if request.operation == "CREATE":
-            errors = validate_job_create(request.obj, self.config.gates)
+            errors = webhook.validate_create(request.obj, self.config)
         else:
-            errors = validate_job_update(request.obj, request.old, self.config.gates)
+            errors = webhook.validate_update(request.obj, request.old, self.config)
         return ReviewVerdict(errors=errors, warnings=self.advise(request, _with_kind(request)))
+
+    def _find_webhook(self, request: ReviewRequest) -> KindWebhook | None:
+        gvk = GroupVersionKind(request.group, "", request.kind)
+        kind: SupportedKind | None = self.kinds.find_kind(gvk)
+        return None if kind is None else kind.webhook
 
     def validate_unqueued(self, request: ReviewRequest) -> ReviewVerdict:
         """Warn about, or refuse, an object that names a queue but is not queued.

@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 import structlog
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.job_kinds import UNSUPPORTED
+from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER, QUEUE_NAME, WEBHOOK_PROBLEM
+from multiqueue.jobs.registry import IntegrationRegistry, SupportedKind
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, Forbidden, NotFound
 from multiqueue.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
@@ -30,11 +31,11 @@ from multiqueue.webhooks.addresses import (
     covers,
 )
 from multiqueue.webhooks.endpoints import (
-    MUTATE_JOB,
+    MUTATE_UNLABELLED,
     MUTATED_KINDS,
-    VALIDATE_JOB,
     VALIDATE_UNQUEUED,
     VALIDATED_KINDS,
+    job_path,
     mutate_path,
     validate_path,
 )
@@ -52,14 +53,14 @@ log = structlog.get_logger(component="webhooks")
 
 
 def build_configurations(
-    config: Configuration, address: Address, authority: bytes
+    config: Configuration, kinds: IntegrationRegistry, address: Address, authority: bytes
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the wanted mutating and validating configurations."""
-    build = _Builder(config, address, authority)
+    build = _Builder(config, kinds, address, authority)
     mutating = [build.kind_hook("m", kind, ("CREATE",)) for kind in MUTATED_KINDS]
     mutating.extend(build.mutating_job_hooks())
     validating = [build.kind_hook("v", kind, ("CREATE", "UPDATE")) for kind in VALIDATED_KINDS]
-    validating.append(build.job_hook("vjob", VALIDATE_JOB, ("CREATE", "UPDATE")))
+    validating.extend(build.validating_job_hooks())
     validating.append(build.unqueued_hook())
     return (
         _configuration("MutatingWebhookConfiguration", MUTATING_NAME, mutating),
@@ -70,6 +71,7 @@ def build_configurations(
 @dataclass(frozen=True, slots=True)
 class _Builder:
     config: Configuration
+    kinds: IntegrationRegistry
     address: Address
     authority: bytes
 
@@ -93,25 +95,43 @@ class _Builder:
         )
 
     def mutating_job_hooks(self) -> list[dict[str, Any]]:
-        """Return a webhook for Jobs with a queue, and one, ignored in an outage, for other Jobs."""
-        queued = self.job_hook("mjob", MUTATE_JOB, ("CREATE",))
-        if self.config.manage_jobs_without_queue_name:
-            return [queued]
-        unqueued = self.job_hook("mjobdefault", MUTATE_JOB, ("CREATE",), must_answer=False)
-        unqueued["objectSelector"] = _queue_label("DoesNotExist")
-        return [queued, unqueued]
+        """Return a webhook for each kind, for jobs with a queue; one, ignored in an outage, for
+        jobs without.
+        """
+        hooks = [
+            self.job_hook(
+                f"m{kind.integration.gvk.kind.lower()}",
+                job_path("mutate", kind.integration.gvk),
+                [_job_rule(kind, kind.webhook.mutates_on)],
+            )
+            for kind in self.kinds.kinds
+        ]
+        if not self.config.manage_jobs_without_queue_name and self.kinds.kinds:
+            rules = [_job_rule(kind, ("CREATE",)) for kind in self.kinds.kinds]
+            others = self.job_hook("mjobdefault", MUTATE_UNLABELLED, rules, must_answer=False)
+            hooks.append({**others, "objectSelector": _queue_label("DoesNotExist")})
+        return hooks
+
+    def validating_job_hooks(self) -> list[dict[str, Any]]:
+        """Return a webhook for each kind."""
+        return [
+            self.job_hook(
+                f"v{kind.integration.gvk.kind.lower()}",
+                job_path("validate", kind.integration.gvk),
+                [_job_rule(kind, ("CREATE", "UPDATE"))],
+            )
+            for kind in self.kinds.kinds
+        ]
 
     def job_hook(
-        self, name: str, path: str, operations: Sequence[str], *, must_answer: bool = True
+        self,
+        name: str,
+        path: str,
+        rules: Sequence[Mapping[str, Any]],
+        *,
+        must_answer: bool = True,
     ) -> dict[str, Any]:
-        rule = {
-            "apiGroups": ["batch"],
-            "apiVersions": ["v1"],
-            "operations": list(operations),
-            "resources": ["jobs"],
-            "scope": "Namespaced",
-        }
-        hook = self._hook(f"{name}.kb.io", path, [rule], must_answer=must_answer)
+        hook = self._hook(f"{name}.kb.io", path, rules, must_answer=must_answer)
         hook["namespaceSelector"] = _as_stored(self.config.jobs_namespace_selector)
         if not self.config.manage_jobs_without_queue_name:
             hook["objectSelector"] = _queue_label("Exists")
@@ -120,7 +140,10 @@ class _Builder:
     def unqueued_hook(self) -> dict[str, Any]:
         """Return the webhook of kinds that are not queued; only a queue label causes a call."""
         plurals: dict[str, list[str]] = {}
-        for kind in UNSUPPORTED:
+        enabled = {kind.integration.name for kind in self.kinds.kinds}
+        for kind in JOB_KINDS:
+            if kind.framework in enabled:
+                continue
             plurals.setdefault(kind.group, []).append(kind.plural)
         rules = [
             {
@@ -155,6 +178,17 @@ class _Builder:
         }
 
 
+def _job_rule(kind: SupportedKind, operations: Sequence[str]) -> dict[str, Any]:
+    resource = kind.integration.resource
+    return {
+        "apiGroups": [resource.group],
+        "apiVersions": [resource.version],
+        "operations": list(operations),
+        "resources": [resource.plural],
+        "scope": "Namespaced",
+    }
+
+
 def _queue_label(operator: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": QUEUE_NAME, "operator": operator}]}
 
@@ -181,9 +215,16 @@ def _configuration(kind: str, name: str, hooks: list[dict[str, Any]]) -> dict[st
 class WebhookRegistrar:
     """Keeps the two configurations up to date."""
 
-    def __init__(self, client: KubeClient, config: Configuration, address: Address) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        config: Configuration,
+        kinds: IntegrationRegistry,
+        address: Address,
+    ) -> None:
         self._client = client
         self._config = config
+        self._kinds = kinds
         self._address = address
 
     async def ensure(self, trust: CertificateTrust, authority: bytes) -> str | None:
@@ -200,7 +241,7 @@ class WebhookRegistrar:
             KubeError: the API server refuses, or cannot be asked.
         """
         problems = []
-        configurations = build_configurations(self._config, self._address, authority)
+        configurations = build_configurations(self._config, self._kinds, self._address, authority)
         for resource, wanted in zip(
             (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS), configurations, strict=True
         ):

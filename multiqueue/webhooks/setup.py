@@ -122,7 +122,7 @@ class WebhookService:
         self._wake = asyncio.Event()
         self._lookup = InformerLookup(context.informers)
         advise = advise_by(InformerView(context.informers, context.config))
-        endpoints = Endpoints(self._lookup, context.config, advise)
+        endpoints = Endpoints(self._lookup, context.config, context.integrations, advise)
         self.server = WebhookServer(
             endpoints.table(),
             host=host,
@@ -259,7 +259,9 @@ class WebhookService:
             self._introduced = True
         if leads or not self._by_url:
             await self.server.knowing.wait()
-            admission = WebhookRegistrar(client, self._context.config, self._address())
+            admission = WebhookRegistrar(
+                client, self._context.config, self._context.integrations, self._address()
+            )
             self._tell("admission", await admission.ensure(trust, serving.authority))
         self._show(serving)
         if leads == self._leads:

@@ -24,6 +24,7 @@ import structlog
 from multiqueue.api.config import Configuration
 from multiqueue.api.conversion import convert
 from multiqueue.api.names import V1BETA1
+from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.certificates import create_authority, issue_certificate
 from multiqueue.kube.tls import build_server_context
@@ -83,7 +84,10 @@ async def served() -> AsyncIterator[Hooks]:
     pair = issue_certificate(authority, "localhost", ["127.0.0.1"], now)
     context = build_server_context(config.tls)
     server = WebhookServer(
-        Endpoints(Queues(), config).table(), host="127.0.0.1", port=0, context=context
+        Endpoints(Queues(), config, build_registry(config)).table(),
+        host="127.0.0.1",
+        port=0,
+        context=context,
     )
     server.show(Serving(pair.certificate, pair.key, authority.certificate))
     await server.start()

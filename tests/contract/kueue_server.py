@@ -13,6 +13,7 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.conversion import converters
 from multiqueue.api.crd import load_crds
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
+from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.certificates import create_authority, issue_certificate
 from multiqueue.kube.client import KubeClient
@@ -87,7 +88,7 @@ async def _webhooks(api: Api, client: KubeClient) -> AsyncIterator[None]:
     config, now = Configuration(), datetime.now(UTC)
     authority = create_authority("contract", now)
     pair = issue_certificate(authority, HOST, [HOST], now)
-    endpoints = Endpoints(Queues(), config)
+    endpoints = Endpoints(Queues(), config, build_registry(config))
     server = WebhookServer(
         endpoints.table(), host=HOST, port=0, context=build_server_context(config.tls)
     )
@@ -98,7 +99,9 @@ async def _webhooks(api: Api, client: KubeClient) -> AsyncIterator[None]:
     try:
         trust = CertificateTrust(pair.certificate, pair.key, HOST)
         await ConversionRegistrar(client, address).ensure(trust, authority.certificate)
-        await WebhookRegistrar(client, config, address).ensure(trust, authority.certificate)
+        await WebhookRegistrar(client, config, build_registry(config), address).ensure(
+            trust, authority.certificate
+        )
         yield
     finally:
         for path in REGISTRATIONS:

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiqueue.api.config import Configuration
+from multiqueue.api.config import Configuration, Integrations
+from multiqueue.api.job_kinds import JOB_KINDS, SUPPORTED_FRAMEWORKS
+from multiqueue.jobs.setup import build_registry
 from multiqueue.webhooks.endpoints import Endpoints
 from multiqueue.webhooks.guard.epochs import EpochBook
 from multiqueue.webhooks.review import API_VERSION, MalformedReviewError, read_review, write_review
@@ -21,14 +23,19 @@ from tests.unit.webhooks.lookups import Queues
 
 SECONDS = 2.0
 """Of CPU time; what is small here takes milliseconds."""
-TABLE = Endpoints(Queues(multikueue=frozenset({"n/q"})), Configuration()).table()
+ALL_KINDS = Configuration(
+    integrations=Integrations(frameworks=tuple(sorted(SUPPORTED_FRAMEWORKS))),
+    feature_gates={row.gate: True for row in JOB_KINDS if row.gate and row.folder},
+)
+TABLE = Endpoints(
+    Queues(multikueue=frozenset({"n/q"})), ALL_KINDS, build_registry(ALL_KINDS)
+).table()
 KINDS = {
     each.lower(): each
     for each in [
         "AdmissionCheck",
         "ClusterQueue",
         "Cohort",
-        "Job",
         "LocalQueue",
         "MultiKueueCluster",
         "MultiKueueConfig",
@@ -36,7 +43,8 @@ KINDS = {
         "Topology",
         "Workload",
     ]
-}
+} | {row.kind.lower(): row.kind for row in JOB_KINDS}
+GROUPS = {row.kind: row.group for row in JOB_KINDS}
 PATHS = sorted(TABLE)
 VERSIONS = st.sampled_from(["kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2", "batch/v1"])
 OPERATIONS = st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT"])
@@ -61,7 +69,12 @@ def write(path: str, version: str, operation: str, *objects: Any) -> bytes:
         {"apiVersion": version, "kind": kind, **each} if isinstance(each, dict) else each
         for each in objects
     )
-    request = {"uid": "u", "kind": {"kind": kind}, "operation": operation, "namespace": "n"}
+    request = {
+        "uid": "u",
+        "kind": {"kind": kind, "group": GROUPS.get(kind, "kueue.x-k8s.io")},
+        "operation": operation,
+        "namespace": "n",
+    }
     request |= {"object": obj, "oldObject": old}
     return orjson.dumps({"apiVersion": API_VERSION, "kind": "AdmissionReview", "request": request})
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multiqueue.api.config import Configuration
+from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
@@ -39,7 +40,9 @@ def initial(address: str) -> dict[str, Any]:
 
 
 async def leave_webhooks(client: KubeClient) -> None:
-    mutating, validating = build_configurations(Configuration(), Address(url=GONE), b"")
+    mutating, validating = build_configurations(
+        Configuration(), build_registry(Configuration()), Address(url=GONE), b""
+    )
     await client.create(MUTATING_WEBHOOKS, mutating)
     await client.create(VALIDATING_WEBHOOKS, validating)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.api.conditions import Reason
-from multiqueue.api.job_kinds import JobKind, find_job_kind
+from multiqueue.api.job_kinds import KnownKind, find_job_kind
 from multiqueue.cli.connect import (
     ClusterTarget,
     cluster_options,
@@ -174,7 +174,7 @@ def _put_into(manifest: dict[str, Any], queue: str) -> None:
     labels["kueue.x-k8s.io/queue-name"] = queue
 
 
-def _job_kind(manifest: dict[str, Any]) -> JobKind | None:
+def _job_kind(manifest: dict[str, Any]) -> KnownKind | None:
     return find_job_kind(str(manifest["apiVersion"]), str(manifest["kind"]))
 
 

@@ -29,7 +29,6 @@ from multiqueue.dispatcher_host.choice import DispatcherChoice
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.flavors.assignment import Assignment, Mode
 from multiqueue.engine.nomination import Nominated
-from multiqueue.jobs.batch_job.webhook import default_job, validate_job_create
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.compose import compose_workload, workload_class
@@ -38,7 +37,6 @@ from multiqueue.jobs.framework.integration import InvalidJobError
 from multiqueue.jobs.framework.observe import build_priority_classes
 from multiqueue.jobs.framework.priority import PriorityClassNotFoundError, resolve_priority
 from multiqueue.jobs.queue_lookup import InformerLookup
-from multiqueue.kube.resources import JOBS
 from multiqueue.model.build import admission_to_wire, build_workload
 from multiqueue.plugins import DispatchView
 from multiqueue.plugins.recording import Decision
@@ -188,11 +186,11 @@ class DecisionService:
 
     def _complete(self, job: Json, gvk: GroupVersionKind) -> Json:
         """Return a job with the defaults of its webhooks; raise if they would refuse it."""
-        if gvk != GroupVersionKind.of_resource(JOBS):
-            return job
+        kind = self._context.integrations.find_kind(gvk)
+        assert kind is not None, "the caller found its integration"
         config = self._context.config
-        completed = default_job(job, self._lookup, config).job
-        if errors := validate_job_create(completed, config.gates):
+        completed = kind.webhook.default(job, self._lookup, config).job
+        if errors := kind.webhook.validate_create(completed, config):
             raise InvalidJobError("; ".join(map(str, errors)))
         return completed
 

@@ -9,9 +9,8 @@ Job that runs on a worker cannot change; upstream accepts the change, but the wo
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api.config import Configuration, Gate, Gates
@@ -38,53 +37,39 @@ from multiqueue.api.validation.topology_annotations import (
     validate_topology_annotations,
 )
 from multiqueue.api.validation.workload import is_int32
-from multiqueue.lib.selectors import label_selector_from
+from multiqueue.jobs.framework.defaulting import (
+    JobDefaults,
+    QueueLookup,
+    default_queue,
+    is_managed,
+    queue_of,
+)
 
 TEMPLATE = "spec.template"
 
 
-class QueueLookup(Protocol):
-    """What the rules need to know about queues and namespaces, from the informers."""
+class BatchJobWebhook:
+    """The webhook of ``batch/job``."""
 
-    def has_local_queue(self, namespace: str, name: str) -> bool:
-        """Whether the LocalQueue exists."""
+    mutates_on: Sequence[str] = ("CREATE",)
 
-    def leads_to_multikueue(self, namespace: str, name: str) -> bool:
-        """Whether the ClusterQueue behind a LocalQueue has a MultiKueue check."""
+    def default(self, job: Object, lookup: QueueLookup, config: Configuration) -> JobDefaults:
+        """Return the Job to create: queued, suspended, delegated."""
+        return default_job(job, lookup, config)
 
-    def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """Return the labels of a namespace; empty if it is unknown."""
+    def validate_create(self, job: Object, config: Configuration) -> list[FieldError]:
+        """Return the errors of a new Job."""
+        return validate_job_create(job, config.gates)
 
-
-@dataclass(frozen=True, slots=True)
-class JobDefaults:
-    """A defaulted Job and the warnings for its author."""
-
-    job: dict[str, Any]
-    warnings: tuple[str, ...] = ()
-
-
-def queue_of(job: Object) -> str:
-    """Return the name of the LocalQueue that a Job requests, or an empty string."""
-    return text(mapping(job, "metadata", "labels").get(names.QUEUE_NAME))
-
-
-def is_managed(job: Object, lookup: QueueLookup, config: Configuration) -> bool:
-    """Whether a new Job is to be queued: by its label or by its namespace."""
-    namespace = text(mapping(job, "metadata").get("namespace"))
-    labels = {
-        **lookup.namespace_labels(namespace),
-        "kubernetes.io/metadata.name": namespace,
-    }
-    if not label_selector_from(config.jobs_namespace_selector).matches(labels):
-        return False
-    return bool(queue_of(job)) or config.manage_jobs_without_queue_name
+    def validate_update(self, new: Object, old: Object, config: Configuration) -> list[FieldError]:
+        """Return the errors of a change."""
+        return validate_job_update(new, old, config.gates)
 
 
 def default_job(job: Object, lookup: QueueLookup, config: Configuration) -> JobDefaults:
     """Return the Job to create: queued, suspended, delegated. The argument is not changed."""
     result = copy.deepcopy(dict(job))
-    _default_queue(result, lookup)
+    default_queue(result, lookup)
     if not isinstance(result.get("spec"), dict) or not is_managed(result, lookup, config):
         return JobDefaults(result)
     spec = result["spec"]
@@ -113,27 +98,6 @@ def _gate_pods(spec: dict[str, Any]) -> None:
     gates, gate = pod.get("schedulingGates") or [], {"name": names.ELASTIC_GATE}
     if isinstance(pod, dict) and isinstance(gates, list) and gate not in gates:
         pod["schedulingGates"] = [*gates, gate]
-
-
-def _default_queue(job: dict[str, Any], lookup: QueueLookup) -> None:
-    metadata = job.get("metadata")
-    if not isinstance(metadata, dict) or queue_of(job) or _has_controller(metadata):
-        return
-    if lookup.has_local_queue(text(metadata.get("namespace")), names.DEFAULT_QUEUE):
-        labels = metadata.get("labels")
-        metadata["labels"] = {
-            **(labels if isinstance(labels, dict) else {}),
-            names.QUEUE_NAME: names.DEFAULT_QUEUE,
-        }
-
-
-def _has_controller(metadata: Object) -> bool:
-    """Whether a controller makes the Job; CronJobs do not count, as their Jobs queue themselves."""
-    owners = metadata.get("ownerReferences")
-    return isinstance(owners, list) and any(
-        mapping(owner).get("controller") and mapping(owner).get("kind") != "CronJob"
-        for owner in owners
-    )
 
 
 def _complete_limits(spec: dict[str, Any]) -> Iterator[str]:

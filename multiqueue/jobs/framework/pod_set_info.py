@@ -134,6 +134,19 @@ def restore_patch(
     return diff(present, wanted)
 
 
+def restore_template(current: Template, original: Template) -> dict[str, Any]:
+    """Return a template with the original fields where `apply_info` may have changed them (J-126).
+
+    Other fields are left as they are.
+    """
+    wanted = _injectable(original)
+    restored = dict(current)
+    for part, fields in wanted.items():
+        kept = {key: value for key, value in (current.get(part) or {}).items() if key not in fields}
+        restored[part] = {**kept, **{key: value for key, value in fields.items() if value}}
+    return restored
+
+
 def _injectable(template: Template) -> dict[str, Any]:
     metadata = template.get("metadata") or {}
     spec = template.get("spec") or {}

@@ -16,10 +16,11 @@ from multiqueue.api.names import (
     RUNTIME,
     SPEEDS,
 )
+from multiqueue.jobs.setup import build_registry
 from multiqueue.lint.rules import LOCAL_RULES
 from multiqueue.lint.world import OURS, LintInput
 from multiqueue.webhooks.advice import advise_by
-from multiqueue.webhooks.endpoints import VALIDATE_JOB, Endpoints, validate_path
+from multiqueue.webhooks.endpoints import Endpoints, validate_path
 from multiqueue.webhooks.review import ReviewRequest
 from tests.unit.lint.objects import (
     check,
@@ -33,6 +34,8 @@ from tests.unit.lint.objects import (
 )
 from tests.unit.webhooks.lookups import Queues
 
+VALIDATE_JOB = "/validate-batch-v1-job"
+
 EVERYTHING = (*OURS, "Namespace")
 
 
@@ -43,12 +46,14 @@ def warnings_of(
     subresource: str = "",
 ) -> list[str]:
     lookup: LintInput = world(*known, config="", complete=EVERYTHING)
-    endpoints = Endpoints(Queues(), Configuration(), advise_by(lookup)).table()
+    endpoints = Endpoints(
+        Queues(), Configuration(), build_registry(Configuration()), advise_by(lookup)
+    ).table()
     kind = obj["kind"]
     sent = {key: value for key, value in obj.items() if kind != "Job" or key != "kind"}
     request = ReviewRequest(
         uid="u",
-        group="",
+        group="batch" if kind == "Job" else "kueue.x-k8s.io",
         kind=kind,
         subresource=subresource,
         operation="CREATE" if old is None else "UPDATE",

@@ -4,18 +4,27 @@ from typing import Any
 
 import pytest
 
-from multiqueue.api.config import Configuration
+from multiqueue.api.config import Configuration, Integrations
+from multiqueue.api.job_kinds import JOB_KINDS, SUPPORTED_FRAMEWORKS
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.setup import build_registry
 from multiqueue.webhooks.endpoints import (
-    MUTATE_JOB,
-    VALIDATE_JOB,
     Endpoints,
+    job_path,
     mutate_path,
     validate_path,
 )
 from multiqueue.webhooks.review import ReviewRequest, ReviewVerdict
 from tests.unit.webhooks.lookups import Queues
 
-ENDPOINTS = Endpoints(Queues(local=frozenset({"n/q"})), Configuration()).table()
+ALL_KINDS = Configuration(
+    integrations=Integrations(frameworks=tuple(sorted(SUPPORTED_FRAMEWORKS))),
+    feature_gates={row.gate: True for row in JOB_KINDS if row.gate and row.folder},
+)
+MUTATE_JOB, VALIDATE_JOB = "/mutate-batch-v1-job", "/validate-batch-v1-job"
+ENDPOINTS = Endpoints(
+    Queues(local=frozenset({"n/q"})), ALL_KINDS, build_registry(ALL_KINDS)
+).table()
 JOB = {
     "metadata": {"name": "j", "labels": {"kueue.x-k8s.io/queue-name": "q"}},
     "spec": {"template": {}},
@@ -126,7 +135,15 @@ def test_warnings_come_with_the_validation() -> None:
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
 def test_no_endpoint_trips_over_odd_objects(path: str, obj: dict, operation: str) -> None:
     kinds = {path_of(kind): kind for kind in KINDS for path_of in (mutate_path, validate_path)}
-    ask(path, kinds.get(path, "Job"), operation=operation, obj=obj, old=obj)
+    groups = {
+        job_path(verb, GroupVersionKind(row.group, row.version, row.kind)): row
+        for row in JOB_KINDS
+        for verb in ("mutate", "validate")
+    }
+    row = groups.get(path)
+    more = {"group": row.group} if row is not None else {}
+    kind = row.kind if row is not None else kinds.get(path, "Job")
+    ask(path, kind, operation=operation, obj=obj, old=obj, **more)
 
 
 KINDS = (

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 
 from multiqueue.api.config import Configuration, load_configuration
+from multiqueue.jobs.setup import build_registry
 from multiqueue.webhooks.addresses import Address
 from multiqueue.webhooks.registration import build_configurations
 
@@ -14,7 +15,9 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 def hooks(
     config: Configuration | None = None, address: Address = URL, authority: bytes = b"ca"
 ) -> dict[str, dict]:
-    configurations = build_configurations(config or Configuration(), address, authority)
+    configurations = build_configurations(
+        config or Configuration(), build_registry(config or Configuration()), address, authority
+    )
     return {hook["name"]: hook for each in configurations for hook in each["webhooks"]}
 
 

@@ -15,11 +15,14 @@ import orjson
 import pytest
 
 from multiqueue.api.config import Configuration
+from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.certificates import create_authority, issue_certificate
-from multiqueue.webhooks.endpoints import CONVERT, MUTATE_JOB, VALIDATE_JOB, Endpoints, mutate_path
+from multiqueue.webhooks.endpoints import CONVERT, Endpoints, mutate_path
 from multiqueue.webhooks.server import WebhookServer
 from tests.unit.webhooks.lookups import Queues
+
+MUTATE_JOB, VALIDATE_JOB = "/mutate-batch-v1-job", "/validate-batch-v1-job"
 
 JSON = {"Content-Type": "application/json"}
 DEEP = b'{"a":' * 900 + b"1" + b"}" * 900
@@ -43,7 +46,7 @@ class Hooks:
 async def hooks() -> AsyncIterator[Hooks]:
     now, context = datetime.now(UTC), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     pair = issue_certificate(create_authority("ca", now), "w", ["127.0.0.1"], now)
-    table = Endpoints(Queues(), Configuration()).table()
+    table = Endpoints(Queues(), Configuration(), build_registry(Configuration())).table()
     server = WebhookServer(table, host="127.0.0.1", port=0, context=context)
     server.show(Serving(pair.certificate, pair.key, b""))
     server.knowing.set()

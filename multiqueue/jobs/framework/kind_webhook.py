@@ -1,0 +1,151 @@
+"""The defaults and rules of a kind's objects: the protocol, and the base of most kinds. Pure."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from multiqueue.api import names
+from multiqueue.api.config import Configuration, Gate
+from multiqueue.api.validation.access import Object, mapping, text
+from multiqueue.api.validation.field_error import FieldError
+from multiqueue.api.validation.job_metadata import (
+    validate_job_metadata,
+    validate_job_metadata_update,
+)
+from multiqueue.api.validation.topology_annotations import (
+    validate_slices_fit,
+    validate_topology_annotations,
+)
+from multiqueue.jobs.framework.defaulting import (
+    JobDefaults,
+    QueueLookup,
+    default_queue,
+    is_managed,
+    queue_of,
+)
+from multiqueue.jobs.framework.fields import describe_path, get_field, set_field
+from multiqueue.jobs.framework.integration import InvalidJobError, Job
+from multiqueue.jobs.framework.template_kind import PodSetSource, TemplateKind
+
+
+class KindWebhook(Protocol):
+    """What the webhooks do for one kind."""
+
+    @property
+    def mutates_on(self) -> Sequence[str]:
+        """The operations at which defaults are set: CREATE, and UPDATE for some kinds (J-38)."""
+        ...
+
+    def default(self, job: Object, lookup: QueueLookup, config: Configuration) -> JobDefaults:
+        """Return the job to create, with its defaults. The argument is not changed."""
+        ...
+
+    def validate_create(self, job: Object, config: Configuration) -> list[FieldError]:
+        """Return the errors of a new job."""
+        ...
+
+    def validate_update(self, new: Object, old: Object, config: Configuration) -> list[FieldError]:
+        """Return the errors of a change."""
+        ...
+
+
+class TemplateKindWebhook:
+    """The webhook of kinds that hold pod templates and a suspend field; kinds add their own rules.
+
+    Args:
+        kind: The kind's integration.
+    """
+
+    mutates_on: Sequence[str] = ("CREATE",)
+
+    def __init__(self, kind: TemplateKind) -> None:
+        self.kind = kind
+
+    # ------------------------------------------------------------ what a kind adds
+
+    def default_more(self, job: Job, config: Configuration) -> Job:
+        """Return a managed job with the defaults that only this kind has."""
+        _ = config
+        return job
+
+    def validate_more(self, job: Job, config: Configuration) -> Iterator[FieldError]:
+        """Yield the errors of a job by the rules that only this kind has."""
+        _ = job, config
+        yield from ()
+
+    def validate_more_update(
+        self, new: Job, old: Job, config: Configuration
+    ) -> Iterator[FieldError]:
+        """Yield the errors of a change by the rules that only this kind has."""
+        _ = new, old, config
+        yield from ()
+
+    # ------------------------------------------------------------ what all of them share
+
+    def default(self, job: Object, lookup: QueueLookup, config: Configuration) -> JobDefaults:
+        """Give a new job its queue, suspend it, and delegate it if its queue uses MultiKueue."""
+        result: Job = copy.deepcopy(dict(job))
+        default_queue(result, lookup)
+        if not isinstance(result.get("spec"), dict) or not is_managed(result, lookup, config):
+            return JobDefaults(result)
+        if self.kind.is_skipped(result):
+            return JobDefaults(result)
+        result = self.kind.set_suspended(result, value=True)
+        result = self._delegated(result, lookup, config)
+        return JobDefaults(self.default_more(result, config))
+
+    def _delegated(self, job: Job, lookup: QueueLookup, config: Configuration) -> Job:
+        """Set the field of the job's controller if its queue sends jobs to workers (J-49)."""
+        field = self.kind.managed_by_field
+        if field is None or not config.gates.enabled(Gate.MULTIKUEUE):
+            return job
+        namespace, queue = text(mapping(job, "metadata").get("namespace")), queue_of(job)
+        is_own = get_field(job, field) in {None, self.kind.own_controller}
+        if is_own and queue and lookup.leads_to_multikueue(namespace, queue):
+            delegated: Job = set_field(job, field, names.MULTIKUEUE_CONTROLLER)
+            return delegated
+        return job
+
+    def validate_create(self, job: Object, config: Configuration) -> list[FieldError]:
+        """Return the errors of a new job; if it is not queued, only its labels are checked."""
+        return list(self._validate(job, config))
+
+    def validate_update(self, new: Object, old: Object, config: Configuration) -> list[FieldError]:
+        """Return the errors of a change."""
+        suspended, was_suspended = (self.kind.is_suspended(dict(job)) for job in (new, old))
+        errors = list(self._validate(new, config))
+        errors.extend(
+            validate_job_metadata_update(
+                new, old, config.gates, suspended=suspended, was_suspended=was_suspended
+            )
+        )
+        if is_queued(new, config) or is_queued(old, config):
+            errors.extend(self.validate_more_update(dict(new), dict(old), config))
+        return errors
+
+    def _validate(self, job: Object, config: Configuration) -> Iterator[FieldError]:
+        yield from validate_job_metadata(job, config.gates)
+        if not is_queued(job, config):
+            return
+        yield from self.validate_more(dict(job), config)
+        for source in self._sources(dict(job)):
+            yield from self._topology(job, source)
+
+    def _sources(self, job: Job) -> Sequence[PodSetSource]:
+        try:
+            return self.kind.read_sources(job)
+        except InvalidJobError:
+            return ()  # the reconciler reports it
+
+    def _topology(self, job: Object, source: PodSetSource) -> Iterator[FieldError]:
+        template: Mapping[str, Any] = get_field(job, source.template) or {}
+        path = describe_path(source.template)
+        yield from validate_topology_annotations(template, path)
+        yield from validate_slices_fit(template, path, source.count)
+
+
+def is_queued(job: Object, config: Configuration) -> bool:
+    """Whether a job names a queue, or is managed without one."""
+    return bool(queue_of(job)) or config.manage_jobs_without_queue_name
