@@ -54,6 +54,7 @@ crds-clean: crds
 
 roles: $(VENV)/.installed ## Regenerate the roles for people in config/rbac, and the copy of config/worker-role in the program
 	$(BIN)/python tools/generate_kind_roles.py config/rbac/kind_roles.yaml
+	$(BIN)/python tools/generate_job_roles.py .
 	cp config/worker-role/role.yaml multiqueue/projection/worker_role.yaml
 
 .PHONY: spec

@@ -44,14 +44,20 @@ CONFIG = Configuration(namespace="kueue-system")
 class QueueCluster:
     """A cluster as a test sees it; ``credentials`` are the manager's, ``client`` may do all."""
 
-    def __init__(self, server: ApiServer, credentials: Credentials, client: KubeClient) -> None:
+    def __init__(
+        self,
+        server: ApiServer,
+        credentials: Credentials,
+        client: KubeClient,
+        config: Configuration = CONFIG,
+    ) -> None:
         self.server = server
         self.credentials = credentials
         self.client = client
-        self.informers: Informers = build_informers(client, CONFIG, build_registry(CONFIG))
+        self.informers: Informers = build_informers(client, config, build_registry(config))
         self.changes = Changes(
             self.informers.workloads,
-            self.informers.jobs["batch/job"],
+            *self.informers.jobs.values(),
             self.informers.cluster_queues,
             self.informers.local_queues,
             self.informers.resource_flavors,
@@ -132,9 +138,15 @@ class QueueCluster:
 
 @contextlib.asynccontextmanager
 async def queue_cluster(
-    *, crds: Sequence[Mapping[str, Any]] = (), clock: Clock | None = None
+    *,
+    crds: Sequence[Mapping[str, Any]] = (),
+    clock: Clock | None = None,
+    config: Configuration = CONFIG,
 ) -> AsyncIterator[QueueCluster]:
-    """Start an API server with our CRDs, and more of them, and a namespace."""
+    """Start an API server with our CRDs, and more of them, and a namespace.
+
+    What is known of jobs is known of the kinds that the Configuration enables.
+    """
     options = ServerOptions(
         crds=[*load_crds(), *crds],
         converters=converters(),
@@ -149,7 +161,7 @@ async def queue_cluster(
         manager = kubeconfig_of(server.kubeconfig(), MANAGER_TOKEN)
         manager_credentials = await Credentials.from_kubeconfig_dict(manager)
         async with KubeClient(credentials) as client:
-            cluster = QueueCluster(server, manager_credentials, client)
+            cluster = QueueCluster(server, manager_credentials, client, config)
             async with _tasks() as start:
                 for informer in all_informers(cluster.informers):
                     start(informer.run())

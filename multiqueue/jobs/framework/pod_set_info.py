@@ -144,6 +144,8 @@ def restore_template(current: Template, original: Template) -> dict[str, Any]:
     for part, fields in wanted.items():
         kept = {key: value for key, value in (current.get(part) or {}).items() if key not in fields}
         restored[part] = {**kept, **{key: value for key, value in fields.items() if value}}
+    if not restored["metadata"]:
+        del restored["metadata"]
     return restored
 
 

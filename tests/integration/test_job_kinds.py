@@ -1,0 +1,125 @@
+"""The life of a job of every kind that is suspended by a field, through the API.
+
+The webhooks do not run here: nothing may start without an admitted Workload all the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multiqueue.api.conditions import WorkloadCondition
+from multiqueue.api.names import V1BETA2
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.workload_state import find, has_quota, is_admitted, is_finished
+from multiqueue.embedded.cluster.simulated_kinds import JobPhase
+from multiqueue.jobs.framework.template_kind import TemplateKind
+from multiqueue.kube import resources
+from tests.integration.queue_steps import make_queue
+from tests.job_kinds import EXAMPLES, KindExample, config_for, kind_cluster
+from tests.queue_manager import NAMESPACE, QueueCluster
+
+FIELDS = [each for each in EXAMPLES if isinstance(each.kind.integration, TemplateKind)]
+every_kind = pytest.mark.parametrize("example", FIELDS, ids=lambda each: each.row.kind)
+
+
+def workload_of(cluster: QueueCluster, example: KindExample) -> Workload | None:
+    owned = (
+        workload
+        for workload in cluster.informers.workloads.store.list()
+        for owner in workload.metadata.owner_references
+        if owner.kind == example.row.kind
+    )
+    return next(owned, None)
+
+
+async def until_admitted(cluster: QueueCluster, example: KindExample) -> Workload:
+    def admitted() -> Workload | None:
+        found = workload_of(cluster, example)
+        return found if found is not None and is_admitted(found.status) else None
+
+    return await cluster.changes.until(admitted, "an admitted Workload")
+
+
+async def until_suspended(
+    cluster: QueueCluster, example: KindExample, *, value: bool
+) -> dict[str, Any]:
+    jobs = cluster.informers.jobs[example.row.framework].store
+
+    def job() -> dict[str, Any] | None:
+        found = jobs.get(f"{NAMESPACE}/job")
+        known = found is not None and example.kind.integration.is_suspended(found) is value
+        return found if known else None
+
+    return await cluster.changes.until(job, f"a job with suspend={value}")
+
+
+@every_kind
+async def test_it_waits_runs_and_ends(example: KindExample) -> None:
+    async with kind_cluster(example) as cluster, cluster.manager(config_for(example)):
+        await make_queue(cluster, cpu="4", zone="a")
+        await cluster.create(example.resource, example.make())
+        workload = await until_admitted(cluster, example)
+        running = await until_suspended(cluster, example, value=False)
+        for pod_set in example.kind.integration.pod_sets(running):
+            assert pod_set.template["spec"]["nodeSelector"] == {"zone": "a"}
+        assert [p.name for p in workload.spec.pod_sets] == [
+            p.name for p in example.kind.integration.pod_sets(example.make())
+        ]
+        if not example.simulated.ends:
+            return
+        await example.set_phase(cluster, "job", JobPhase.READY)
+        await example.set_phase(cluster, "job", JobPhase.SUCCEEDED)
+
+        def finished() -> Workload | None:
+            found = workload_of(cluster, example)
+            return found if found is not None and is_finished(found.status) else None
+
+        ended = await cluster.changes.until(finished, "a finished Workload")
+        condition = find(ended.status, WorkloadCondition.FINISHED)
+        assert condition is not None
+        assert condition.reason == "Succeeded"
+
+
+@every_kind
+async def test_a_stopped_job_is_as_its_user_wrote_it(example: KindExample) -> None:
+    async with kind_cluster(example) as cluster, cluster.manager(config_for(example)):
+        await make_queue(cluster, cpu="4", zone="a")
+        written = await cluster.create(example.resource, example.make())
+        await until_admitted(cluster, example)
+        await until_suspended(cluster, example, value=False)
+        await example.set_phase(cluster, "job", JobPhase.RUNNING)
+        workload = workload_of(cluster, example)
+        assert workload is not None
+        await cluster.patch(
+            resources.WORKLOADS,
+            workload.metadata.name,
+            {"apiVersion": V1BETA2, "spec": {"active": False}},
+            namespace=NAMESPACE,
+        )
+        stopped = await until_suspended(cluster, example, value=True)
+        wanted = example.kind.integration.set_suspended(written, value=True)["spec"]
+        assert stopped["spec"] == wanted
+        await example.set_phase(cluster, "job", JobPhase.SUSPENDED)
+
+        def released() -> bool:
+            found = workload_of(cluster, example)
+            return found is not None and not has_quota(found.status)
+
+        await cluster.changes.until(released, "released quota")
+
+
+@every_kind
+async def test_it_waits_for_room(example: KindExample) -> None:
+    async with kind_cluster(example) as cluster, cluster.manager(config_for(example)):
+        await make_queue(cluster, cpu="0")
+        await cluster.create(example.resource, example.make())
+
+        def waits() -> bool:
+            found = workload_of(cluster, example)
+            quota = find(found.status, WorkloadCondition.QUOTA_RESERVED) if found else None
+            return quota is not None and quota.status == "False"
+
+        await cluster.changes.until(waits, "a refusal")
+        await until_suspended(cluster, example, value=True)
