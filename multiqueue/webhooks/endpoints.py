@@ -16,11 +16,11 @@ from multiqueue.api.validation.access import mapping
 from multiqueue.api.validation.field_error import forbidden
 from multiqueue.api.validation.unqueued import LABEL, find_unqueued
 from multiqueue.jobs.batch_job.webhook import (
-    QueueLookup,
     default_job,
     validate_job_create,
     validate_job_update,
 )
+from multiqueue.jobs.framework.defaulting import QueueLookup
 from multiqueue.webhooks.advice import Advise, no_advice
 from multiqueue.webhooks.review import MalformedReviewError, ReviewRequest, ReviewVerdict
 

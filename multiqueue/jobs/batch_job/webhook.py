@@ -9,9 +9,8 @@ Job that runs on a worker cannot change; upstream accepts the change, but the wo
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api.config import Configuration, Gate, Gates
@@ -23,11 +22,7 @@ from multiqueue.api.validation.alternatives import (
     validate_alternatives_update,
 )
 from multiqueue.api.validation.field_error import FieldError, forbidden, invalid
-from multiqueue.api.validation.job_metadata import (
-    ANNOTATIONS,
-    validate_job_metadata,
-    validate_job_metadata_update,
-)
+from multiqueue.api.validation.job_metadata import ANNOTATIONS
 from multiqueue.api.validation.pod_sets import (
     is_elastic,
     iterate_resources,
@@ -38,67 +33,41 @@ from multiqueue.api.validation.topology_annotations import (
     validate_topology_annotations,
 )
 from multiqueue.api.validation.workload import is_int32
-from multiqueue.lib.selectors import label_selector_from
+from multiqueue.jobs.framework.defaulting import (
+    JobDefaults,
+    QueueLookup,
+    default_labels,
+    is_managed,
+    is_to_delegate,
+    queue_of,
+)
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.job_rules import (
+    KindSupport,
+    validate_changed_job,
+    validate_new_job,
+)
+from multiqueue.kube.resources import JOBS
 
 TEMPLATE = "spec.template"
-
-
-class QueueLookup(Protocol):
-    """What the rules need to know about queues and namespaces, from the informers."""
-
-    def has_local_queue(self, namespace: str, name: str) -> bool:
-        """Whether the LocalQueue exists."""
-
-    def leads_to_multikueue(self, namespace: str, name: str) -> bool:
-        """Whether the ClusterQueue behind a LocalQueue has a MultiKueue check."""
-
-    def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """Return the labels of a namespace; empty if it is unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobDefaults:
-    """A defaulted Job and the warnings for its author."""
-
-    job: dict[str, Any]
-    warnings: tuple[str, ...] = ()
-
-
-def queue_of(job: Object) -> str:
-    """Return the name of the LocalQueue that a Job requests, or an empty string."""
-    return text(mapping(job, "metadata", "labels").get(names.QUEUE_NAME))
-
-
-def is_managed(job: Object, lookup: QueueLookup, config: Configuration) -> bool:
-    """Whether a new Job is to be queued: by its label or by its namespace."""
-    namespace = text(mapping(job, "metadata").get("namespace"))
-    labels = {
-        **lookup.namespace_labels(namespace),
-        "kubernetes.io/metadata.name": namespace,
-    }
-    if not label_selector_from(config.jobs_namespace_selector).matches(labels):
-        return False
-    return bool(queue_of(job)) or config.manage_jobs_without_queue_name
+SUPPORT = KindSupport(gvk=GroupVersionKind.of_resource(JOBS), elastic=True)
 
 
 def default_job(job: Object, lookup: QueueLookup, config: Configuration) -> JobDefaults:
     """Return the Job to create: queued, suspended, delegated. The argument is not changed."""
     result = copy.deepcopy(dict(job))
-    _default_queue(result, lookup)
+    default_labels(result, lookup, config)
     if not isinstance(result.get("spec"), dict) or not is_managed(result, lookup, config):
         return JobDefaults(result)
     spec = result["spec"]
     spec["suspend"] = True
-    namespace, queue = text(mapping(result, "metadata").get("namespace")), queue_of(result)
-    if (
-        spec.get("managedBy") in {None, names.KUBERNETES_JOB_CONTROLLER}
-        and queue
-        and lookup.leads_to_multikueue(namespace, queue)
-    ):
+    managed_by, own = spec.get("managedBy"), names.KUBERNETES_JOB_CONTROLLER
+    if is_to_delegate(result, lookup, config, managed_by=managed_by, own_controller=own):
         spec["managedBy"] = names.MULTIKUEUE_CONTROLLER
     if is_elastic(result) and config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES):
         _gate_pods(spec)
     warnings = list(_complete_limits(spec))
+    namespace, queue = text(mapping(result, "metadata").get("namespace")), queue_of(result)
     if queue and not lookup.has_local_queue(namespace, queue):
         warnings.append(
             f'LocalQueue "{queue}" does not exist in namespace "{namespace}"; '
@@ -113,27 +82,6 @@ def _gate_pods(spec: dict[str, Any]) -> None:
     gates, gate = pod.get("schedulingGates") or [], {"name": names.ELASTIC_GATE}
     if isinstance(pod, dict) and isinstance(gates, list) and gate not in gates:
         pod["schedulingGates"] = [*gates, gate]
-
-
-def _default_queue(job: dict[str, Any], lookup: QueueLookup) -> None:
-    metadata = job.get("metadata")
-    if not isinstance(metadata, dict) or queue_of(job) or _has_controller(metadata):
-        return
-    if lookup.has_local_queue(text(metadata.get("namespace")), names.DEFAULT_QUEUE):
-        labels = metadata.get("labels")
-        metadata["labels"] = {
-            **(labels if isinstance(labels, dict) else {}),
-            names.QUEUE_NAME: names.DEFAULT_QUEUE,
-        }
-
-
-def _has_controller(metadata: Object) -> bool:
-    """Whether a controller makes the Job; CronJobs do not count, as their Jobs queue themselves."""
-    owners = metadata.get("ownerReferences")
-    return isinstance(owners, list) and any(
-        mapping(owner).get("controller") and mapping(owner).get("kind") != "CronJob"
-        for owner in owners
-    )
 
 
 def _complete_limits(spec: dict[str, Any]) -> Iterator[str]:
@@ -177,9 +125,7 @@ def validate_job_update(new: Object, old: Object, gates: Gates) -> list[FieldErr
     errors = [e for e in _validate(new, gates) if (e.path, str(e.value)) not in known]
     suspended, was_suspended = _is_suspended(new), _is_suspended(old)
     errors.extend(
-        validate_job_metadata_update(
-            new, old, gates, suspended=suspended, was_suspended=was_suspended
-        )
+        validate_changed_job(new, old, gates, suspended=suspended, was_suspended=was_suspended)
     )
     errors.extend(_partial_admission_update(new, old, was_suspended=was_suspended))
     if queue_of(new):
@@ -196,7 +142,7 @@ def _is_suspended(job: Object) -> bool:
 
 
 def _validate(job: Object, gates: Gates) -> Iterator[FieldError]:
-    yield from validate_job_metadata(job, gates)
+    yield from validate_new_job(job, gates, SUPPORT)
     if not queue_of(job):
         return
     spec = mapping(job, "spec")
