@@ -22,11 +22,7 @@ from multiqueue.api.validation.alternatives import (
     validate_alternatives_update,
 )
 from multiqueue.api.validation.field_error import FieldError, forbidden, invalid
-from multiqueue.api.validation.job_metadata import (
-    ANNOTATIONS,
-    validate_job_metadata,
-    validate_job_metadata_update,
-)
+from multiqueue.api.validation.job_metadata import ANNOTATIONS
 from multiqueue.api.validation.pod_sets import (
     is_elastic,
     iterate_resources,
@@ -40,12 +36,21 @@ from multiqueue.api.validation.workload import is_int32
 from multiqueue.jobs.framework.defaulting import (
     JobDefaults,
     QueueLookup,
-    default_queue,
+    default_labels,
     is_managed,
+    is_to_delegate,
     queue_of,
 )
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.job_rules import (
+    KindSupport,
+    validate_changed_job,
+    validate_new_job,
+)
+from multiqueue.kube.resources import JOBS
 
 TEMPLATE = "spec.template"
+SUPPORT = KindSupport(gvk=GroupVersionKind.of_resource(JOBS), elastic=True)
 
 
 class BatchJobWebhook:
@@ -69,21 +74,18 @@ class BatchJobWebhook:
 def default_job(job: Object, lookup: QueueLookup, config: Configuration) -> JobDefaults:
     """Return the Job to create: queued, suspended, delegated. The argument is not changed."""
     result = copy.deepcopy(dict(job))
-    default_queue(result, lookup)
+    default_labels(result, lookup, config)
     if not isinstance(result.get("spec"), dict) or not is_managed(result, lookup, config):
         return JobDefaults(result)
     spec = result["spec"]
     spec["suspend"] = True
-    namespace, queue = text(mapping(result, "metadata").get("namespace")), queue_of(result)
-    if (
-        spec.get("managedBy") in {None, names.KUBERNETES_JOB_CONTROLLER}
-        and queue
-        and lookup.leads_to_multikueue(namespace, queue)
-    ):
+    managed_by, own = spec.get("managedBy"), names.KUBERNETES_JOB_CONTROLLER
+    if is_to_delegate(result, lookup, config, managed_by=managed_by, own_controller=own):
         spec["managedBy"] = names.MULTIKUEUE_CONTROLLER
     if is_elastic(result) and config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES):
         _gate_pods(spec)
     warnings = list(_complete_limits(spec))
+    namespace, queue = text(mapping(result, "metadata").get("namespace")), queue_of(result)
     if queue and not lookup.has_local_queue(namespace, queue):
         warnings.append(
             f'LocalQueue "{queue}" does not exist in namespace "{namespace}"; '
@@ -141,9 +143,7 @@ def validate_job_update(new: Object, old: Object, gates: Gates) -> list[FieldErr
     errors = [e for e in _validate(new, gates) if (e.path, str(e.value)) not in known]
     suspended, was_suspended = _is_suspended(new), _is_suspended(old)
     errors.extend(
-        validate_job_metadata_update(
-            new, old, gates, suspended=suspended, was_suspended=was_suspended
-        )
+        validate_changed_job(new, old, gates, suspended=suspended, was_suspended=was_suspended)
     )
     errors.extend(_partial_admission_update(new, old, was_suspended=was_suspended))
     if queue_of(new):
@@ -160,7 +160,7 @@ def _is_suspended(job: Object) -> bool:
 
 
 def _validate(job: Object, gates: Gates) -> Iterator[FieldError]:
-    yield from validate_job_metadata(job, gates)
+    yield from validate_new_job(job, gates, SUPPORT)
     if not queue_of(job):
         return
     spec = mapping(job, "spec")

@@ -1,6 +1,6 @@
 """The defaults that all job kinds share: the queue, and whether a job is managed. Pure.
 
-Parity: J-42, J-46.
+Parity: J-42, J-46, J-49.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from multiqueue.api import names
-from multiqueue.api.config import Configuration
+from multiqueue.api.config import Configuration, Gate
 from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.lib.selectors import label_selector_from
 
@@ -53,8 +53,9 @@ def is_managed(job: Object, lookup: QueueLookup, config: Configuration) -> bool:
     return bool(queue_of(job)) or config.manage_jobs_without_queue_name
 
 
-def default_queue(job: dict[str, Any], lookup: QueueLookup) -> None:
-    """Label a job that names no queue with its namespace's default one, in place."""
+def default_labels(job: dict[str, Any], lookup: QueueLookup, config: Configuration) -> None:
+    """Label a job that names no queue with its namespace's default one, in place (J-42)."""
+    _ = config
     metadata = job.get("metadata")
     if not isinstance(metadata, dict) or queue_of(job) or _has_controller(metadata):
         return
@@ -64,6 +65,29 @@ def default_queue(job: dict[str, Any], lookup: QueueLookup) -> None:
             **(labels if isinstance(labels, dict) else {}),
             names.QUEUE_NAME: names.DEFAULT_QUEUE,
         }
+
+
+def is_to_delegate(
+    job: Object,
+    lookup: QueueLookup,
+    config: Configuration,
+    *,
+    managed_by: object,
+    own_controller: str,
+) -> bool:
+    """Whether a new job is to name MultiKueue as its controller (J-49).
+
+    Args:
+        job: The job, with its queue label.
+        lookup: Access to the queues.
+        config: The manager's Configuration.
+        managed_by: The value of the job's field; None if it is not set.
+        own_controller: The name by which the field means the kind's own controller.
+    """
+    if not config.gates.enabled(Gate.MULTIKUEUE) or managed_by not in (None, own_controller):
+        return False
+    namespace, queue = text(mapping(job, "metadata").get("namespace")), queue_of(job)
+    return bool(queue) and lookup.leads_to_multikueue(namespace, queue)
 
 
 def _has_controller(metadata: Object) -> bool:

@@ -7,13 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from multiqueue.api import names
-from multiqueue.api.config import Configuration, Gate
-from multiqueue.api.validation.access import Object, mapping, text
+from multiqueue.api.config import Configuration
+from multiqueue.api.validation.access import Object
 from multiqueue.api.validation.field_error import FieldError
-from multiqueue.api.validation.job_metadata import (
-    validate_job_metadata,
-    validate_job_metadata_update,
-)
 from multiqueue.api.validation.topology_annotations import (
     validate_slices_fit,
     validate_topology_annotations,
@@ -21,12 +17,18 @@ from multiqueue.api.validation.topology_annotations import (
 from multiqueue.jobs.framework.defaulting import (
     JobDefaults,
     QueueLookup,
-    default_queue,
+    default_labels,
     is_managed,
+    is_to_delegate,
     queue_of,
 )
 from multiqueue.jobs.framework.fields import describe_path, get_field, set_field
 from multiqueue.jobs.framework.integration import InvalidJobError, Job
+from multiqueue.jobs.framework.job_rules import (
+    KindSupport,
+    validate_changed_job,
+    validate_new_job,
+)
 from multiqueue.jobs.framework.template_kind import PodSetSource, TemplateKind
 
 
@@ -56,12 +58,15 @@ class TemplateKindWebhook:
 
     Args:
         kind: The kind's integration.
+        prebuilt: Whether a job of the kind may name a prebuilt Workload (J-55).
+        elastic: Whether a job of the kind may be elastic (J-58).
     """
 
     mutates_on: Sequence[str] = ("CREATE",)
 
-    def __init__(self, kind: TemplateKind) -> None:
+    def __init__(self, kind: TemplateKind, *, prebuilt: bool = True, elastic: bool = False) -> None:
         self.kind = kind
+        self.support = KindSupport(gvk=kind.gvk, prebuilt=prebuilt, elastic=elastic)
 
     # ------------------------------------------------------------ what a kind adds
 
@@ -87,7 +92,7 @@ class TemplateKindWebhook:
     def default(self, job: Object, lookup: QueueLookup, config: Configuration) -> JobDefaults:
         """Give a new job its queue, suspend it, and delegate it if its queue uses MultiKueue."""
         result: Job = copy.deepcopy(dict(job))
-        default_queue(result, lookup)
+        default_labels(result, lookup, config)
         if not isinstance(result.get("spec"), dict) or not is_managed(result, lookup, config):
             return JobDefaults(result)
         if self.kind.is_skipped(result):
@@ -98,15 +103,13 @@ class TemplateKindWebhook:
 
     def _delegated(self, job: Job, lookup: QueueLookup, config: Configuration) -> Job:
         """Set the field of the job's controller if its queue sends jobs to workers (J-49)."""
-        field = self.kind.managed_by_field
-        if field is None or not config.gates.enabled(Gate.MULTIKUEUE):
+        field, own = self.kind.managed_by_field, self.kind.own_controller
+        if field is None or not is_to_delegate(
+            job, lookup, config, managed_by=get_field(job, field), own_controller=own
+        ):
             return job
-        namespace, queue = text(mapping(job, "metadata").get("namespace")), queue_of(job)
-        is_own = get_field(job, field) in {None, self.kind.own_controller}
-        if is_own and queue and lookup.leads_to_multikueue(namespace, queue):
-            delegated: Job = set_field(job, field, names.MULTIKUEUE_CONTROLLER)
-            return delegated
-        return job
+        delegated: Job = set_field(job, field, names.MULTIKUEUE_CONTROLLER)
+        return delegated
 
     def validate_create(self, job: Object, config: Configuration) -> list[FieldError]:
         """Return the errors of a new job; if it is not queued, only its labels are checked."""
@@ -117,7 +120,7 @@ class TemplateKindWebhook:
         suspended, was_suspended = (self.kind.is_suspended(dict(job)) for job in (new, old))
         errors = list(self._validate(new, config))
         errors.extend(
-            validate_job_metadata_update(
+            validate_changed_job(
                 new, old, config.gates, suspended=suspended, was_suspended=was_suspended
             )
         )
@@ -126,7 +129,7 @@ class TemplateKindWebhook:
         return errors
 
     def _validate(self, job: Object, config: Configuration) -> Iterator[FieldError]:
-        yield from validate_job_metadata(job, config.gates)
+        yield from validate_new_job(job, config.gates, self.support)
         if not is_queued(job, config):
             return
         yield from self.validate_more(dict(job), config)

@@ -1,0 +1,68 @@
+"""The rules that the jobs of every kind have to obey, when created and when changed. Pure.
+
+A kind says what it supports; its own rules are in its webhook. Parity: J-52 to J-67.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from multiqueue.api import names
+from multiqueue.api.config import Gate, Gates
+from multiqueue.api.validation.access import Object, mapping
+from multiqueue.api.validation.field_error import FieldError, forbidden
+from multiqueue.api.validation.job_metadata import (
+    ANNOTATIONS,
+    LABELS,
+    find_prebuilt,
+    validate_job_metadata,
+    validate_job_metadata_update,
+)
+from multiqueue.api.validation.pod_sets import is_elastic
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindSupport:
+    """What the rules need to know about a kind.
+
+    Attributes:
+        gvk: The kind, for messages.
+        prebuilt: Whether a job of the kind may name a prebuilt Workload (J-55).
+        elastic: Whether a job of the kind may be elastic (J-58).
+    """
+
+    gvk: GroupVersionKind
+    prebuilt: bool = True
+    elastic: bool = False
+
+
+def validate_new_job(job: Object, gates: Gates, support: KindSupport) -> Iterator[FieldError]:
+    """Yield the errors of a job's labels and annotations, whether it is queued or not (J-52)."""
+    yield from validate_job_metadata(job, gates)
+    if not support.prebuilt and find_prebuilt(job):
+        in_annotations = names.PREBUILT_WORKLOAD_NAME in mapping(job, "metadata", "annotations")
+        path = f"{ANNOTATIONS if in_annotations else LABELS}[{names.PREBUILT_WORKLOAD_NAME}]"
+        yield forbidden(path, f'Is not supported for "{support.gvk}"')
+    is_gated = gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
+    if not support.elastic and is_gated and is_elastic(job):
+        path = f"{ANNOTATIONS}[{names.ELASTIC_JOB}]"
+        yield forbidden(path, f'elastic job is not supported for "{support.gvk}"')
+
+
+def validate_changed_job(
+    new: Object, old: Object, gates: Gates, *, suspended: bool, was_suspended: bool
+) -> Iterator[FieldError]:
+    """Yield the errors of a change of a job's labels and annotations (J-61 to J-66).
+
+    Args:
+        new: The new state of the job.
+        old: The present state of the job.
+        gates: The feature gates of the Configuration.
+        suspended: Whether the new state is suspended.
+        was_suspended: Whether the present state is suspended.
+    """
+    yield from validate_job_metadata_update(
+        new, old, gates, suspended=suspended, was_suspended=was_suspended
+    )
