@@ -83,6 +83,11 @@ class BatchJob:
             ),
         )
 
+    def template_path(self, job: Job, position: int) -> str:
+        """The template of the Job."""
+        _ = job, position
+        return "spec.template"
+
     def finished(self, job: Job) -> Finished | None:
         """Return the end of the Job if Complete or Failed is True."""
         for condition in _status(job).get("conditions") or ():

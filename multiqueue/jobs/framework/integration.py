@@ -86,6 +86,10 @@ class Integration(Protocol):
         """
         ...
 
+    def template_path(self, job: Job, position: int) -> str:
+        """Return where the pod template of a pod set is, such as ``spec.template``."""
+        ...
+
     def finished(self, job: Job) -> Finished | None:
         """Return how the job ended; None if it has not."""
         ...

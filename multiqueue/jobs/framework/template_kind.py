@@ -14,7 +14,7 @@ from typing import Any
 
 from multiqueue.api.job_kinds import KnownKind
 from multiqueue.api.v1beta2 import PodSet, ReclaimablePod
-from multiqueue.jobs.framework.fields import FieldPath, get_field, set_field
+from multiqueue.jobs.framework.fields import FieldPath, describe_path, get_field, set_field
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import (
     Finished,
@@ -129,6 +129,10 @@ class TemplateKind(ABC):
             InvalidJobError: the job is invalid.
         """
         return tuple(self._pod_set(job, source) for source in self.read_sources(job))
+
+    def template_path(self, job: Job, position: int) -> str:
+        """Return where the pod template of a pod set is."""
+        return describe_path(self.read_sources(job)[position].template)
 
     def read_sources(self, job: Job) -> Sequence[PodSetSource]:
         """Return the pod sets; a job that is not what its kind looks like is invalid, too.
