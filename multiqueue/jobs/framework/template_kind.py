@@ -58,11 +58,14 @@ class TemplateKind(ABC):
         managed_by_field: The path of the field that names the job's controller; None if the kind
             has no such field.
         own_controller: The name of the kind's own controller in that field (M-136).
+        pod_labels: A selector of the job's pods, with ``{name}`` for the job's name (J-160);
+            empty if the kind's controller gives its pods no label with the name.
     """
 
     suspend_field: FieldPath = ("spec", "suspend")
     managed_by_field: FieldPath | None = ("spec", "managedBy")
     own_controller: str = ""
+    pod_labels: str = ""
 
     def __init__(self, row: KnownKind) -> None:
         self.name = row.framework
@@ -236,6 +239,10 @@ class TemplateKind(ABC):
             for source in sources
         )
         return next((str(name) for name in names if name), "")
+
+    def pod_selector(self, job: Job) -> str:
+        """Return labels that all pods of the job have; `pod_labels` with the job's name."""
+        return self.pod_labels.format(name=job["metadata"]["name"])
 
     def managed_by(self, job: Job) -> str:
         """Return the controller that runs the job if it is not the kind's own, or ""."""
