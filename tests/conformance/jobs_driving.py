@@ -106,9 +106,9 @@ def find_failing(work: Path) -> set[str]:
     return failing
 
 
-def find_regressions(failing: Collection[str], cases: Cases) -> set[str]:
+def find_regressions(failing: Collection[str], cases: Cases, open_file: Path = OPEN) -> set[str]:
     """Return the failing cases that data/jobs/open.json does not name."""
-    may_fail = json.loads(OPEN.read_text())
+    may_fail = json.loads(open_file.read_text())
     return {
         case["name"]
         for file, chosen in cases.by_file.items()
@@ -117,9 +117,9 @@ def find_regressions(failing: Collection[str], cases: Cases) -> set[str]:
     }.intersection(failing)
 
 
-def accept(failing: Collection[str], cases: Cases) -> None:
+def accept(failing: Collection[str], cases: Cases, open_file: Path = OPEN) -> None:
     """Have data/jobs/open.json name the failing ones of these cases, and no others of them."""
-    may_fail = json.loads(OPEN.read_text())
+    may_fail = json.loads(open_file.read_text())
     for file, chosen in cases.by_file.items():
         names = {case["name"] for case in chosen}
         every = {case["name"] for case in _read(cases.folder, [file]).by_file[file]}
@@ -131,7 +131,7 @@ def accept(failing: Collection[str], cases: Cases) -> None:
         for file, left in sorted(may_fail.items())
         if left
     )
-    OPEN.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+    open_file.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
 def _write(path: Path, content: Any) -> None:
