@@ -59,15 +59,18 @@ def choose(group: str, kinds: str, only: str) -> Cases:
         only: A part of the names of cases; empty: all.
 
     Raises:
-        ValueError: There are no recorded cases of such a kind.
+        ValueError: There is no such kind, or no case of either group has such a name.
     """
-    known = {path.stem for path in JOBS.rglob("cases/*.json")}
-    wanted = set(filter(None, kinds.split(","))) or known
-    if wanted - known:
-        what = ", ".join(sorted(wanted - known))
-        raise ValueError(f"KIND: {what}: no recorded cases; choose of {', '.join(sorted(known))}")
-    cases = _read(JOBS / READINESS if group == READINESS else JOBS, wanted)
-    return cases.only({name for name in cases.names if only in name})
+    known = sorted(path.stem for path in JOBS.rglob("cases/*.json"))
+    wanted = kinds.split(",") if kinds else known
+    for kind in wanted:
+        if kind not in known:
+            raise ValueError(f'KIND: "{kind}" has no recorded cases; choose of {", ".join(known)}')
+    jobs, readiness = (_read(folder, wanted) for folder in (JOBS, JOBS / READINESS))
+    named = {name for name in jobs.names | readiness.names if only in name}
+    if not named:
+        raise ValueError(f'ONLY: no case of these kinds has "{only}" in its name')
+    return (readiness if group == READINESS else jobs).only(named)
 
 
 def _read(folder: Path, kinds: Collection[str]) -> Cases:

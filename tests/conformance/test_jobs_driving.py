@@ -57,8 +57,15 @@ def test_a_kind_and_a_part_of_a_name_choose_cases() -> None:
 
 
 def test_an_unknown_kind_is_refused_and_the_known_ones_are_named() -> None:
-    with pytest.raises(ValueError, match=r"KIND: jobsets: no recorded cases; choose of .*jobset"):
+    with pytest.raises(
+        ValueError, match=r'KIND: "jobsets" has no recorded cases; choose of .*jobset'
+    ):
         jobs_driving.choose("jobs", "jobsets", "")
+
+
+def test_a_name_of_no_case_is_refused() -> None:
+    with pytest.raises(ValueError, match='ONLY: no case of these kinds has "plane" in its name'):
+        jobs_driving.choose("readiness", "", "plane")
 
 
 def test_definitions_are_found_at_any_depth() -> None:
