@@ -26,7 +26,7 @@ from multiqueue.capacity.workload_view import build_asked_view, build_workload_v
 from multiqueue.engine.remote import ChosenFlavors, Impossible
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.informer import InformerState
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.model.workload import Workload
 from multiqueue.plugins import Fit, Limit, Outlook, WorkloadView, find_refusal
 from multiqueue.plugins.limits import find_impossibility

@@ -37,7 +37,7 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.workers.connections.fleet import Fleet
 
 CONCURRENCY = 32

@@ -22,7 +22,7 @@ from multiqueue.dispatch.observe.observe import Observation, Observer
 from multiqueue.drain.stop_time import find_cut_off
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.multikueue import NO_PODS
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import ClusterView, Fit, Outlook, WorkloadView, judge
 from multiqueue.workers.connections.fleet import Fleet
 

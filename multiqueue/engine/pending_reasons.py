@@ -12,7 +12,6 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 from multiqueue.api.conditions import Reason
 from multiqueue.api.v1beta2.meta import Taint
-from multiqueue.engine.cache.drs import ShareLoss
 from multiqueue.engine.tas.failure import PlacementFailure
 from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount, add, subtract
@@ -242,6 +241,24 @@ class PodSetExplanation(NamedTuple):
     def __str__(self) -> str:
         reasons = ", ".join(sorted({str(refusal) for refusal in self.refusals}))
         return f"couldn't assign flavors to pod set {self.name}: {reasons}"
+
+
+class ShareLoss(NamedTuple):
+    """With fair sharing, the subtree that may give has no larger share than the one that asks.
+
+    Shares are rounded up, as in the status; ``share`` is that with the workload in it (E-99).
+    """
+
+    name: str
+    share: int
+    other: str
+    other_share: int
+
+    def __str__(self) -> str:
+        return (
+            f"fair sharing: {self.name} would have a share of {self.share}, and {self.other}, "
+            f"the largest that may give, has {self.other_share}"
+        )
 
 
 class Explanation(Value, frozen=True, kw_only=True, gc=False):

@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
-from multiqueue.engine.cache.drs import ShareLoss
 from multiqueue.engine.flavors.assignment import Assignment, Mode
 from multiqueue.engine.nominate import look_again
 from multiqueue.engine.nomination import Nominated, Rejected
-from multiqueue.engine.pending_reasons import Explanation
+from multiqueue.engine.pending_reasons import Explanation, ShareLoss
 from multiqueue.engine.plan import (
     Admit,
     HeadDecision,

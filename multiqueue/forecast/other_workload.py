@@ -13,7 +13,7 @@ from multiqueue.api.workload_state import is_finished
 from multiqueue.forecast.check_times import read_check_time
 from multiqueue.forecast.traits import FinishedRun, Traits, read_finished, read_traits
 from multiqueue.kube.store import ObjectKeyAndVersion, identify
-from multiqueue.model.build import BuildOptions, build_workload
+from multiqueue.model.build_workload import BuildOptions, build_workload
 from multiqueue.model.workload import Workload
 
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from multiqueue.model.build_placement import read_placement
-from multiqueue.model.placement import Placement
+from multiqueue.model.placement import Placement, read_placement
 from multiqueue.model.pod_requests import PodRequests, sum_pod_requests
 
 REMEMBERED = 4096

@@ -33,7 +33,7 @@ from multiqueue.drain.relocation import (
     with_flavors,
 )
 from multiqueue.drain.stop_time import find_cut_off, find_stop_time
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import ClusterView, WorkloadView, place
 
 Json = Mapping[str, Any]

@@ -20,7 +20,7 @@ from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.forecast.views import Forecasts
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import (
     ClusterView,
     CopyState,

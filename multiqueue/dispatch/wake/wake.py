@@ -21,7 +21,7 @@ from multiqueue.dispatch.wake.waiting import Rank
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
 from multiqueue.kube.clock import Moment
-from multiqueue.model.build import effective_priority
+from multiqueue.model.build_workload import effective_priority
 from multiqueue.workers.connections.fleet import Fleet, FleetListener, Reach
 
 

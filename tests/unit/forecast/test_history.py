@@ -23,7 +23,7 @@ from multiqueue.forecast.traits import (
     read_traits,
     stem_of,
 )
-from multiqueue.model.build import build_workload
+from multiqueue.model.build_workload import build_workload
 from multiqueue.plugins.forecast import Basis, Runtime
 from tests.workloads import make_workload, minutes, with_status
 
