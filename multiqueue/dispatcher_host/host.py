@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from multiqueue.dispatcher_host.answer import AnswerReading
-from multiqueue.dispatcher_host.conduct import ConductFinding, ask, examine
+from multiqueue.dispatcher_host.answer import AnswerReading, take
+from multiqueue.dispatcher_host.conduct import ConductFinding, examine
 from multiqueue.dispatcher_host.entry import check_arguments
 from multiqueue.dispatcher_host.frozen import freeze
 from multiqueue.dispatcher_host.policy import DispatcherSetting
@@ -154,7 +154,7 @@ class ThreadHost:
     def _ask(self, view: DispatchView) -> AnswerReading:
         assert self._selection is not None
         assert self._selection.dispatcher is not None
-        reading = ask(self._selection.dispatcher, freeze(view))
+        reading = take(self._selection.dispatcher.nominate(freeze(view)))
         self._asked = _Asked(view, reading)
         return reading
 
