@@ -13,8 +13,7 @@ from enum import Enum
 import msgspec
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.capacity.filters import why_not
-from multiqueue.capacity.filters.candidate import Candidate
+from multiqueue.capacity.filters import Candidate, why_not
 from multiqueue.capacity.own_quota import Choice, OwnQuota, QuotaClaim
 from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import build_workload_view

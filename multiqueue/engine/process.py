@@ -24,9 +24,8 @@ from multiqueue.engine.plan import (
     SkipReason,
 )
 from multiqueue.engine.preemption.fair import find_share_loss
-from multiqueue.engine.preemption.messages import preemption_message
 from multiqueue.engine.preemption.simulation import without
-from multiqueue.engine.preemption.target import PreemptionRequest
+from multiqueue.engine.preemption.target import PreemptionRequest, preemption_message
 from multiqueue.engine.preemption_limit import limit_preemption
 from multiqueue.engine.queues.entry import Entry, as_admitted
 from multiqueue.engine.requeue import resume_state, returns_at_once

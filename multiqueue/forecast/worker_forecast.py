@@ -19,11 +19,10 @@ from multiqueue.api.names import MULTIKUEUE_ORIGIN
 from multiqueue.api.serde import decode
 from multiqueue.capacity.worker_state import QueueInformers
 from multiqueue.forecast.asked import Asking
-from multiqueue.forecast.check_times import CheckTimes
 from multiqueue.forecast.curve import scale
 from multiqueue.forecast.history import RuntimeHistory, speed_on
 from multiqueue.forecast.node_informers import NodeInformers
-from multiqueue.forecast.other_workload import OtherWorkload, read_other_workload
+from multiqueue.forecast.other_workload import CheckTimes, OtherWorkload, read_other_workload
 from multiqueue.forecast.replica import Replica
 from multiqueue.forecast.traits import Traits
 from multiqueue.jobs.context import ManagerContext

@@ -9,8 +9,7 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.cluster_orders import read_orders
-from multiqueue.capacity.filters.candidate import Candidate
-from multiqueue.capacity.filters.taints import why_avoid
+from multiqueue.capacity.filters import Candidate, why_avoid
 from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.dispatch.decide.cluster_state import ClusterState, RemoteWorkload

@@ -14,8 +14,7 @@ from multiqueue.api.names import JOB_CLASS, RUNTIME
 from multiqueue.api.v1beta2 import Admission, PodSetAssignment, Workload
 from multiqueue.api.workload_state import finish, reserve_quota, sync_admitted
 from multiqueue.forecast.curve import OVERDUE, UNKNOWN, Curve, summarize
-from multiqueue.forecast.history import RuntimeHistory, speed_on
-from multiqueue.forecast.outliers import Outliers
+from multiqueue.forecast.history import Outliers, RuntimeHistory, speed_on
 from multiqueue.forecast.traits import (
     FinishedRun,
     Traits,
