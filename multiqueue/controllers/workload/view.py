@@ -16,7 +16,7 @@ from multiqueue.api.v1beta2 import (
     WorkloadPriorityClass,
 )
 from multiqueue.api.workload_readiness import ReadinessRules
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
