@@ -61,12 +61,11 @@ def drive(work: Path, cases: Cases, *options: str) -> None:
 def running_manager(folder: Path, crds: set[str], *, block_admission: bool) -> Iterator[str]:
     """Run a control plane and our manager with the kinds of these definitions."""
     with RealControlPlane(folder / "plane", controllers=False) as plane:
-        files = kinds.list_crd_files(crds) if crds else ()
-        for path in files:
-            plane.kubectl("create", "-f", str(path))
+        if crds:
+            kinds.install(plane, crds)
         installed.install(plane)
         waiting = {"timeout": "10h", "recoveryTimeout": "10h", "blockAdmission": block_admission}
         settings = {"leaderElection": {"leaderElect": False}, "waitForPodsReady": waiting}
-        settings |= kinds.settings_for(crds)
+        settings |= kinds.settings_for(crds, kinds.OUR_GATES)
         with installed.leader(plane, folder / "manager", **settings):
             yield str(plane.kubeconfig)
