@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +80,14 @@ class Fleet:
 
 
 def running_mixed_fleet(
-    folder: Path, crds: Collection[str] = ()
+    folder: Path, crds: Collection[str] | None = None
 ) -> contextlib.AbstractContextManager[Fleet]:
     """Start everything but the manager's program; its workers are registered.
 
     Args:
         folder: Where everything writes.
-        crds: Names of definitions of job kinds that all clusters have. With any, the workers queue
-            all kinds, and upstream's webhooks are registered.
+        crds: Names of definitions of job kinds that all clusters have. If given, the workers queue
+            these kinds and the built-in ones, and upstream's webhooks are registered.
     """
     return _running_fleet(folder, (OURS, UPSTREAM), crds)
 
@@ -98,7 +99,7 @@ def running_upstream_fleet(folder: Path) -> contextlib.AbstractContextManager[Fl
 
 @contextlib.contextmanager
 def _running_fleet(
-    folder: Path, workers: tuple[str, ...], crds: Collection[str] = ()
+    folder: Path, workers: tuple[str, ...], crds: Collection[str] | None = None
 ) -> Iterator[Fleet]:
     names = ("manager", *workers)
     planes = {
@@ -109,17 +110,15 @@ def _running_fleet(
         for plane in planes.values():
             stack.callback(plane.__exit__)
         list(pool.map(RealControlPlane.__enter__, planes.values()))
-        for plane in planes.values() if crds else ():
-            kinds.install(plane, crds)
-        list(pool.map(_set_up, names, planes.values()))
+        list(pool.map(partial(_set_up, crds=crds or ()), names, planes.values()))
         for name in workers:
             program = folder / name / "program"
             if name == OURS:
-                settings = kinds.settings_for(crds, kinds.OUR_GATES) if crds else {}
+                settings = {} if crds is None else kinds.settings_for(crds, kinds.OUR_GATES)
                 run = leader(planes[name], program, **settings)
             else:
-                more = yaml.safe_dump(kinds.settings_for(crds)) if crds else ""
-                run = running_kueue(planes[name], program, more=more, webhooks=bool(crds))
+                more = "" if crds is None else yaml.safe_dump(kinds.settings_for(crds))
+                run = running_kueue(planes[name], program, more=more, webhooks=crds is not None)
             stack.enter_context(run)
         fleet = Fleet(folder, planes.pop("manager"), planes)
         for worker, plane in fleet.workers.items():
@@ -127,7 +126,9 @@ def _running_fleet(
         yield fleet
 
 
-def _set_up(name: str, plane: RealControlPlane) -> None:
+def _set_up(name: str, plane: RealControlPlane, *, crds: Collection[str]) -> None:
+    if crds:
+        kinds.install(plane, crds)
     if name in {"manager", OURS}:
         install(plane)
     else:

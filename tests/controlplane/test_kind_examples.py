@@ -17,6 +17,7 @@ import pytest
 from multiqueue.api import names
 from multiqueue.jobs.setup import ADAPTERS
 from tests.controlplane import kinds
+from tests.controlplane.asking import read_documents
 from tests.controlplane.audit import created, refused
 from tests.controlplane.conftest import NEEDED, require
 from tests.controlplane.fleet import OURS, UPSTREAM, Fleet, running_mixed_fleet
@@ -32,24 +33,22 @@ LOCAL, FLAVOR = "local", "any"
 ROOM = {"cpu": "1000", "memory": "1000Gi", "pods": "1000"}
 
 
-def dispatched() -> Iterator[Any]:
-    """Yield each example; one whose kind cannot be dispatched is skipped."""
-    for example in ALL:
-        why = f"{example.framework} is not dispatched to workers yet"
-        marks = () if example.framework in ADAPTERS else (pytest.mark.skip(reason=why),)
-        yield pytest.param(example, id=example.name, marks=marks)
+DISPATCHED = [example for example in ALL if example.framework in ADAPTERS]
+"""Those of kinds that can be dispatched to workers already."""
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """A manager and two workers that have all kinds; the manager has a queue to each worker."""
+    """A manager and two workers that have the kinds; the manager has a queue to each worker."""
     require(*NEEDED, "kube-scheduler", "kwok", "kueue")
-    with running_mixed_fleet(tmp_path_factory.mktemp("examples"), kinds.CRDS) as started:
+    documents = [read_documents(Path(example.file)) for example in DISPATCHED]
+    crds = kinds.find_crds(documents)
+    with running_mixed_fleet(tmp_path_factory.mktemp("examples"), crds) as started:
         for worker, plane in started.workers.items():
             create(started.manager, *make_queue_to(worker))
             create(plane, make_flavor(), make_queue(LOCAL))
         create(started.manager, make_flavor())
-        with started.running(**kinds.settings_for(kinds.CRDS, kinds.OUR_GATES)):
+        with started.running(**kinds.settings_for(crds, kinds.OUR_GATES)):
             wait_until_active(started.manager)
             yield started
         for plane, user in started.callers():
@@ -68,8 +67,10 @@ def test_each_example_is_valid(tmp_path: Path) -> None:
 @pytest.mark.e2e
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("worker", [OURS, UPSTREAM])
-@pytest.mark.parametrize("example", [*dispatched()])
+@pytest.mark.parametrize("example", ALL, ids=lambda example: example.name)
 def test_an_example_runs_on_a_worker(fleet: Fleet, example: Example, worker: str) -> None:
+    if example not in DISPATCHED:
+        pytest.skip(f"{example.framework} is not dispatched to workers yet")
     manager, plane = fleet.manager, fleet.workers[worker]
     team = f"{example.name}-{worker}"
     where = f"--namespace={team}"
