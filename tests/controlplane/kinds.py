@@ -126,7 +126,7 @@ def install(plane: RealControlPlane, crds: Iterable[str]) -> None:
         FileNotFoundError: Some are not on this machine.
     """
     plane.kubectl("create", *(f"--filename={path}" for path in list_crd_files(crds)))
-    plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    plane.wait_until_served()
 
 
 def list_crd_files(names: Iterable[str] = CRDS) -> list[Path]:
