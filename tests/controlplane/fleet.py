@@ -127,8 +127,7 @@ def _running_fleet(
 
 
 def _set_up(name: str, plane: RealControlPlane, *, crds: Collection[str]) -> None:
-    if crds:
-        kinds.install(plane, crds)
+    kinds.install(plane, crds)
     if name in {"manager", OURS}:
         install(plane)
     else:

@@ -125,8 +125,10 @@ def install(plane: RealControlPlane, crds: Iterable[str]) -> None:
     Raises:
         FileNotFoundError: Some are not on this machine.
     """
-    plane.kubectl("create", *(f"--filename={path}" for path in list_crd_files(crds)))
-    plane.wait_until_served()
+    files = list_crd_files(crds)
+    if files:
+        plane.kubectl("create", *(f"--filename={path}" for path in files))
+        plane.wait_until_served()
 
 
 def list_crd_files(names: Iterable[str] = CRDS) -> list[Path]:
@@ -148,21 +150,33 @@ def download() -> Path:
     """Copy what is missing into the cache; answer the folder.
 
     Raises:
-        RuntimeError: Neither the registry nor the repository of a module gave it.
+        RuntimeError: Neither the registry nor the repository of some modules gave it.
     """
-    folder = crds_folder()
+    troubles = []
     for source in SOURCES:
-        if all(_path(name).exists() for name in (*source.names, *source.others)):
-            continue
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as temporary:
-            found = _sources_of(source.module, Path(temporary)) / source.folder
-            for name in (*source.names, *source.others):
-                plural, _, group = name.partition(".")
-                unfinished = Path(temporary) / name
-                shutil.copyfile(found / f"{group}_{plural}.yaml", unfinished)
-                unfinished.rename(_path(name))
-    return folder
+        if not all(_path(name).exists() for name in (*source.names, *source.others)):
+            try:
+                _copy(source)
+            except (OSError, RuntimeError) as error:
+                troubles.append(f"{source.module}: {error}")
+    if troubles:
+        reasons = "\n".join(troubles)
+        raise RuntimeError(
+            f"some definitions are missing in {crds_folder()}. Put them there by hand, each as"
+            f" PLURAL.GROUP.yaml, or remove the reason and try again:\n{reasons}"
+        )
+    return crds_folder()
+
+
+def _copy(source: Source) -> None:
+    crds_folder().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=crds_folder()) as temporary:
+        found = _sources_of(source.module, Path(temporary)) / source.folder
+        for name in (*source.names, *source.others):
+            plural, _, group = name.partition(".")
+            unfinished = Path(temporary) / name
+            shutil.copyfile(found / f"{group}_{plural}.yaml", unfinished)
+            unfinished.rename(_path(name))
 
 
 def _path(name: str) -> Path:

@@ -61,8 +61,7 @@ def drive(work: Path, cases: Cases, *options: str) -> None:
 def running_manager(folder: Path, crds: set[str], *, block_admission: bool) -> Iterator[str]:
     """Run a control plane and our manager with the kinds of these definitions."""
     with RealControlPlane(folder / "plane", controllers=False) as plane:
-        if crds:
-            kinds.install(plane, crds)
+        kinds.install(plane, crds)
         installed.install(plane)
         waiting = {"timeout": "10h", "recoveryTimeout": "10h", "blockAdmission": block_admission}
         settings = {"leaderElection": {"leaderElect": False}, "waitForPodsReady": waiting}
