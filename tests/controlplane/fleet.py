@@ -102,8 +102,11 @@ def _running_fleet(
     folder: Path, workers: tuple[str, ...], crds: Collection[str] | None = None
 ) -> Iterator[Fleet]:
     names = ("manager", *workers)
+    groups = {"apps", *(crd.partition(".")[2] for crd in crds or ())}
     planes = {
-        name: RealControlPlane(folder / name, extra_arguments=audit_arguments(folder / name))
+        name: RealControlPlane(
+            folder / name, extra_arguments=audit_arguments(folder / name, groups)
+        )
         for name in names
     }
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(len(names)) as pool:

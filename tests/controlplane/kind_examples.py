@@ -24,13 +24,15 @@ class Example:
     jobs: tuple[str, ...]
     """Those in the file, or made from it, as "RESOURCE/NAME"."""
     shows: str
-    """What the first of them has on the manager while it runs: a JSONPath and its value."""
+    """What the first of them has while it runs: a JSONPath and its value."""
     running: Status = field(default_factory=dict)
     """What the test writes on the worker when it runs; empty: a controller does."""
     ended: Status = field(default_factory=dict)
     """What the test writes on the worker when it has ended."""
     is_copied: bool = True
     """Whether the worker gets the job; otherwise it gets only its pods."""
+    is_synced: bool = True
+    """Whether the manager's job has the status of the copy; Kueue has none for some kinds."""
     is_service: bool = False
     """Whether it runs until it is deleted."""
     start: tuple[str, ...] = ()
@@ -96,6 +98,7 @@ ALL = (
         "statefulset",
         ("statefulsets/web",),
         "{.status.readyReplicas}=3",
+        is_synced=False,
         is_service=True,
     ),
     Example(
@@ -104,6 +107,7 @@ ALL = (
         ("leaderworkersets/leaderworkerset-sample",),
         "{.status.readyReplicas}=3",
         running=READY_REPLICAS,
+        is_synced=False,
         is_service=True,
     ),
     Example(

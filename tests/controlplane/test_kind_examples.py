@@ -83,10 +83,13 @@ def test_an_example_runs_on_a_worker(fleet: Fleet, example: Example, worker: str
 
     until(lambda: plane.kubectl("get", "workloads", where, "-o=name"), f"Workload on {worker}")
     plane.kubectl("wait", "--for=condition=Admitted", "workloads", "--all", where, "--timeout=60s")
+    for job in example.jobs if example.is_copied else ():
+        plane.kubectl("wait", job, where, "--for=create", "--timeout=60s")
+        until(lambda job=job: has_started(plane, job, where), f"start of {job} on {worker}")
     write_status(plane, example, example.running, where)
-    manager.kubectl(
-        "wait", example.jobs[0], where, f"--for=jsonpath={example.shows}", "--timeout=60s"
-    )
+    shown = manager if example.is_synced else plane
+    condition = f"--for=jsonpath={example.shows}", "--timeout=60s"
+    shown.kubectl("wait", example.jobs[0], where, *condition)
 
     write_status(plane, example, example.ended, where)
     if not example.is_service:
@@ -98,6 +101,13 @@ def test_an_example_runs_on_a_worker(fleet: Fleet, example: Example, worker: str
     until(lambda: not plane.kubectl("get", wanted, where, "-o=name"), f"nothing left on {worker}")
     for job in example.jobs if example.is_copied else ():
         assert count_creations(fleet, job, team) == {worker: 1}
+
+
+def has_started(plane: RealControlPlane, job: str, where: str) -> bool:
+    """Whether nothing holds the job, wherever its kind says so."""
+    spec = json.loads(plane.kubectl("get", job, where, "--output=json"))["spec"]
+    places = (spec, spec.get("runPolicy", {}), spec.get("rayClusterConfig", {}))
+    return not (any(place.get("suspend") for place in places) or spec.get("schedulingGates"))
 
 
 def write_status(plane: RealControlPlane, example: Example, status: Status, where: str) -> None:
