@@ -12,6 +12,8 @@ from typing import Any
 QUEUE = "user-queue"
 THEN = "2026-01-01T00:00:00Z"
 FOLDER = Path(__file__).parent / "examples-kinds"
+INSTALLED = FOLDER / "installed"
+"""What operators of kinds bring along on every cluster."""
 Status = dict[str, Any]
 
 

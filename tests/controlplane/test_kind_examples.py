@@ -21,7 +21,7 @@ from tests.controlplane.asking import read_documents
 from tests.controlplane.audit import created, refused
 from tests.controlplane.conftest import NEEDED, require
 from tests.controlplane.fleet import OURS, UPSTREAM, Fleet, running_mixed_fleet
-from tests.controlplane.kind_examples import ALL, FOLDER, QUEUE, Example, Status
+from tests.controlplane.kind_examples import ALL, FOLDER, INSTALLED, QUEUE, Example, Status
 from tests.controlplane.nodes import as_list
 from tests.controlplane.plane import RealControlPlane
 from tests.controlplane.polling import until
@@ -49,6 +49,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
             create(started.manager, *make_queue_to(worker))
             create(plane, make_flavor(), make_queue(LOCAL))
         create(started.manager, make_flavor())
+        for plane in (started.manager, *started.workers.values()) if crds else ():
+            plane.kubectl("apply", "-f", str(INSTALLED))
         with started.running(**kinds.settings_for(crds, kinds.OUR_GATES)):
             wait_until_active(started.manager)
             yield started
@@ -62,7 +64,7 @@ def test_each_example_is_valid(tmp_path: Path) -> None:
     assert {path.stem for path in FOLDER.glob("*.yaml")} == {example.name for example in ALL}
     with RealControlPlane(tmp_path, controllers=False) as plane:
         kinds.install(plane, kinds.CRDS)
-        plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", str(FOLDER))
+        plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-Rf", str(FOLDER))
 
 
 @pytest.mark.e2e
