@@ -112,6 +112,10 @@ PRIORITY_CLASSES = _resource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
 )
 RUNTIME_CLASSES = _resource("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+DEVICE_CLASSES = _resource("resource.k8s.io/v1", "deviceclasses", "DeviceClass", namespaced=False)
+RESOURCE_CLAIM_TEMPLATES = _resource(
+    "resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"
+)
 CRDS = _resource(
     "apiextensions.k8s.io/v1",
     "customresourcedefinitions",

@@ -30,6 +30,7 @@ from multiqueue.model.build_quotas import (
     build_weight,
 )
 from multiqueue.model.build_status import StatusReader
+from multiqueue.model.devices import NOT_COUNTED, DeviceRules, charge_devices
 from multiqueue.model.pod_template import read_pod_template
 from multiqueue.model.queue_order import RequeuingTimestamp
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
@@ -55,6 +56,8 @@ class BuildOptions:
 
     requeuing_timestamp: RequeuingTimestamp = RequeuingTimestamp.EVICTION
     request_rules: RequestRules = NO_RULES
+    devices: DeviceRules = NOT_COUNTED
+    """How devices of dynamic resource allocation count (E-175)."""
     priority_boost: bool = False
     """Gate PriorityBoost: whether the annotation counts."""
     reclaimable_pods: bool = True
@@ -158,6 +161,7 @@ def build_workload(
     meta, status = obj.metadata, obj.status
     conditions = {condition.type: condition for condition in status.conditions}
     pod_sets, problems = build_pod_sets(obj, options, surroundings)
+    requeued = conditions.get(WorkloadCondition.REQUEUED)
     reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED)
     reader = StatusReader(obj)
     return Workload(
@@ -183,7 +187,7 @@ def build_workload(
         pods_ready=bool(status.cluster_name)
         or is_true(status.conditions, WorkloadCondition.PODS_READY),
         evicted=conditions.get(WorkloadCondition.EVICTED),
-        requeued=conditions.get(WorkloadCondition.REQUEUED),
+        requeued=None if _is_false_for(requeued, Reason.INADMISSIBLE) else requeued,
         requeue_at=reader.requeue_at(),
         reservation=reader.reservation(pod_sets),
         is_broken=status.admission is None and has_quota(status),
@@ -267,9 +271,13 @@ def build_pod_sets(
     for item in obj.spec.pod_sets:
         template = adjust_template(item.template, surroundings)
         pod, placement, unread = read_pod_template(template)
+        devices = charge_devices(template, pod.requests, options.devices, surroundings.devices)
         found = [*pod.problems, *unread, *find_broken_limits(template, surroundings)]
+        if not has_quota(obj.status):
+            found += devices.problems
         problems += [f'pod set "{item.name}": {problem}' for problem in found]
-        requests = transform_requests(pod.requests, options.request_rules)
+        requests = devices.replace_in(transform_requests(pod.requests, options.request_rules))
+        on_nodes = {k: v for k, v in pod.requests.items() if k not in devices.replaced}
         pod_sets.append(
             PodSet(
                 name=item.name,
@@ -278,7 +286,7 @@ def build_pod_sets(
                 requests=requests,
                 placement=placement,
                 topology_request=item.topology_request,
-                pod_requests=None if requests == pod.requests else pod.requests,
+                pod_requests=None if requests == on_nodes else on_nodes,
                 alternatives=alternatives.get(item.name, ()),
             )
         )
