@@ -12,6 +12,7 @@ objects are processed. Only if the engine cannot even remove it, its state is lo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -101,7 +102,7 @@ class CacheFeed:
         )
         self._follow(
             informers.cluster_queues,
-            build.build_cluster_queue,
+            partial(build.build_cluster_queue, options=self._options),
             engine.upsert_cluster_queue,
             lambda obj: engine.delete_cluster_queue(obj.metadata.name),
         )

@@ -20,6 +20,7 @@ from multiqueue.controllers.scheduler_loop import SchedulerLoop
 from multiqueue.controllers.status_ticker import StatusTicker
 from multiqueue.controllers.topology.setup import build_topology
 from multiqueue.controllers.transitions import TransitionRecorder
+from multiqueue.controllers.variants.controller import build_variants
 from multiqueue.controllers.workload.controller import WorkloadController
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.build_options import build_options
@@ -125,6 +126,7 @@ def build_controllers(
         *devices,
         *_failure_recovery(context),
         *_elastic_jobs(context),
+        *build_variants(context, on_family=workloads.enqueue),
         *(
             JobReconciler(context, integration, dispatches=gate is not None)
             for integration in context.integrations.integrations

@@ -27,6 +27,7 @@ from multiqueue.engine.state import (
     Usage,
     UsedQuota,
 )
+from multiqueue.engine.variants import explain_parent
 from multiqueue.engine.world import EngineParts
 from multiqueue.lib.amount import Amount, add
 from multiqueue.model.cluster_queue import StopPolicy
@@ -232,6 +233,8 @@ def _own_reason(
     rejected = reject(workload, queue, world.cache)
     if rejected is not None:
         return blocked(rejected.reason, rejected.note)
+    if workload.stands_aside:
+        return explain_parent(workload, queue, world.ledger)
     if workload.gated_by:
         return blocked(Reason.ADMISSION_GATED, f"Admission is gated by: {workload.gated_by}")
     if entry.explanation is not None:

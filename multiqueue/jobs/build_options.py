@@ -20,6 +20,7 @@ def build_options(config: Configuration) -> BuildOptions:
         reclaimable_pods=config.gates.enabled(Gate.RECLAIMABLE_PODS),
         gated_by=config.gates.enabled(Gate.ADMISSION_GATED_BY),
         reclaimed_last=not config.gates.enabled(Gate.PRIORITY_SORTING_WITHIN_COHORT),
+        concurrent=config.gates.enabled(Gate.CONCURRENT_ADMISSION),
         elastic=config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES),
         devices=device_rules(config),
         request_rules=RequestRules(

@@ -20,6 +20,7 @@ from multiqueue.api.conditions import (
 )
 from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2.meta import Condition
+from multiqueue.api.variants import allowed_flavors, is_parent, parent_of
 from multiqueue.api.workload_state import closed_gates, has_quota
 from multiqueue.model import cluster_queue as model
 from multiqueue.model.build_alternatives import read_alternatives
@@ -66,6 +67,8 @@ class BuildOptions:
     """Gate AdmissionGatedBy: whether the annotation keeps a Workload out of the queues."""
     elastic: bool = False
     """Gate ElasticJobsViaWorkloadSlices: whether a Workload may replace another one of its job."""
+    concurrent: bool = False
+    """Gate ConcurrentAdmission: whether variants queue for their parent, or it for them."""
     reclaimed_last: bool = False
     """Without gate PrioritySortingWithinCohort: who lost borrowed quota queues anew (E-13)."""
 
@@ -92,7 +95,9 @@ def build_topology(obj: api.Topology) -> Topology:
     )
 
 
-def build_cluster_queue(obj: api.ClusterQueue) -> model.ClusterQueue:
+def build_cluster_queue(
+    obj: api.ClusterQueue, options: BuildOptions = DEFAULT_OPTIONS
+) -> model.ClusterQueue:
     """Turn a ClusterQueue into the engine's value; only its spec and deletion count."""
     spec = obj.spec
     strategy, scope = spec.admission_checks_strategy, spec.admission_scope
@@ -113,7 +118,17 @@ def build_cluster_queue(obj: api.ClusterQueue) -> model.ClusterQueue:
         terminating=bool(obj.metadata.deletion_timestamp),
         weight=build_weight(spec.fair_sharing),
         admission_mode=mode,
+        concurrent=_build_concurrent(obj) if options.concurrent else None,
     )
+
+
+def _build_concurrent(obj: api.ClusterQueue) -> model.ConcurrentAdmission | None:
+    policy = obj.spec.concurrent_admission_policy
+    if policy is None:
+        return None
+    limits = policy.migration.constraints if policy.migration else None
+    last = limits.last_acceptable_flavor_name if limits else None
+    return model.ConcurrentAdmission(last_acceptable=last or "")
 
 
 def build_cohort(obj: api.Cohort) -> model.Cohort:
@@ -161,7 +176,7 @@ def build_workload(
     meta, status = obj.metadata, obj.status
     conditions = {condition.type: condition for condition in status.conditions}
     pod_sets, problems = build_pod_sets(obj, options, surroundings)
-    requeued = conditions.get(WorkloadCondition.REQUEUED)
+    requeued, parent = conditions.get(WorkloadCondition.REQUEUED), parent_of(obj)
     reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED)
     reader = StatusReader(obj)
     return Workload(
@@ -196,6 +211,9 @@ def build_workload(
         unhealthy_nodes=tuple(node.name for node in status.unhealthy_nodes),
         closed_gates=closed_gates(obj),
         replaces=replaced_key(obj) if options.elastic else "",
+        family=parent.uid if parent else "",
+        allowed_flavors=allowed_flavors(obj) if options.concurrent else None,
+        stands_aside=is_parent(obj) if options.concurrent else parent is not None,
         problems=(*problems, *reader.problems),
     )
 

@@ -111,11 +111,22 @@ class CheckRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConcurrentAdmission:
+    """Each workload is tried in one variant for each flavor (E-170).
+
+    Shape: ``last_acceptable`` is the last flavor to which a running workload moves, "" if it may
+    move to any better one.
+    """
+
+    last_acceptable: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQueue:
     """A pool of quota.
 
     Shape: ``cohort`` is "" for a queue without one; a ``namespace_selector`` of None matches
-    nothing.
+    nothing; ``concurrent`` is None if workloads are not tried in variants.
     """
 
     name: str
@@ -130,6 +141,7 @@ class ClusterQueue:
     terminating: bool = False
     weight: Quantity = DEFAULT_WEIGHT
     admission_mode: AdmissionMode = AdmissionMode.NONE
+    concurrent: ConcurrentAdmission | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

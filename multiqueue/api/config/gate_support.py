@@ -31,7 +31,6 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.CUSTOM_METRIC_LABELS: "metrics have no labels of their users' choice yet",
         Gate.SPARK_APPLICATION_INTEGRATION: _RAY,
         Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: _POD,
-        Gate.CONCURRENT_ADMISSION: "a Workload is tried in one variant at a time",
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: "the metric is not there yet",
         Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: _RAY,
         Gate.SCHEDULER_LIBRARY_INTEGRATION: "it names a Go library; nodes are judged by rules of "

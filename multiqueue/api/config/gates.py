@@ -209,7 +209,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.FINISH_ORPHANED_WORKLOADS: _beta(adjustable=True),
         Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_CONFIG: _beta(adjustable=True),
         Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_RESPECT_CONFIG_ORDER: _beta(adjustable=True),
-        Gate.CONCURRENT_ADMISSION: _alpha(),
+        Gate.CONCURRENT_ADMISSION: _alpha(adjustable=True),
         Gate.QUOTA_CHECK_STRATEGY: _beta(adjustable=True),
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: _beta(),
         Gate.TAS_RESPECT_NODE_AFFINITY_PREFERRED: _alpha(

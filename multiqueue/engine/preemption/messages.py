@@ -32,6 +32,8 @@ def preemption_message(
         target: who leaves.
         queues: all ClusterQueues by name.
     """
+    if target.reason is Reason.FLAVOR_MIGRATION:
+        return f"Migrates to a more favorable flavor with variant {preemptor.key}"
     uid, job_uid = preemptor.uid or _UNKNOWN, preemptor.job_uid or _UNKNOWN
     return (
         f"Preempted to accommodate a workload (UID: {uid}, JobUID: {job_uid})"

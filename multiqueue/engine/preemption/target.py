@@ -16,7 +16,10 @@ from multiqueue.model.workload import Workload
 
 
 class Target(NamedTuple):
-    """A workload that has to leave, and by which rule; ``reason`` is one of the ``IN_C…`` ones."""
+    """A workload that has to leave, and by which rule.
+
+    ``reason`` is one of the ``IN_C…`` ones, or FLAVOR_MIGRATION for a variant of the same job.
+    """
 
     entry: Entry
     reason: Reason

@@ -228,6 +228,7 @@ def is_queueable(workload: Workload) -> bool:
         and not workload.on_hold
         and not workload.gated_by
         and not workload.awaits_replacement_pods
+        and not workload.stands_aside
     )
 
 
