@@ -9,6 +9,7 @@ from __future__ import annotations
 from multiqueue.api import names
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import OwnerReference
+from multiqueue.lib.digits import is_number
 
 
 def is_parent(workload: Workload) -> bool:
@@ -30,6 +31,12 @@ def allowed_flavors(workload: Workload) -> tuple[str, ...] | None:
     if raw is None:
         return None
     return tuple(name for part in raw.split(",") if (name := part.strip()))
+
+
+def variant_order(workload: Workload) -> int:
+    """Return the place of a variant among those of its parent; 0 if it is not known."""
+    raw = workload.metadata.annotations.get(names.VARIANT_ORDER, "")
+    return int(raw) if is_number(raw) else 0
 
 
 def variant_flavor(workload: Workload) -> str:

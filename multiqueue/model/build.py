@@ -20,7 +20,7 @@ from multiqueue.api.conditions import (
 )
 from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2.meta import Condition
-from multiqueue.api.variants import allowed_flavors, is_parent, parent_of
+from multiqueue.api.variants import allowed_flavors, is_parent, parent_of, variant_order
 from multiqueue.api.workload_state import closed_gates, has_quota
 from multiqueue.model import cluster_queue as model
 from multiqueue.model.build_alternatives import read_alternatives
@@ -212,6 +212,7 @@ def build_workload(
         closed_gates=closed_gates(obj),
         replaces=replaced_key(obj) if options.elastic else "",
         family=parent.uid if parent else "",
+        variant_order=variant_order(obj) if parent else 0,
         allowed_flavors=allowed_flavors(obj) if options.concurrent else None,
         stands_aside=is_parent(obj) if options.concurrent else parent is not None,
         problems=(*problems, *reader.problems),

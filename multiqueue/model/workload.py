@@ -121,6 +121,7 @@ class Workload:
     ``closed_gates`` names the preemption gates of the spec that are still closed (E-174).
     ``replaces`` is the key of the slice of the same job whose quota it takes over, "" if there is
     none (E-167). ``family`` is the uid of the parent of a variant, "" for any other workload;
+    ``variant_order`` is its place in the family;
     ``allowed_flavors`` are the only flavors that it may use, None for all (E-170). Another workload
     queues and holds quota in place of one that ``stands_aside``.
     """
@@ -152,6 +153,7 @@ class Workload:
     closed_gates: tuple[str, ...] = ()
     replaces: str = ""
     family: str = ""
+    variant_order: int = 0
     allowed_flavors: tuple[str, ...] | None = None
     stands_aside: bool = False
     problems: tuple[str, ...] = ()

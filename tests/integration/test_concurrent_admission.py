@@ -101,7 +101,8 @@ async def test_a_job_starts_with_its_best_variant_and_ends_with_all() -> None:
         assert parent.metadata.labels[names.CONCURRENT_ADMISSION_PARENT] == "true"
         admitted = find(parent.status, WorkloadCondition.ADMITTED)
         chosen = variants(cluster)["on-demand"]
-        assert admitted and admitted.message == f"The variant {chosen.metadata.name} is admitted"
+        assert admitted
+        assert admitted.message == f"The variant {chosen.metadata.name} is admitted"
         await cluster.changes.until(
             lambda: active(cluster) == ["on-demand", "reserved"], "only better ones stay active"
         )
@@ -134,7 +135,7 @@ async def test_a_job_moves_no_further_than_the_last_acceptable_flavor() -> None:
             lambda: active(cluster) == ["reserved", "spot"], "on-demand is not tried"
         )
         await set_quota(cluster, reserved="0")
-        await submit(cluster, make_job("other"))
+        await submit(cluster, make_job("other", cpu="2"))
         await cluster.changes.until(runs_on(cluster, "on-demand", "other"), "another job runs")
         assert runs_on(cluster, "spot")()
 

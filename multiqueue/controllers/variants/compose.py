@@ -27,7 +27,9 @@ def variant_name(parent: Workload, flavor: str, *, limit: int = MAX_NAME) -> str
     return f"{f'{base}-variant-{flavor}'[: limit - HASH_LENGTH - 1]}-{digest}"
 
 
-def compose_variant(parent: Workload, flavor: str, *, limit: int = MAX_NAME) -> dict[str, Any]:
+def compose_variant(
+    parent: Workload, flavor: str, *, order: int = 0, limit: int = MAX_NAME
+) -> dict[str, Any]:
     """Return the variant to create.
 
     Its execution time is not limited: that of the parent is, through all variants.
@@ -42,7 +44,11 @@ def compose_variant(parent: Workload, flavor: str, *, limit: int = MAX_NAME) -> 
             "name": variant_name(parent, flavor, limit=limit),
             "namespace": metadata.namespace,
             "labels": labels,
-            "annotations": {**metadata.annotations, names.WORKLOAD_ALLOWED_FLAVORS: flavor},
+            "annotations": {
+                **metadata.annotations,
+                names.WORKLOAD_ALLOWED_FLAVORS: flavor,
+                names.VARIANT_ORDER: str(order),
+            },
             "ownerReferences": [
                 {
                     "apiVersion": names.V1BETA2,

@@ -141,7 +141,9 @@ class VariantController:
         writer, parent = self._context.writer, view.parent
         match step:
             case CreateVariant():
-                body = compose_variant(parent, step.flavor, limit=self._name_limit)
+                body = compose_variant(
+                    parent, step.flavor, order=step.order, limit=self._name_limit
+                )
                 made = await writer.create(body)
                 words = f'Variant Workload "{made.metadata.key}" created'
                 self._tell(parent, "CreatedVariant", words)

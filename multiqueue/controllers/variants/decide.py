@@ -17,7 +17,7 @@ from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.api.variants import is_parent, variant_flavor
+from multiqueue.api.variants import is_parent, variant_flavor, variant_order
 from multiqueue.api.workload_state import (
     DEACTIVATED_DUE_TO,
     OPEN,
@@ -103,14 +103,18 @@ def create_missing(view: FamilyView) -> Iterator[FamilyStep]:
         return
     for flavor in view.flavors or ():
         if flavor not in present:
-            yield CreateVariant(flavor=flavor)
+            yield CreateVariant(flavor=flavor, order=view.rank(flavor))
 
 
 def follow_spec(view: FamilyView) -> Iterator[FamilyStep]:
-    """Give variants the priority of the parent."""
+    """Give variants the priority of the parent, and their place among the flavors."""
     wanted = followed_spec(view.parent)
     for variant in view.variants:
-        if followed_spec(variant) != wanted and not variant.metadata.deletion_timestamp:
+        order = view.rank(variant_flavor(variant))
+        if order != variant_order(variant) and not variant.metadata.deletion_timestamp:
+            annotations = {names.VARIANT_ORDER: str(order)}
+            yield PatchObject(workload=variant, patch={"metadata": {"annotations": annotations}})
+        elif followed_spec(variant) != wanted and not variant.metadata.deletion_timestamp:
             yield PatchObject(
                 workload=variant, patch={"spec": {"priorityClassRef": None, **wanted}}
             )

@@ -11,9 +11,10 @@ from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateVariant:
-    """Create the variant for a flavor."""
+    """Create the variant for a flavor; ``order`` is the place of the flavor in the queue."""
 
     flavor: str
+    order: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
