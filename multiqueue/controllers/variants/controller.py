@@ -6,6 +6,7 @@ repeat. The key is that of the parent.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -135,7 +136,8 @@ class VariantController:
         """Let the variants of a parent that is gone end, once they are deleted with it."""
         for variant in self._variants_of(key):
             if variant.metadata.deletion_timestamp:
-                await self._context.writer.remove_finalizer(variant)
+                with contextlib.suppress(NotFound):
+                    await self._context.writer.remove_finalizer(variant)
 
     async def _execute(self, step: FamilyStep, view: FamilyView) -> None:
         writer, parent = self._context.writer, view.parent
