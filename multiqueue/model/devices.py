@@ -120,7 +120,7 @@ def charge_devices(
         catalog: The claim templates of its namespace, and the DeviceClasses; None if they are not
             known, so that nothing can be counted.
 
-    Parity: KEP-2941.
+    Parity: E-175, KEP-2941. Deviates: the selectors of a request are left to the scheduler of pods.
     """
     spec = template.get("spec")
     spec = spec if isinstance(spec, Mapping) else {}
@@ -143,7 +143,7 @@ def charge_devices(
 
 
 def _charge_claim(claim: Json, rules: DeviceRules, catalog: DeviceCatalog) -> dict[str, Amount]:
-    """Return the devices of one entry of ``spec.resourceClaims`` by quota resource."""
+    """Return the devices of one entry of ``spec.resourceClaims`` by quota resource (E-176)."""
     if claim.get("resourceClaimName"):
         raise _ClaimError(
             f'resource claim "{claim["resourceClaimName"]}": a ResourceClaim that pods share is '
@@ -201,7 +201,7 @@ def _charge_extended(
     rules: DeviceRules,
     catalog: DeviceCatalog,
 ) -> list[str]:
-    """Add the extended resources that DeviceClasses offer; return those that were requested."""
+    """Add the extended resources that DeviceClasses offer; return those that were requested (E-177)."""
     replaced = []
     for name in sorted(offered) if rules.extended else ():
         if offered[name] <= 0:

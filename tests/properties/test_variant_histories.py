@@ -1,4 +1,4 @@
-"""Concurrent admission under any order of events: a job never runs without quota, and settles.
+"""Concurrent admission in any order of events: a job never runs without quota, and settles (E-171).
 
 The engine, the job and the controllers of Workloads are played in a few lines each; the rules that
 keep parent and variants together are the real ones.

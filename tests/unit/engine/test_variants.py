@@ -1,4 +1,4 @@
-"""Variants of one job: which flavor each may use, who waits for whom, and who takes over."""
+"""Variants of one job: which flavor each may use, who waits, who takes over (E-67, E-82, E-170)."""
 
 from __future__ import annotations
 

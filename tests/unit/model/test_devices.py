@@ -1,4 +1,4 @@
-"""What the devices of a pod count as: claim templates, extended resources, and what is refused."""
+"""What the devices of a pod count as: claims, extended resources, refusals (E-175 to E-177)."""
 
 from __future__ import annotations
 

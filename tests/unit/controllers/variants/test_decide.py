@@ -1,4 +1,4 @@
-"""What is done next about a parent and its variants: one rule, one case."""
+"""What is done next about a parent and its variants, rule by rule (E-170 to E-173)."""
 
 from __future__ import annotations
 
