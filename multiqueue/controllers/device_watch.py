@@ -1,4 +1,4 @@
-"""Watches DeviceClasses and ResourceClaimTemplates, by which devices count as quota (E-175).
+"""Watches DeviceClasses and ResourceClaimTemplates, by which devices count as quota (E-175, M-192).
 
 Runs only with the gate KueueDRAIntegration. On a cluster that does not serve resource.k8s.io/v1
 (before Kubernetes 1.34) both collections stay empty, and are asked for again at long intervals.

@@ -201,7 +201,7 @@ def _charge_extended(
     rules: DeviceRules,
     catalog: DeviceCatalog,
 ) -> list[str]:
-    """Add the extended resources that DeviceClasses offer; return those that were requested (E-177)."""
+    """Add extended resources that DeviceClasses offer; return the requested ones (E-177)."""
     replaced = []
     for name in sorted(offered) if rules.extended else ():
         if offered[name] <= 0:
