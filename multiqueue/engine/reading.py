@@ -187,9 +187,10 @@ def requests_by_flavor(world: EngineParts, entry: Entry) -> dict[str, dict[str, 
 
 def workload_reason(world: EngineParts, entry: Entry) -> Explanation | None:
     """Return why a workload is pending: the first obstacle (E-114)."""
-    if entry.place is QueuePlace.HOLDING:
-        return None
     workload = entry.workload
+    is_shown = workload.stands_aside and workload.reservation is not None
+    if entry.place is QueuePlace.HOLDING or is_shown:
+        return None
     record = world.ledger.local_queue(workload.queue)
     queue = world.cache.queues.get(record.cluster_queue)
 

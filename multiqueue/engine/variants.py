@@ -70,18 +70,18 @@ def explain_parent(parent: Workload, queue: CachedQueue, ledger: Ledger) -> Expl
         ledger.families.get(parent.uid, {}).values(),
         key=lambda entry: (flavor_rank(entry.workload, queue), entry.key),
     )
-    waiting = [
-        (entry, entry.explanation)
-        for entry in variants
-        if entry.explanation is not None and entry.place is not QueuePlace.HOLDING
-    ]
-    holding = [entry for entry in variants if entry.place is QueuePlace.HOLDING]
-    told = [f"{flavor_of(e.workload)}: quota reserved, not admitted yet" for e in holding]
-    told += [f"{flavor_of(entry.workload)}: {why.message}" for entry, why in waiting]
-    reasons = [why.reason for _, why in waiting if why.reason in SEVERITY]
-    cause = Reason.PENDING_EVALUATION
-    if reasons and not holding:
-        cause = min(reasons, key=SEVERITY.__getitem__)
+    told, reasons = [], []
+    for entry in variants:
+        flavor = flavor_of(entry.workload)
+        if entry.place is QueuePlace.HOLDING:
+            told.append(f"{flavor}: quota reserved, not admitted yet")
+            reasons.append(Reason.PENDING_EVALUATION)
+        elif not entry.workload.active:
+            told.append(f"{flavor}: deactivated")
+        elif entry.explanation is not None:
+            told.append(f"{flavor}: {entry.explanation.message}")
+            reasons.append(entry.explanation.reason)
+    cause = min(reasons, key=lambda r: SEVERITY.get(r, -1), default=Reason.PENDING_EVALUATION)
     return Explanation(
         workload=parent.key,
         cluster_queue=queue.name,

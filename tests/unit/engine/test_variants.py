@@ -98,6 +98,7 @@ def test_a_parent_holds_no_quota_beside_its_variant() -> None:
     world = running(World(queue()), variant("best"))
     held = world.workloads["team/job-best"].reservation
     world.submit(with_changes(parent(), reservation=held))
+    assert world.reason("job") == ""
     state = world.engine.cluster_queue_state("cq")
     assert state is not None
     assert (state.reserving, state.usage["best"]["cpu"].total) == (1, 4000)
@@ -169,6 +170,23 @@ def test_a_parent_tells_why_each_variant_waits() -> None:
     reason = world.reason("job")
     assert reason.startswith("ExceedsMaxQuota: best: couldn't assign flavors")
     assert "; good: couldn't assign flavors" in reason
+
+
+def test_a_parent_tells_of_variants_that_wait_for_checks_and_of_inactive_ones() -> None:
+    world = World(queue(checks=(check_rule("check"),)))
+    world.engine.upsert_admission_check(AdmissionCheckInfo(name="check"))
+    world.submit(parent())
+    assert world.reason("job").endswith("variants have not been evaluated yet")
+    world.submit(variant("best", checks={"check": PENDING}), variant("poor", active=False))
+    world.cycle()
+    want = "PendingEvaluation: best: quota reserved, not admitted yet; poor: deactivated"
+    assert world.reason("job") == want
+
+
+def test_a_variant_of_an_unknown_flavor_fits_nowhere() -> None:
+    world = World(queue())
+    world.submit(with_changes(variant("poor"), allowed_flavors=()))
+    assert world.admitted() == []
 
 
 def test_multikueue_and_concurrent_admission_do_not_go_together() -> None:

@@ -156,6 +156,24 @@ def test_an_extended_resource_must_be_whole_in_each_container() -> None:
     assert problem == "requests.x/gpu: 500m: a number of devices must be an integer"
 
 
+@pytest.mark.parametrize(
+    ("requests", "claim"),
+    [({"x/gpu": "0"}, {}), ({"x/gpu": "many"}, {}), ({}, {"resourceClaims": [{"name": "c"}]})],
+    ids=["none of it", "an amount that is told elsewhere", "a claim without a name"],
+)
+def test_nothing_that_can_be_counted(requests: dict[str, str], claim: dict[str, Any]) -> None:
+    catalog = DeviceCatalog(extended={"x/gpu": "mig"})
+    assert charge(make_pod(requests=requests, **claim), catalog) == DeviceCharge()
+
+
+def test_an_amount_that_cannot_be_read_in_one_container_is_told_by_the_reader() -> None:
+    pod = make_pod(requests={"x/gpu": "2"})
+    other = {"name": "d", "resources": {"requests": {"x/gpu": "many"}}}
+    pod["spec"]["containers"].append(other)
+    got = charge(pod, DeviceCatalog(extended={"x/gpu": "mig"}))
+    assert (got.requests, got.problems) == ({"gpu": 2}, ())
+
+
 def test_without_its_gate_an_extended_resource_counts_as_it_is() -> None:
     rules = DeviceRules(counted=True, resources=RULES.resources)
     catalog = DeviceCatalog(extended={"x/gpu": "mig"})
