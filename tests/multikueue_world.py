@@ -482,6 +482,7 @@ async def multikueue_world(
     crds: Sequence[Mapping[str, Any]] = (),
     config: Configuration = CONFIG,
     kinds: Sequence[SupportedKind] = (),
+    worker_config: Configuration | None = None,
 ) -> AsyncIterator[World]:
     """Start a manager cluster and workers with one queue each, all registered.
 
@@ -492,6 +493,7 @@ async def multikueue_world(
         crds: CRDs beside our own, on all clusters.
         config: Enables the kinds of jobs on all clusters; pass it to `World.manager`, too.
         kinds: Kinds of jobs that are not built in, on all clusters.
+        worker_config: The Configuration of the workers' controllers; `config` by default.
     """
     names_ = worker_names or ("worker1", "worker2")
     async with contextlib.AsyncExitStack() as stack:
@@ -509,7 +511,7 @@ async def multikueue_world(
         for name, cluster in workers.items():
             await world.make_queues(cluster, gpus)
             if real_workers:
-                await stack.enter_async_context(cluster.manager())
+                await stack.enter_async_context(cluster.manager(worker_config))
             await world.add_worker(name)
         await world.set_clusters(*names_)
         await world.make_check()

@@ -55,6 +55,8 @@ class Waiting:
         pending = self._pending.get(record.cluster_queue)
         if pending is None or not record.is_open or not is_queueable(entry.workload):
             return
+        if not entry.workload.family and self._cache.queues[pending.name].spec.concurrent:
+            return  # it will be marked as a parent, whose variants queue in its place (E-170)
         if held_until is not None:
             pending.push_held(entry)
             self._agenda.hold_until(entry, held_until)

@@ -109,7 +109,7 @@ def pending_status(view: WorkloadSituation) -> WorkloadStatus:
     if view.options.explicit_status:
         status = tell_unadmitted(status, now=view.now, generation=view.generation)
     evaluated = find(status, WorkloadCondition.QUOTA_RESERVED) is not None
-    if view.cluster_queue is not None and evaluated:
+    if view.cluster_queue is not None and evaluated and not view.is_parent:
         checks = applicable_checks(view.cluster_queue.spec, None)
         status = sync_checks(status, checks, view.now)
     if status == view.workload.status:

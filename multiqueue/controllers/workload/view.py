@@ -15,6 +15,7 @@ from multiqueue.api.v1beta2 import (
     Workload,
     WorkloadPriorityClass,
 )
+from multiqueue.api.variants import is_parent
 from multiqueue.api.workload_readiness import ReadinessRules
 from multiqueue.engine.pending_reasons import Explanation
 
@@ -31,6 +32,7 @@ class WorkloadOptions:
         preemption_gates: Gate MultiKueueOrchestratedPreemption.
         coarse_reasons: Without gate UnadmittedWorkloadsObservability.
         explicit_status: Gate UnadmittedWorkloadsExplicitStatus.
+        concurrent: Gate ConcurrentAdmission.
     """
 
     delete_finished_after: timedelta | None = None
@@ -40,6 +42,7 @@ class WorkloadOptions:
     preemption_gates: bool = False
     coarse_reasons: bool = False
     explicit_status: bool = False
+    concurrent: bool = False
 
     @classmethod
     def from_config(cls, config: Configuration) -> WorkloadOptions:
@@ -53,6 +56,7 @@ class WorkloadOptions:
             preemption_gates=enabled(Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION),
             coarse_reasons=not enabled(Gate.UNADMITTED_WORKLOADS_OBSERVABILITY),
             explicit_status=enabled(Gate.UNADMITTED_WORKLOADS_EXPLICIT_STATUS),
+            concurrent=enabled(Gate.CONCURRENT_ADMISSION),
         )
 
     def word(self, reason: Reason) -> Reason:
@@ -103,6 +107,11 @@ class WorkloadSituation:
     admitting: bool = False
     options: WorkloadOptions = WorkloadOptions()
     now: datetime
+
+    @property
+    def is_parent(self) -> bool:
+        """Whether its variants hold the quota and have the admission checks (E-171)."""
+        return self.options.concurrent and is_parent(self.workload)
 
     @property
     def generation(self) -> int:
