@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
-from multiqueue.engine.explain import SEVERITY, Explanation
 from multiqueue.engine.flavors.assignment import Mode
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.nomination import Nominated, Rejected
+from multiqueue.engine.pending_reasons import SEVERITY, Explanation
 from multiqueue.engine.plan import RequeueReason
 from multiqueue.engine.preemption.target import Target
 from multiqueue.engine.queues.entry import Entry, QueuePlace

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from multiqueue.model.build import BuildOptions, build_workload
-from multiqueue.model.pod_requests import sum_pod_requests
 
 from multiqueue.lib.amount import LARGEST
+from multiqueue.model.build_workload import BuildOptions, build_workload
 from multiqueue.model.devices import (
     DISABLED,
     DeviceCatalog,
@@ -19,6 +18,7 @@ from multiqueue.model.devices import (
     charge_devices,
     choose_classes,
 )
+from multiqueue.model.pod_template import sum_pod_requests
 from multiqueue.model.surroundings import NamespaceSurroundings
 from tests.workloads import T0, make_template, make_workload, reserved
 
