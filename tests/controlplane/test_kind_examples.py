@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from multiqueue.api import names
-from multiqueue.jobs.setup import ADAPTERS
+from multiqueue.api.job_kinds import JOB_KINDS
+from multiqueue.jobs.setup import load_kind
 from tests.controlplane import kinds
 from tests.controlplane.asking import read_documents
 from tests.controlplane.audit import created, refused
@@ -33,7 +34,8 @@ LOCAL, FLAVOR = "local", "any"
 ROOM = {"cpu": "1000", "memory": "1000Gi", "pods": "1000"}
 
 
-DISPATCHED = [example for example in ALL if example.framework in ADAPTERS]
+ADAPTED = {row.framework for row in JOB_KINDS if row.folder and load_kind(row).adapter is not None}
+DISPATCHED = [example for example in ALL if example.framework in ADAPTED]
 """Those of kinds that can be dispatched to workers already."""
 
 
