@@ -16,6 +16,7 @@ from multiqueue.api.config import Configuration
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.registry import IntegrationRegistry
+from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock, SystemClock
 from multiqueue.kube.credentials import Credentials
@@ -72,6 +73,7 @@ async def webhook_world(
             SimpleNamespace(
                 client=client,
                 informers=informers,
+                integrations=build_registry(config),
                 config=config,
                 clock=clock or SystemClock(),
                 metrics=ManagerMetrics(),
