@@ -203,6 +203,7 @@ def build_pod_sets(
         problems += [f'pod set "{item.name}": {problem}' for problem in found]
         requests = devices.replace_in(transform_requests(pod.requests, options.request_rules))
         on_nodes = {k: v for k, v in pod.requests.items() if k not in devices.replaced}
+        wish = item.topology_request
         pod_sets.append(
             PodSet(
                 name=item.name,
@@ -210,7 +211,7 @@ def build_pod_sets(
                 min_count=item.min_count,
                 requests=requests,
                 placement=placement,
-                topology_request=item.topology_request,
+                topology_request=wish if wish and wish.asks_for_place else None,
                 pod_requests=None if requests == on_nodes else on_nodes,
                 alternatives=alternatives.get(item.name, ()),
             )

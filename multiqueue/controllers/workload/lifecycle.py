@@ -57,7 +57,7 @@ def _orphaned(view: WorkloadSituation) -> WorkloadStatus:
     return finish(
         view.workload.status,
         Reason.OWNER_NOT_FOUND,
-        "The workload's owner is gone",
+        "The workload's owner no longer exists",
         now=view.now,
         generation=view.generation,
     )
@@ -122,13 +122,14 @@ def _deactivated(view: WorkloadSituation) -> WorkloadStatus:
     status = deactivate(_status(view), now=view.now, generation=view.generation)
     if has_quota(status):
         return status
-    return set_pending(
+    status = set_pending(
         status,
         reason=view.options.word(Reason.DEACTIVATED),
         message=DEACTIVATED_MESSAGE,
         now=view.now,
         generation=view.generation,
     )
+    return view.complete(status)
 
 
 def end_backoff(view: WorkloadSituation) -> WorkloadPlan | None:

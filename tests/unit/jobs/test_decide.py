@@ -8,18 +8,21 @@ import msgspec
 import pytest
 
 from multiqueue.api import names
-from multiqueue.api.conditions import Reason
+from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.config import Configuration, Duration
 from multiqueue.api.config.types import ObjectRetentionPolicies, WorkloadRetention
+from multiqueue.api.v1beta2 import Condition, Workload
 from multiqueue.api.workload_state import (
     complete_eviction,
     eviction_reason,
+    find,
     finish,
     has_quota,
     is_finished,
+    is_on_hold,
 )
+from multiqueue.jobs.batch_job.integration import BatchJob
 from multiqueue.jobs.framework.decide import decide
-from multiqueue.jobs.framework.integration import JobPatch
 from multiqueue.jobs.framework.plan import (
     ChangeStatus,
     CreateJobWorkload,
@@ -35,6 +38,7 @@ from tests.unit.jobs.job_views import (
     make_view,
     note_of,
     own_workload,
+    released,
     started,
     status_after,
     stored_job,
@@ -66,10 +70,79 @@ def test_a_job_of_another_namespace_is_left_alone_whatever_its_label() -> None:
     assert decide(view) == Wait()
 
 
-@pytest.mark.parametrize(("admitted_", "stops"), [(False, True), (True, False)])
-def test_a_job_of_a_queued_job_follows_it(admitted_: bool, stops: bool) -> None:
-    view = make_view(stored_job(queue=None, suspend=False), ancestor_admitted=admitted_)
-    assert suspends(decide(view)) is stops
+ELASTIC = {names.ELASTIC_JOB: "true"}
+
+
+@pytest.mark.parametrize(
+    ("workload", "annotations", "stops"),
+    [
+        pytest.param(None, {}, True, id="it has no Workload"),
+        pytest.param(own_workload(stored_job()), {}, True, id="it waits"),
+        pytest.param(admitted(own_workload(stored_job())), {}, False, id="it may run"),
+        pytest.param(own_workload(stored_job()), ELASTIC, False, id="its larger slice waits"),
+        pytest.param(
+            evicted(admitted(own_workload(stored_job()))), ELASTIC, True, id="its slice is evicted"
+        ),
+    ],
+)
+def test_a_job_of_a_queued_job_follows_it(
+    workload: Workload | None, annotations: dict[str, str], stops: bool
+) -> None:
+    """J-29, J-30."""
+    parent = stored_job(name="parent", annotations=annotations)
+    known: dict[str, Any] = {"ancestor": parent, "ancestor_workload": workload}
+    for queue in (None, "lq"):
+        view = make_view(stored_job(queue=queue, suspend=False), **known)
+        assert suspends(decide(view)) is stops
+        assert decide(make_view(stored_job(queue=queue), **known)) == Wait()
+
+
+class Resting(BatchJob):
+    """Jobs that are left alone, or on hold, by an annotation; with a condition of their own."""
+
+    def is_skipped(self, job: dict[str, Any]) -> bool:
+        return "skip" in (job["metadata"].get("annotations") or {})
+
+    def on_hold(self, job: dict[str, Any]) -> bool:
+        return "hold" in (job["metadata"].get("annotations") or {})
+
+    def more_conditions(self, job: dict[str, Any], workload: Workload) -> tuple[Condition, ...]:
+        if "missing" not in (job["metadata"].get("annotations") or {}):
+            return ()
+        return (
+            Condition(
+                type=WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS,
+                status="True",
+                reason="PodsFailed",
+                message="some failed",
+            ),
+        )
+
+
+def test_a_kind_may_leave_a_job_alone() -> None:
+    job = stored_job(suspend=False, annotations={"skip": ""})
+    assert decide(make_view(job, integration=Resting())) == Wait()
+
+
+def test_a_job_on_hold_gives_its_quota_back_until_it_goes_on() -> None:
+    """J-130."""
+    job, workload = stored_job(annotations={"hold": ""}), admitted(own_workload(stored_job()))
+    held = status_after(decide(make_view(job, workload, integration=Resting())))
+    assert is_on_hold(held.status)
+    assert held.status.admission is None
+    assert decide(make_view(job, held, integration=Resting())) == Wait()
+    assert decide(make_view(job, integration=Resting())) == Wait()
+    again = status_after(decide(make_view(stored_job(), held, integration=Resting())))
+    assert not is_on_hold(again.status)
+
+
+def test_a_kind_may_have_conditions_of_its_own() -> None:
+    job = stored_job(annotations={"missing": ""})
+    told = status_after(decide(make_view(job, own_workload(job), integration=Resting())))
+    condition = find(told.status, WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS)
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("True", "PodsFailed")
+    assert decide(make_view(job, told, integration=Resting())) == Wait()
 
 
 # ---------------------------------------------------------------- coming
@@ -95,7 +168,7 @@ def test_what_multikueue_runs_is_not_awaited() -> None:
 
 
 def test_a_job_that_cannot_be_understood_is_explained_and_left_alone() -> None:
-    plan = decide(make_view(stored_job(annotations={names.JOB_MIN_PARALLELISM: "many"})))
+    plan = decide(make_view(stored_job(annotations={names.JOB_MIN_PARALLELISM: "0"})))
     assert isinstance(plan, Wait)
     assert plan.requeue_after is None
     assert note_of(plan)[0] == "ErrWorkloadCompose"
@@ -313,7 +386,8 @@ def test_a_stop_that_was_interrupted_is_carried_on() -> None:
     job["spec"]["template"]["spec"]["nodeSelector"] = {"left": "over"}
     plan = decide(make_view(job, evicted(admitted(own_workload(stored_job())))))
     assert isinstance(plan, WriteJob)
-    assert plan.patch == JobPatch(patch={"status": {"startTime": None}}, subresource="status")
+    assert plan.patch.patch == {"status": {"startTime": None}}
+    assert (plan.patch.subresource, plan.note) == ("status", None)
 
 
 def test_what_was_injected_stays_while_pods_run() -> None:
@@ -322,7 +396,7 @@ def test_what_was_injected_stays_while_pods_run() -> None:
     workload = evicted(admitted(own_workload(stored_job())))
     assert decide(make_view(job, workload)) == Wait()
     job["status"] = {"active": 0}
-    assert isinstance(decide(make_view(job, workload)), WriteJob)
+    assert note_of(decide(make_view(job, workload))) == ("Stopped", "go away")
 
 
 def test_an_evicted_job_that_completed_meanwhile_is_finished() -> None:
@@ -346,7 +420,8 @@ def test_the_workload_ends_with_its_job(
     finished = status_after(decide(make_view(job, admitted(own_workload(stored_job())))))
     last = finished.status.conditions[-1]
     assert (last.type, last.reason, last.message) == ("Finished", reason, message)
-    assert decide(make_view(job, finished)) == Wait()
+    assert decide(make_view(job, finished)) == ReleaseWorkload(workload=finished)
+    assert decide(make_view(job, released(finished))) == Wait()
 
 
 def test_a_job_that_was_changed_while_it_ended_still_ends() -> None:
@@ -358,23 +433,26 @@ def test_what_failed_to_start_does_not_run() -> None:
     workload = admitted(own_workload(stored_job()))
     ended = with_status(workload, finish(workload.status, Reason.FAILED_TO_START, "no", now=T0))
     assert suspends(decide(make_view(stored_job(suspend=False), ended)))
-    assert decide(make_view(stored_job(), ended)) == Wait()
+    assert decide(make_view(stored_job(), released(ended))) == Wait()
 
 
 def test_a_deleted_workload_stops_its_job_and_goes() -> None:
     workload = admitted(own_workload(stored_job(), deleted=True))
     assert suspends(decide(make_view(stored_job(suspend=False), workload)))
     assert decide(make_view(stored_job(), workload)) == ReleaseWorkload(workload=workload)
-    free = msgspec.structs.replace(
-        workload, metadata=msgspec.structs.replace(workload.metadata, finalizers=("other",))
-    )
-    assert decide(make_view(stored_job(), free)) == Wait()
+    assert decide(make_view(stored_job(), released(workload))) == Wait()
 
 
 def test_a_job_that_is_being_deleted_lets_its_workload_go() -> None:
+    """J-137, J-138."""
     workload = own_workload(stored_job())
     job = stored_job(deleted=True, suspend=False)
-    assert decide(make_view(job, workload)) == ReleaseWorkload(workload=workload)
+    ended = status_after(decide(make_view(job, workload)))
+    assert ended.status.conditions[-1].reason == Reason.OWNER_NOT_FOUND
+    assert decide(make_view(job, ended)) == ReleaseWorkload(workload=ended)
+    assert decide(make_view(job, released(ended))) == Wait()
+    elsewhere = make_view(job, workload, dispatched=True)
+    assert decide(elsewhere) == ReleaseWorkload(workload=workload)
 
 
 def test_a_job_that_was_given_up_is_deleted_after_a_while() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from multiqueue.api import names
@@ -61,19 +62,26 @@ def test_pods_that_start_cost_no_write(known: bool) -> None:
     assert decide(make_view(job, workload)) == Wait()
 
 
-@pytest.mark.parametrize(
-    ("job", "config"),
-    [
-        pytest.param(running(ready=2), NOT_WAITING, id="nobody waits"),
-        pytest.param(
-            running(ready=2, managedBy=names.MULTIKUEUE_CONTROLLER),
-            Configuration(),
-            id="it runs on another cluster",
-        ),
-    ],
-)
-def test_nothing_is_said_where(job: tuple[dict[str, Any], Workload], config: Configuration) -> None:
-    assert decide(make_view(*job, config=config)) == Wait()
+def test_nothing_is_said_if_nobody_waits() -> None:
+    assert decide(make_view(*running(ready=2), config=NOT_WAITING)) == Wait()
+
+
+def test_nothing_is_said_of_a_job_on_another_cluster() -> None:
+    job, workload = running(ready=2, managedBy=names.MULTIKUEUE_CONTROLLER)
+    status = msgspec.structs.replace(workload.status, cluster_name="worker1")
+    view = make_view(job, with_status(workload, status), dispatched=True)
+    assert decide(view) == Wait()
+
+
+def test_a_prebuilt_workload_waits_for_pods_once_its_job_is_there() -> None:
+    """A Workload that was made for its job says so with its first reason for waiting."""
+    what = {names.PREBUILT_WORKLOAD_NAME: "pre"}
+    job, workload = stored_job(annotations=what), own_workload(stored_job())
+    told = status_after(decide(make_view(job, prebuilt_name="pre", prebuilt=workload)))
+    condition = find(told.status, WorkloadCondition.PODS_READY)
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("False", "WaitForStart")
+    assert decide(make_view(stored_job(), workload)) == Wait()
 
 
 def test_an_eviction_is_no_lost_pod() -> None:

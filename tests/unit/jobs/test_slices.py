@@ -11,6 +11,7 @@ from multiqueue.api import names
 from multiqueue.api.conditions import Reason
 from multiqueue.api.config import build_configuration
 from multiqueue.api.v1beta2 import ReclaimablePod, Workload
+from multiqueue.api.workload_readiness import sync_pods_ready
 from multiqueue.api.workload_state import finish
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.plan import CreateJobWorkload, PatchWorkload, Wait
@@ -24,6 +25,7 @@ from tests.unit.jobs.job_views import (
     status_after,
     stored_job,
     suspends,
+    with_class,
 )
 from tests.workloads import NAMESPACE, T0, admitted, evicted, make_workload, reserved, with_status
 
@@ -221,21 +223,14 @@ def test_a_slice_that_another_one_took_over_from_ends() -> None:
 
 def test_a_priority_goes_to_the_slice_that_runs_and_to_the_one_that_waits() -> None:
     job = elastic_job(5, labels={names.PRIORITY_CLASS: "high"})
-    old, new = admitted(slice_("old", 2)), slice_("new", 5, replaces="old")
+    old = with_class(admitted(slice_("old", 2)), "low")
+    new = slice_("new", 5, replaces="old")
     plan = decide(view_of(job, old, new))
     assert isinstance(plan, PatchWorkload)
     assert plan.workload.metadata.name == "new"
-    new = msgspec.structs.replace(new, spec=_with_class(new))
-    plan = decide(view_of(job, old, new))
+    plan = decide(view_of(job, old, with_class(new, "high")))
     assert isinstance(plan, PatchWorkload)
     assert plan.workload.metadata.name == "old"
-
-
-def _with_class(workload: Workload) -> Any:
-    from multiqueue.api.v1beta2 import PriorityClassRef
-
-    reference = PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name="high")
-    return msgspec.structs.replace(workload.spec, priority=100, priority_class_ref=reference)
 
 
 def test_what_a_job_gave_up_is_counted_anew_when_it_shrinks() -> None:
@@ -272,6 +267,8 @@ def test_a_copy_of_another_size_than_its_workload_is_in_sync() -> None:
     job = elastic_job(5)
     job["metadata"]["annotations"][names.PREBUILT_WORKLOAD_NAME] = "pre"
     workload = admitted(slice_("pre", 3))
+    status = sync_pods_ready(workload.status, ready=False, now=T0)
+    workload = with_status(workload, status)
     view = make_view(job, workload, prebuilt_name="pre", prebuilt=workload)
     assert decide(view) == Wait()
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from multiqueue.api import names
 from multiqueue.api.v1beta2 import ReclaimablePod, Workload, WorkloadStatus
-from multiqueue.api.workload_state import has_quota
+from multiqueue.api.workload_state import has_quota, is_evicted
 from multiqueue.jobs.framework.compose import build_priority, workload_class
 from multiqueue.jobs.framework.plan import ChangeStatus, EventNote, JobPlan, PatchWorkload
 from multiqueue.jobs.framework.priority import WORKLOAD_PRIORITY_CLASS, resolve_priority
@@ -62,28 +63,36 @@ def _never_back(view: JobView, workload: Workload, known: Mapping[str, int]) -> 
 
 
 def follow_queue(view: JobView) -> JobPlan | None:
-    """Copy another queue name, as long as no quota is reserved in the first queue (E-189)."""
+    """Copy another queue name, as long as no quota is reserved in the first queue (E-189, J-98).
+
+    An evicted Workload keeps its queue until it was admitted again, as upstream's does.
+    """
     workload = view.workload
     if workload is None or workload.spec.queue_name == view.queue or is_remote_copy(workload):
         return None
-    if workload.status.admission is not None or has_quota(workload.status):
+    if not view.suspended or has_quota(workload.status) or is_evicted(workload.status):
         return None
-    return PatchWorkload(workload=workload, patch={"spec": {"queueName": view.queue}})
+    patch: dict[str, Any] = {"spec": {"queueName": view.queue}}
+    if labels := view.chargeback_labels:
+        patch["metadata"] = {"labels": labels}
+    return PatchWorkload(workload=workload, patch=patch)
 
 
 def follow_priority(view: JobView) -> JobPlan | None:
-    """Copy another WorkloadPriorityClass, whatever the state of the Workload (E-187).
+    """Copy another WorkloadPriorityClass, whatever the state of the Workload (E-187, J-95).
 
-    A slice that runs until a larger one is admitted may be preempted like any other (E-168).
+    A Workload with the priority of a PriorityClass keeps it. A slice that runs until a larger one
+    is admitted may be preempted like any other (E-168).
     """
     wanted = workload_class(view.job)
     for workload in view.standing if wanted else ():
         reference = workload.spec.priority_class_ref
-        is_same = reference and (reference.kind, reference.name) == (
-            WORKLOAD_PRIORITY_CLASS,
-            wanted,
-        )
-        if is_same or is_remote_copy(workload):
+        if reference is None:
+            # The API server refuses a class that is added to a Workload with quota.
+            is_kept = has_quota(workload.status)
+        else:
+            is_kept = reference.kind != WORKLOAD_PRIORITY_CLASS or reference.name == wanted
+        if is_kept or is_remote_copy(workload):
             continue
         priority = resolve_priority(wanted, "", view.classes)
         return PatchWorkload(
@@ -111,6 +120,10 @@ def follow_gates(view: JobView) -> JobPlan | None:
     return PatchWorkload(
         workload=workload,
         patch={"metadata": {"annotations": {names.ADMISSION_GATED_BY: wanted or None}}},
+        note=EventNote(
+            reason="UpdatedWorkload",
+            message=f'Updated workload AdmissionGatedBy to "{wanted or ""}"',
+        ),
     )
 
 
