@@ -33,11 +33,11 @@ from multiqueue.kube.resources import Resource
 from multiqueue.kube.sender import SendOutcome
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.runtime.apply import create_missing
+from tests.builders.workloads import NAMESPACE
 from tests.least_privilege import MANAGER_TOKEN, TOKENS, audit_sink, kubeconfig_of, rbac_objects
 from tests.virtual_time import loop_clock
 from tests.waiting import Changes
 
-NAMESPACE = "team-a"
 CONFIG = Configuration(namespace="kueue-system")
 
 

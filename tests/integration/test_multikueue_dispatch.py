@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from multiqueue.api.workload_state import is_finished
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, RESOURCE_FLAVORS
 from multiqueue.plugins import DispatchView, Nomination
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_gpu_flavor, make_gpu_queue
 from tests.multikueue_world import (
     CHECK,
-    World,
+    MultiKueueWorld,
     make_config,
-    make_gpu_flavor,
-    make_gpu_job,
-    make_gpu_queue,
     multikueue_world,
     record_warnings,
 )
@@ -22,17 +21,17 @@ from tests.multikueue_world import (
 SCORE = make_config(dispatcher_name="score")
 
 
-async def submit(world: World, name: str = "train", **constraints: object) -> None:
+async def submit(world: MultiKueueWorld, name: str = "train", **constraints: object) -> None:
     await world.hub.create(JOBS, make_gpu_job(name, **constraints))
 
 
-async def resize(world: World, worker: str, gpus: int) -> None:
+async def resize(world: MultiKueueWorld, worker: str, gpus: int) -> None:
     """Give a worker another quota."""
     queue = make_gpu_queue(gpus)
     await world.workers[worker].patch(CLUSTER_QUEUES, "cq", {"spec": queue["spec"]})
 
 
-async def end(world: World, worker: str, job: str) -> None:
+async def end(world: MultiKueueWorld, worker: str, job: str) -> None:
     await world.finish_job(worker, job)
     await world.until(lambda: is_finished(world.workload(job).status), f"{job} finished")
 

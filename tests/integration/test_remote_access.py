@@ -17,7 +17,7 @@ from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import EVENTS, PODS
 from multiqueue.runtime.apply import apply_all
 from multiqueue.visibility import streams
-from tests.queue_manager import NAMESPACE
+from tests.builders.workloads import NAMESPACE
 from tests.remote_world import REMOTE, RemoteWorld, remote_world, run_pod
 
 ROLES = "rbac.authorization.k8s.io/v1"

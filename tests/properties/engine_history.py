@@ -34,7 +34,7 @@ from multiqueue.model.cluster_queue import (
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.topology import PENDING, Node
 from multiqueue.model.workload import Admission, Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     READY,
     T0,

@@ -16,9 +16,8 @@ from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.engine.preemption_limit import LIMIT
 from multiqueue.engine.queues.entry import Entry, QueuePlace
 from multiqueue.engine.reading import workload_reason
-from tests.engine_world import (
+from tests.builders.engine import (
     T0,
-    World,
     flavor_quotas,
     group,
     make_queue,
@@ -26,6 +25,7 @@ from tests.engine_world import (
     pod_set,
     seconds,
 )
+from tests.engine_world import EngineWorld
 from tests.properties.engine_history import History, rebuilt
 from tests.properties.engine_invariants import assert_all, overuse
 
@@ -141,7 +141,7 @@ def test_a_deep_queue_ends_as_one_head_per_call_would(shapes: list[tuple[int, in
     ]
 
     def admitted(budget: int) -> list[str]:
-        world = World(*queues, options=EngineOptions(decision_budget=budget))
+        world = EngineWorld(*queues, options=EngineOptions(decision_budget=budget))
         for i, (cpu, priority) in enumerate(shapes):
             world.submit(
                 make_workload(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiqueue.engine.engine import Engine
-from tests.engine_world import NAMESPACE
+from tests.builders.engine import NAMESPACE
 from tests.properties.engine_history import History, rebuilt
 from tests.properties.engine_specs import LOCAL_QUEUES, QUEUES
 

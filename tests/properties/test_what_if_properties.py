@@ -10,7 +10,7 @@ from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.engine.queues.entry import QueuePlace
-from tests.engine_world import NAMESPACE, make_workload, pod_set
+from tests.builders.engine import NAMESPACE, make_workload, pod_set
 from tests.properties.engine_history import History
 from tests.properties.engine_specs import LOCAL_QUEUES
 

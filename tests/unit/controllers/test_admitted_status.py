@@ -12,7 +12,7 @@ from multiqueue.controllers.apply import OutdatedDecisionError, PendingAdmission
 from multiqueue.engine.plan import Admit
 from multiqueue.model.workload import Admission as Assigned
 from multiqueue.model.workload import PodSetAssignment
-from tests.workloads import T0, make_workload, reserved, with_checks, with_status
+from tests.builders.workloads import T0, make_workload, reserved, with_checks, with_status
 
 ASSIGNED = PodSetAssignment(name="main", flavors={"cpu": "default"}, usage={"cpu": 1500}, count=1)
 

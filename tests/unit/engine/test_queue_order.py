@@ -5,21 +5,21 @@ from itertools import chain
 import pytest
 
 from multiqueue.engine.queues.pending_order import ordered_in_steps
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
-    World,
     flavor_quotas,
     make_queue,
     make_workload,
     pod_set,
     seconds,
 )
+from tests.engine_world import EngineWorld
 
 
-def full_world(count: int) -> World:
+def full_world(count: int) -> EngineWorld:
     """Nothing fits: all wait, the urgent ones and then the older ones first."""
-    world = World(make_queue("cq", flavor_quotas("f", cpu=0)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=0)))
     for number in range(count):
         priority = number % 3
         world.submit(

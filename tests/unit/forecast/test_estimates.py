@@ -9,7 +9,7 @@ from multiqueue.forecast.estimates import Budget, Estimates, StartQuestion
 from multiqueue.forecast.replica import Replica
 from multiqueue.forecast.runs import FEW
 from multiqueue.plugins.forecast import Runtime, StartEstimate
-from tests.engine_world import T0, condition, flavor_quotas, make_queue, seconds
+from tests.builders.engine import T0, condition, flavor_quotas, make_queue, seconds
 from tests.unit.forecast.test_replica import ask, gang, make_replica, running
 
 HOUR = timedelta(hours=1)

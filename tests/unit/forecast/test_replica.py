@@ -24,7 +24,7 @@ from multiqueue.model.cluster_queue import (
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Admission, PodSetAssignment, Workload
 from multiqueue.plugins.forecast import Forecast, Prospect
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
     flavor_quotas,

@@ -12,6 +12,7 @@ from multiqueue.api.v1beta2 import PodSet, ReclaimablePod, Workload
 from multiqueue.api.workload_state import eviction_reason
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.plan import PatchWorkload, Wait
+from tests.builders.workloads import admitted, evicted, make_workload, reserved
 from tests.unit.jobs.job_views import (
     JOB,
     UID,
@@ -23,7 +24,6 @@ from tests.unit.jobs.job_views import (
     stored_job,
     suspends,
 )
-from tests.workloads import admitted, evicted, make_workload, reserved
 
 # ---------------------------------------------------------------- prebuilt workloads
 

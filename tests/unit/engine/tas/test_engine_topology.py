@@ -13,7 +13,8 @@ from multiqueue.model.cluster_queue import ClusterQueue, Preemption, PreemptionP
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.topology import TopologyAssignment
 from multiqueue.model.workload import Workload
-from tests.engine_world import NAMESPACE, World, flavor_quotas, make_queue, make_workload, pod_set
+from tests.builders.engine import NAMESPACE, flavor_quotas, make_queue, make_workload, pod_set
+from tests.engine_world import EngineWorld
 from tests.topology_world import LEVELS, RACK, make_node
 
 TAS = ResourceFlavor(name="tas", node_labels={"pool": "a"}, topology_name="dc")
@@ -22,10 +23,10 @@ PREEMPTING = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
 
 def make_world(
     nodes: dict[str, int], *queues: ClusterQueue, options: EngineOptions | None = None
-) -> World:
+) -> EngineWorld:
     """Make a world with nodes of so many cores; by default one queue with ample quota."""
     queues = queues or (tas_queue(),)
-    world = World(*queues, flavors=[TAS], options=options)
+    world = EngineWorld(*queues, flavors=[TAS], options=options)
     world.engine.upsert_topology(Topology(name="dc", levels=LEVELS))
     for name, cores in nodes.items():
         world.engine.upsert_node(make_node(name, cores))
@@ -242,7 +243,7 @@ def test_a_head_that_waits_for_others_to_leave_keeps_its_nodes_in_the_cycle() ->
     assert places(plan) == {}
 
 
-def move(world: World, name: str, node: str) -> None:
+def move(world: EngineWorld, name: str, node: str) -> None:
     """Let all pods of a workload be on another node."""
     held = world.workloads[f"{NAMESPACE}/{name}"]
     assert held.reservation is not None
