@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.flavors.oracle import Oracle
@@ -36,9 +35,7 @@ class EngineWorld:
         oracle: Oracle | None = None,
         local_queues: Mapping[str, str] | None = None,
     ) -> None:
-        self.engine = Engine(options or EngineOptions())
-        if oracle is not None:
-            self.engine._world = replace(self.engine._world, oracle=oracle)
+        self.engine = Engine(options or EngineOptions(), oracle=oracle)
         self.now = T0
         self.workloads: dict[str, Workload] = {}
         self.engine.upsert_namespace(NAMESPACE, {})

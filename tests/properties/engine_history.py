@@ -113,7 +113,7 @@ class History:
         self.submit(with_changes(self.known[key], **changes))
 
     def trees(self) -> Sequence[Tree]:
-        return [tree for _, tree in sorted(self.engine._cache.trees.items())]
+        return [tree for _, tree in sorted(self.engine.parts.cache.trees.items())]
 
     # ------------------------------------------------------------ cycles
 

@@ -96,17 +96,17 @@ def test_nobody_waits_while_a_slot_that_fits_stays_free(seed: int) -> None:
     for _ in range(30):
         history.step()
     history.settle()
-    for pending in history.engine._pending.values():
+    for pending in history.engine.parts.pending.values():
         for entry in pending.members.values():
-            assert workload_reason(history.engine._world, entry) is not None
-            is_active = history.engine._cache.queues[pending.name].is_active
+            assert workload_reason(history.engine.parts, entry) is not None
+            is_active = history.engine.parts.cache.queues[pending.name].is_active
             if is_active and entry.place is not QueuePlace.HELD:
                 assert not fits_now(history, entry), entry.key
 
 
 def fits_now(history: History, entry: Entry) -> bool:
     """Whether a judgement at the present usage would admit the workload where it was refused."""
-    world = history.engine._world
+    world = history.engine.parts
     verdict = judge(world, entry.workload, world.cache.queues[entry.queue], None)
     if not isinstance(verdict, Nominated) or verdict.assignment.mode is not Mode.FIT:
         return False

@@ -123,7 +123,7 @@ def test_stopping_the_only_queue_of_a_cohort_changes_its_height() -> None:
     """A cohort whose queues are all inactive has no children (E-37)."""
     world = EngineWorld(cohort_queue("a", "team"), cohort_queue("b", "org", 4))
     world.engine.upsert_cohort(Cohort(name="team", parent="org"))
-    tree = world.engine._cache.tree_by_queue["a"]
+    tree = world.engine.parts.cache.tree_by_queue["a"]
     assert tree.cohorts["org"].height == 2
 
     world.engine.upsert_cluster_queue(
@@ -155,7 +155,7 @@ def test_the_last_of_two_holders_leaves_a_deleted_queue() -> None:
 
 
 def generation(world: EngineWorld, queue: str = "a") -> int:
-    return world.engine._cache.queues[queue].generation
+    return world.engine.parts.cache.queues[queue].generation
 
 
 def test_the_generation_tells_that_quota_may_have_become_free() -> None:

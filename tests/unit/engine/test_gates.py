@@ -57,8 +57,8 @@ def names_of(plan: CyclePlan | CycleResult, kind: type = Admit) -> list[str]:
 def first_cycle(world: EngineWorld) -> CycleResult:
     """Run one cycle of the tree of queue "a"; what it parks lets others go first in the next."""
     engine, result = world.engine, CycleResult()
-    tree = engine._cache.tree_by_queue["a"]
-    run_cycle(engine._world, tree, engine._agenda.serve(tree.key), world.now, result)
+    tree = engine.parts.cache.tree_by_queue["a"]
+    run_cycle(engine.parts, tree, engine.parts.agenda.serve(tree.key), world.now, result)
     return result
 
 
@@ -135,7 +135,7 @@ def test_preserving_scan_progress_an_update_keeps_where_the_search_goes_on(*, on
     world.write_back(world.cycle())
     waiting = job("w", cpu=3, at=1)
     world.submit(waiting)
-    entry = world.engine._intake.entries[waiting.key]
+    entry = world.engine.parts.entries[waiting.key]
     known = entry.resume = ResumeState(shape=waiting.shape, cycle=1, generation=1, tried=({},))
     world.submit(waiting)
     assert entry.resume is known
@@ -173,11 +173,11 @@ def test_priority_counts_between_queues(
 def nominated(world: EngineWorld) -> list[Head]:
     """The heads of the world; the one of queue "a" has others leaving for it."""
     engine = world.engine
-    entry = engine._intake.entries[f"{NAMESPACE}/early"]
-    engine._pending["a"].stick(entry)
-    tree = engine._cache.tree_by_queue["a"]
-    agenda = engine._agenda.tree(tree.key)
-    return [nominate(engine._world, *taken) for taken in take_heads(engine._world, tree, agenda)]
+    entry = engine.parts.entries[f"{NAMESPACE}/early"]
+    engine.parts.pending["a"].stick(entry)
+    tree = engine.parts.cache.tree_by_queue["a"]
+    agenda = engine.parts.agenda.tree(tree.key)
+    return [nominate(engine.parts, *taken) for taken in take_heads(engine.parts, tree, agenda)]
 
 
 @pytest.mark.parametrize(("on", "want"), [(True, "early"), (False, "urgent")])
@@ -205,7 +205,7 @@ def test_a_preemptor_keeps_quota_free_though_it_may_reclaim(*, on: bool, want: l
     world.write_back(world.cycle())
     world.submit(job("big", cpu=8, queue="a", priority=5, at=1), job("small", queue="c", at=2))
     engine = world.engine
-    engine._pending["a"].stick(engine._intake.entries[f"{NAMESPACE}/big"])
+    engine.parts.pending["a"].stick(engine.parts.entries[f"{NAMESPACE}/big"])
 
     assert names_of(first_cycle(world)) == want
 

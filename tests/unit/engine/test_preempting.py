@@ -333,7 +333,7 @@ def test_nobody_is_admitted_into_room_that_has_not_been_left_yet() -> None:
     plan = world.cycle()
 
     assert [d.workload for d in plan.decisions if isinstance(d, Admit)] == ["team/one"]
-    assert world.engine._cache.trees["co"].cohorts["co"].usage == [8000]
+    assert world.engine.parts.cache.trees["co"].cohorts["co"].usage == [8000]
 
 
 def head_of(name: str) -> Head:
@@ -358,7 +358,7 @@ def test_whom_a_head_displaced_is_known_while_it_waits() -> None:
     world = full_world()
     world.submit(job("high", cpu=4, priority=1, at=1))
     world.cycle()
-    entries = world.engine._intake.entries
+    entries = world.engine.parts.entries
     assert entries["team/high"].displaced == {entries["team/low"]}
 
     release(world, "low")
@@ -373,7 +373,7 @@ def test_one_that_is_gone_keeps_nobody_in_memory() -> None:
     world.cycle()
     release(world, "low")
     assert world.admitted() == ["high"]
-    high = world.engine._intake.entries["team/high"]
+    high = world.engine.parts.entries["team/high"]
     assert high.victims is not None
     world.delete("high")
     assert (high.victims, high.memo, high.displaced) == (None, None, frozenset())
@@ -449,7 +449,7 @@ def test_who_comes_back_before_its_preemptor_is_not_taken_for_ever() -> None:
     world.submit(job("high", queue="spender", cpu=10, priority=1))
 
     assert settle(world) == [("high", "low", True)] * LIMIT
-    assert world.engine._cache.queues["cq"].reserving == 1
+    assert world.engine.parts.cache.queues["cq"].reserving == 1
 
 
 def test_something_from_outside_lets_them_try_again() -> None:
@@ -468,7 +468,7 @@ def test_the_time_of_a_reservation_is_in_whole_seconds() -> None:
     world.now = T0 + seconds(1.5)
     world.submit(job("assumed", cpu=1))
     plan = world.cycle()
-    entry = world.engine._intake.entries["team/assumed"]
+    entry = world.engine.parts.entries["team/assumed"]
     assert entry.reserved_at == int(T0.timestamp()) + 1
 
     (admit,) = plan.decisions

@@ -281,7 +281,7 @@ def test_the_counts_are_those_of_the_places(*, seed: int, park_equals: bool) -> 
         else:
             at = T0 + seconds(step)
             world.submit(make_workload(name, queue=queue, uid=f"{step}", at=at, pod_sets=requests))
-        pending = world.engine._pending["cq"]
+        pending = world.engine.parts.pending["cq"]
         walked = Counter(e.workload.queue for e in pending.members.values() if not e.is_parked)
         assert (pending.active, pending.active_of) == (walked.total(), dict(walked))
 

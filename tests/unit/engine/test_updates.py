@@ -111,7 +111,7 @@ def test_a_cluster_queue_that_is_gone_lends_nothing_and_admits_nobody() -> None:
     world.submit(make_workload("lost", queue="two"))
     assert world.admitted(after=5) == []
     assert world.engine.cluster_queue_state("two") is None
-    assert "one" in world.engine._cache.queues
+    assert "one" in world.engine.parts.cache.queues
     world.engine.upsert_cluster_queue(queues[1])
     assert sorted(world.admitted(after=5)) == ["big", "lost"]
 

@@ -280,7 +280,7 @@ def test_pods_of_its_own_workloads_are_no_news_from_outside_a_tree() -> None:
     """What they take or leave does not let those preempt each other again that did in vain."""
     world = make_world({"b0-r0-h0": 4})
     world.submit(gang("a", 3))
-    tree = world.engine._cache.tree_by_queue["cq"]
+    tree = world.engine.parts.cache.tree_by_queue["cq"]
     version, epoch = tree.version, tree.epoch
     world.write_back(world.cycle())
     assert (tree.version > version, tree.epoch) == (True, epoch)

@@ -264,7 +264,7 @@ def test_a_workload_that_was_placed_holds_what_its_status_says() -> None:
     world.engine.places_written(decision.workload, decision.admission)
     world.submit(reserved(workload, decision.admission))
     world.finish("a")
-    assert world.engine._cache.forest.usage.of(f"{NAMESPACE}/a") == ()
+    assert world.engine.parts.cache.forest.usage.of(f"{NAMESPACE}/a") == ()
 
 
 def test_pods_that_move_while_checks_become_ready_wake_who_waits_for_their_nodes() -> None:
