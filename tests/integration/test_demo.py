@@ -24,7 +24,8 @@ from multiqueue.runtime.demo.jobs import ONCE, DemoJob, build_job
 from tests.integration.test_runtime_manager import published
 from tests.integration.waiting import is_true, until, until_one
 
-pytestmark = pytest.mark.timeout(180)  # several processes, on machines with few cores
+# Several processes, on machines with few cores.
+pytestmark = [pytest.mark.programs, pytest.mark.timeout(180)]
 
 PROGRAM = [sys.executable, "-m", "multiqueue"]
 
