@@ -22,9 +22,9 @@ from multiqueue.api.config import Configuration
 from multiqueue.cli.main import main
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.kube import resources
-from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.manifests import apply_all
 from multiqueue.visibility.setup import VisibilityService, build_visibility
-from multiqueue.workers.kubeconfigs.worker_access import WorkerAccess
+from multiqueue.workers.kubeconfigs.worker_clients import WorkerAccess
 from tests.builders.jobs import make_gpu_job
 from tests.builders.workloads import NAMESPACE
 from tests.integration.waiting import is_true, until_one

@@ -24,7 +24,7 @@ from multiqueue.forecast.asked import build_asked
 from multiqueue.forecast.estimates import Budget
 from multiqueue.forecast.node_model import NodeModel
 from multiqueue.forecast.starts import Starts
-from multiqueue.forecast.strict_lines import StrictLines
+from multiqueue.forecast.strict_fifo import StrictFifoQueues
 from multiqueue.forecast.verdicts import Verdicts
 from multiqueue.model.cluster_queue import (
     AdmissionCheckInfo,
@@ -60,7 +60,7 @@ class Replica:
         self._node_model_changes = 0
         self._workloads: dict[str, Workload] = {}
         self._starts = Starts()
-        self._strict_lines = StrictLines()
+        self._strict_lines = StrictFifoQueues()
         self._verdicts = Verdicts(self._engine, self.node_model, self._strict_lines)
         self._assumed: dict[str, Workload] = {}
         self._namespaces: set[str] = set()

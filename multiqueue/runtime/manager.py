@@ -50,7 +50,7 @@ from multiqueue.runtime.preconditions import (
 )
 from multiqueue.visibility.setup import VisibilityService, build_visibility, find_address
 from multiqueue.webhooks.setup import WebhookService, build_webhooks
-from multiqueue.workers.kubeconfigs.worker_access import WorkerAccess
+from multiqueue.workers.kubeconfigs.worker_clients import WorkerAccess
 
 NOT_SYNCED = "informers are not synced"
 WEBHOOK_SECONDS = 10.0

@@ -31,7 +31,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.limiter import RateLimiter
-from multiqueue.runtime.apply import create_missing
+from multiqueue.runtime.manifests import create_missing
 from tests.integration.waiting import condition, until
 from tests.processes import running, wait_for_text
 

@@ -14,7 +14,7 @@ import pytest
 
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import SECRETS
-from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.manifests import apply_all
 from tests.integration.test_cli_commands import UserShell
 from tests.integration.test_runtime_manager import embedded
 from tests.unit.lint.objects import (

@@ -19,7 +19,7 @@ from multiqueue.cli.main import main
 from multiqueue.embedded.cluster.cluster import SimOptions
 from multiqueue.embedded.cluster.nodes import parse_node_pool
 from multiqueue.kube.resources import EVENTS, JOBS, WORKLOADS
-from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.manifests import apply_all
 from tests.integration.test_runtime_manager import embedded, make_config
 from tests.integration.waiting import condition, until
 

@@ -13,7 +13,7 @@ import yaml
 from multiqueue.api import names
 from multiqueue.cli.projection.prerequisites import LEASE
 from multiqueue.kube.resources import LEASES
-from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.manifests import apply_all
 from tests.builders.workloads import NAMESPACE
 from tests.integration.test_cli_commands import UserShell
 from tests.integration.test_multikueue_drain import (

@@ -17,7 +17,7 @@ import yaml
 
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import CLUSTER_QUEUES, CONFIG_MAPS, NAMESPACES, SECRETS
-from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.manifests import apply_all
 from tests.integration.test_cli_commands import UserShell
 from tests.integration.test_runtime_manager import embedded, make_config
 from tests.integration.waiting import until

@@ -95,7 +95,9 @@ async def test_what_has_to_wait_goes_where_room_comes_first():
             await submit(world, name, gpus=8)
         where = {name: await world.until_ready(name) for name in ("one", "two")}
         await submit(world, "late", gpus=8)
-        await world.until(lambda: "stands in line" in world.check("late")[1], "a place in line")
+        await world.until(
+            lambda: "in the global queue" in world.check("late")[1], "a place in the global queue"
+        )
         assert world.workload("late").status.nominated_cluster_names == ()
         assert [world.copy(name, "late") for name in ("w1", "w2")] == [None, None]
         await end(world, where["two"], "two")
@@ -109,10 +111,14 @@ async def test_those_in_line_come_up_in_the_order_of_their_turns():
         await submit(world, "first", gpus=8)
         await world.until_ready("first")
         await submit(world, "gang", gpus=8)
-        await world.until(lambda: "stands in line" in world.check("gang")[1], "a place in line")
+        await world.until(
+            lambda: "in the global queue" in world.check("gang")[1], "a place in the global queue"
+        )
         assert 'kept for it on "w"' in world.check("gang")[1]
         await submit(world, "small", gpus=1)
-        await world.until(lambda: "stands in line" in world.check("small")[1], "a place in line")
+        await world.until(
+            lambda: "in the global queue" in world.check("small")[1], "a place in the global queue"
+        )
         await end(world, "w", "first")
         assert await world.until_ready("small") == "w"
         assert world.workload("gang").status.cluster_name is None

@@ -17,7 +17,7 @@ from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.kube.errors import CredentialsError
 from multiqueue.kube.resources import CLUSTER_PROFILES, CRDS, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
 from multiqueue.runtime.multikueue import build_multikueue
-from multiqueue.workers.kubeconfigs.worker_access import WorkerAccess
+from multiqueue.workers.kubeconfigs.worker_clients import WorkerAccess
 from tests.builders.jobs import make_gpu_job
 from tests.least_privilege import REMOTE_TOKEN
 from tests.multikueue_world import BUILT_IN, MultiKueueWorld, make_config, multikueue_world

@@ -37,8 +37,8 @@ from multiqueue.kube.resources import (
     SECRETS,
     VALIDATING_WEBHOOKS,
 )
-from multiqueue.runtime.apply import create_missing
 from multiqueue.runtime.manager import Manager
+from multiqueue.runtime.manifests import create_missing
 from multiqueue.visibility.setup import SECRET_NAME as VISIBILITY_SECRET
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
 from tests.builders.queues import make_cluster_queue

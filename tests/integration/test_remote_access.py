@@ -15,7 +15,7 @@ from multiqueue.api.names import MULTIKUEUE_ORIGIN, PREBUILT_WORKLOAD_NAME
 from multiqueue.kube import resources
 from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import EVENTS, PODS
-from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.manifests import apply_all
 from multiqueue.visibility import streams
 from tests.builders.workloads import NAMESPACE
 from tests.remote_world import REMOTE, RemoteWorld, remote_world, run_pod

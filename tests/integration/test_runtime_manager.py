@@ -25,10 +25,10 @@ from multiqueue.kube.resources import (
     NAMESPACES,
     VALIDATING_WEBHOOKS,
 )
-from multiqueue.runtime.apply import AppliedManifest, Applier, UnservedKind, apply_all
 from multiqueue.runtime.components import ComponentFailed, innermost
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
 from multiqueue.runtime.manager import Manager
+from multiqueue.runtime.manifests import AppliedManifest, Applier, UnservedKind, apply_all
 from multiqueue.runtime.preconditions import can_reach_webhooks
 from tests.integration.waiting import is_true, until, until_one
 

@@ -31,8 +31,8 @@ from multiqueue.kube.resources import (
     SUBJECT_ACCESS_REVIEWS,
 )
 from multiqueue.kube.tls import load_key_pair
-from multiqueue.runtime.apply import apply_all, create_missing
 from multiqueue.runtime.manager import Manager
+from multiqueue.runtime.manifests import apply_all, create_missing
 from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.authorization import action_of, review_spec
 from tests.contract.client import unique

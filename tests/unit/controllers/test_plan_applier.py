@@ -14,7 +14,7 @@ import pytest
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.controllers.apply import MAX_RETRY_SECONDS, WRITERS, PlanApplier
+from multiqueue.controllers.plan_applier import MAX_RETRY_SECONDS, WRITERS, PlanApplier
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.jobs.fleet_gate import NoFleet

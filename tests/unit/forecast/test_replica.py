@@ -11,7 +11,7 @@ import pytest
 
 from multiqueue.engine.queues.entry import Entry, rank_of
 from multiqueue.forecast.replica import Replica
-from multiqueue.forecast.strict_lines import MOST_CHANGES
+from multiqueue.forecast.strict_fifo import MOST_CHANGES
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
     Cohort,
