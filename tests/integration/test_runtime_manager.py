@@ -190,7 +190,7 @@ async def test_a_standby_takes_over_when_the_leader_stops() -> None:
             if leader is first:
                 await asyncio.wait_for(second.leading.wait(), 10)
             lease = await client.get(LEASES, "c1f6bfd2.kueue.x-k8s.io", namespace="kueue-system")
-    assert lease["spec"]["holderIdentity"] == second._identity
+    assert lease["spec"]["holderIdentity"] == second.identity
 
 
 async def leader_and_standby(first: Manager, second: Manager) -> tuple[Manager, Manager]:
