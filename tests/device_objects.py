@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.queue_manager import NAMESPACE
-from tests.queue_objects import make_cluster_queue
+from tests.builders.queues import make_cluster_queue
+from tests.builders.workloads import NAMESPACE
 
 GROUP_VERSION = "resource.k8s.io/v1"
 GPU_CLASS = "gpu.example.com"

@@ -17,8 +17,8 @@ from datetime import datetime
 
 import structlog
 
-from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.evictions import EvictionWriter
+from multiqueue.controllers.plan_applier import PlanApplier
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.jobs.context import ManagerContext, UnrecoverableError

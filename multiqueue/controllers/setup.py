@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from multiqueue.api.config import Gate
-from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
 from multiqueue.controllers.cohort_controller import CohortController
@@ -17,6 +16,7 @@ from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.failure_recovery import FailureRecovery
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
+from multiqueue.controllers.plan_applier import PlanApplier
 from multiqueue.controllers.provisioning.check_controller import ProvisioningCheckController
 from multiqueue.controllers.provisioning.controller import ProvisioningController
 from multiqueue.controllers.provisioning.watch import RequestWatch

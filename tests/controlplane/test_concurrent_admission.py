@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from multiqueue.api import names
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.controlplane.conftest import NEEDED, StartControlPlane, require
 from tests.controlplane.installed import install, leader, troubles
 from tests.controlplane.plane import RealControlPlane
 from tests.controlplane.polling import until
 from tests.controlplane.upstream import install_upstream, running_kueue
-from tests.queue_manager import NAMESPACE
-from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
 
 pytestmark = pytest.mark.timeout(240)
 GATES = {"VisibilityOnDemand": False, "ConcurrentAdmission": True}

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.controlplane.conftest import NEEDED, StartControlPlane, require
 from tests.controlplane.installed import install, leader
 from tests.controlplane.plane import RealControlPlane
@@ -23,8 +26,6 @@ from tests.device_objects import (
     make_device_queue,
     requesting,
 )
-from tests.queue_manager import NAMESPACE
-from tests.queue_objects import make_flavor, make_job, make_local_queue
 
 pytestmark = pytest.mark.timeout(240)
 RESOURCES = {"deviceClassMappings": [{"name": "gpu", "deviceClassNames": ["gpu.example.com"]}]}

@@ -20,9 +20,11 @@ from multiqueue.api.workload_state import (
     is_finished,
 )
 from multiqueue.kube import resources
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.integration.queue_steps import complete, running, submit
-from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
 from tests.virtual_time import virtual_time
 
 FLAVORS = ("reserved", "on-demand", "spot")

@@ -12,6 +12,9 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find
 from multiqueue.kube import resources
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.device_objects import (
     DEVICE_CRDS,
     claiming,
@@ -21,8 +24,7 @@ from tests.device_objects import (
     requesting,
 )
 from tests.integration.queue_steps import admitted, submit
-from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_flavor, make_job, make_local_queue
+from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
 from tests.virtual_time import virtual_time
 
 MAPPED = msgspec.convert(

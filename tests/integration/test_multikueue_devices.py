@@ -8,10 +8,11 @@ import msgspec
 
 from multiqueue.api import names
 from multiqueue.kube import resources
+from tests.builders.jobs import make_job
+from tests.builders.queues import GPU
 from tests.device_objects import DEVICE_CRDS, claiming, make_claim_template, make_device_class
-from tests.multikueue_world import GPU, World, make_config, multikueue_world
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.queue_manager import CONFIG, QueueCluster
-from tests.queue_objects import make_job
 from tests.virtual_time import virtual_time
 
 MAPPED = msgspec.convert(
@@ -42,7 +43,7 @@ def counted(cluster: QueueCluster) -> str | None:
     return None
 
 
-async def submit_to(world: World) -> None:
+async def submit_to(world: MultiKueueWorld) -> None:
     config = msgspec.structs.replace(make_config(), resources=MAPPED)
     async with world.manager(config):
         await world.until_connected(*world.workers)

@@ -37,10 +37,11 @@ from multiqueue.kube.resources import (
     SECRETS,
     VALIDATING_WEBHOOKS,
 )
-from multiqueue.runtime.apply import create_missing
 from multiqueue.runtime.manager import Manager
+from multiqueue.runtime.manifests import create_missing
 from multiqueue.visibility.setup import SECRET_NAME as VISIBILITY_SECRET
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
+from tests.builders.queues import make_cluster_queue
 from tests.integration import test_controllers_admission as admission
 from tests.integration import test_controllers_devices as devices
 from tests.integration import test_controllers_faults as faults
@@ -77,7 +78,6 @@ from tests.least_privilege import (
     recorded_calls,
 )
 from tests.multikueue_world import multikueue_world
-from tests.queue_objects import make_cluster_queue
 
 
 class Grant(NamedTuple):

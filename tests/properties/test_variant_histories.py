@@ -41,7 +41,7 @@ from multiqueue.controllers.variants.plan import (
     PatchStatus,
 )
 from multiqueue.controllers.variants.view import RETAIN, FamilyView
-from tests.workloads import T0, make_workload
+from tests.builders.workloads import T0, make_workload
 
 ALL = ("best", "good", "poor")
 MODES = ("TryPreferredFlavors", RETAIN)

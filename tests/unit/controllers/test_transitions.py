@@ -33,7 +33,7 @@ from multiqueue.controllers.transitions import (
 )
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.observability.metrics import ManagerMetrics
-from tests.workloads import (
+from tests.builders.workloads import (
     NAMESPACE,
     T0,
     admitted,

@@ -18,9 +18,8 @@ from multiqueue.model.cluster_queue import (
     PreemptionPolicy,
 )
 from multiqueue.model.workload import Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     PENDING,
-    World,
     check_rule,
     flavor_quotas,
     group,
@@ -29,6 +28,7 @@ from tests.engine_world import (
     pod_set,
     with_changes,
 )
+from tests.engine_world import EngineWorld
 
 FLAVORS = ("best", "good", "poor")
 
@@ -54,7 +54,7 @@ def parent(job: str = "job") -> Workload:
     return make_workload(job, pod_sets=[pod_set(cpu=4)], stands_aside=True)
 
 
-def running(world: World, *variants: Workload) -> World:
+def running(world: EngineWorld, *variants: Workload) -> EngineWorld:
     """The world with these variants admitted."""
     world.submit(*variants)
     world.write_back(world.cycle())
@@ -67,7 +67,7 @@ def victims(plan: CyclePlan) -> list[tuple[str, Reason]]:
 
 
 def test_a_variant_uses_its_own_flavor_only() -> None:
-    world = World(queue())
+    world = EngineWorld(queue())
     world.submit(variant("poor"))
     (admitted,) = (d for d in world.cycle().decisions if isinstance(d, Admit))
     assert dict(admitted.admission.pod_sets[0].flavors) == {"cpu": "poor"}
@@ -77,7 +77,7 @@ def test_a_variant_uses_its_own_flavor_only() -> None:
 
 
 def test_the_best_variant_comes_first_though_its_uid_does_not() -> None:
-    world = World(queue())
+    world = EngineWorld(queue())
     world.submit(variant("poor", uid="a"), variant("good", uid="b"), variant("best", uid="c"))
     assert world.admitted() == ["job-best"]
 
@@ -88,14 +88,14 @@ def test_the_best_variant_comes_first_though_its_uid_does_not() -> None:
     ids=["a parent", "a workload that is to become one"],
 )
 def test_only_variants_queue_where_workloads_have_them(workload: Workload) -> None:
-    world = World(queue())
+    world = EngineWorld(queue())
     world.submit(workload)
     assert world.admitted() == []
     assert world.engine.pending_workloads("cq") == []
 
 
 def test_a_parent_holds_no_quota_beside_its_variant() -> None:
-    world = running(World(queue()), variant("best"))
+    world = running(EngineWorld(queue()), variant("best"))
     held = world.workloads["team/job-best"].reservation
     world.submit(with_changes(parent(), reservation=held))
     assert world.reason("job") == ""
@@ -105,7 +105,7 @@ def test_a_parent_holds_no_quota_beside_its_variant() -> None:
 
 
 def test_a_worse_variant_waits_while_a_better_one_is_admitted() -> None:
-    world = running(World(queue()), variant("good"))
+    world = running(EngineWorld(queue()), variant("good"))
     world.submit(variant("poor"))
     assert world.admitted() == []
     want = "PendingEvaluation: A more favorable variant is already admitted"
@@ -113,7 +113,7 @@ def test_a_worse_variant_waits_while_a_better_one_is_admitted() -> None:
 
 
 def test_an_admitted_variant_leaves_for_a_better_one_and_only_then_that_is_admitted() -> None:
-    world = running(World(queue()), variant("poor"))
+    world = running(EngineWorld(queue()), variant("poor"))
     world.submit(variant("good"))
     assert victims(world.cycle()) == [("job-poor", Reason.FLAVOR_MIGRATION)]
     assert world.admitted() == []
@@ -122,14 +122,16 @@ def test_an_admitted_variant_leaves_for_a_better_one_and_only_then_that_is_admit
 
 
 def test_a_migration_needs_no_open_gate() -> None:
-    world = running(World(queue(), options=EngineOptions(preemption_gates=True)), variant("poor"))
+    world = running(
+        EngineWorld(queue(), options=EngineOptions(preemption_gates=True)), variant("poor")
+    )
     world.submit(variant("good", closed_gates=("kueue.x-k8s.io/concurrent-admission",)))
     assert victims(world.cycle()) == [("job-poor", Reason.FLAVOR_MIGRATION)]
 
 
 def test_a_preemption_of_others_needs_an_open_gate() -> None:
     strict = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
-    world = World(queue(preemption=strict), options=EngineOptions(preemption_gates=True))
+    world = EngineWorld(queue(preemption=strict), options=EngineOptions(preemption_gates=True))
     running(world, variant("best", job="low"))
     gated = variant("best", priority=5, closed_gates=("kueue.x-k8s.io/concurrent-admission",))
     world.submit(gated)
@@ -142,7 +144,7 @@ def test_a_preemption_of_others_needs_an_open_gate() -> None:
 
 
 def test_nothing_moves_to_a_flavor_below_the_last_acceptable_one() -> None:
-    world = running(World(queue(last="best")), variant("poor"))
+    world = running(EngineWorld(queue(last="best")), variant("poor"))
     world.submit(variant("good"))
     assert victims(world.cycle()) == []
     assert 'below lastAcceptableFlavorName "best"' in world.reason("job-good")
@@ -151,20 +153,20 @@ def test_nothing_moves_to_a_flavor_below_the_last_acceptable_one() -> None:
 
 
 def test_variants_that_wait_for_checks_hold_quota_side_by_side() -> None:
-    world = World(queue(checks=(check_rule("check"),)))
+    world = EngineWorld(queue(checks=(check_rule("check"),)))
     world.engine.upsert_admission_check(AdmissionCheckInfo(name="check"))
     world.submit(*(variant(flavor, checks={"check": PENDING}) for flavor in FLAVORS))
     assert sorted(world.admitted()) == ["job-best", "job-good", "job-poor"]
 
 
 def test_other_jobs_do_not_matter() -> None:
-    world = running(World(queue()), variant("best", cpu=1, job="other"))
+    world = running(EngineWorld(queue()), variant("best", cpu=1, job="other"))
     world.submit(variant("good", cpu=1))
     assert world.admitted() == ["job-good"]
 
 
 def test_a_parent_tells_why_each_variant_waits() -> None:
-    world = World(queue())
+    world = EngineWorld(queue())
     world.submit(parent(), variant("best", cpu=9), variant("good", cpu=9))
     world.cycle()
     reason = world.reason("job")
@@ -173,7 +175,7 @@ def test_a_parent_tells_why_each_variant_waits() -> None:
 
 
 def test_a_parent_tells_of_variants_that_wait_for_checks_and_of_inactive_ones() -> None:
-    world = World(queue(checks=(check_rule("check"),)))
+    world = EngineWorld(queue(checks=(check_rule("check"),)))
     world.engine.upsert_admission_check(AdmissionCheckInfo(name="check"))
     world.submit(parent())
     assert world.reason("job").endswith("variants have not been evaluated yet")
@@ -184,13 +186,13 @@ def test_a_parent_tells_of_variants_that_wait_for_checks_and_of_inactive_ones() 
 
 
 def test_a_variant_of_an_unknown_flavor_fits_nowhere() -> None:
-    world = World(queue())
+    world = EngineWorld(queue())
     world.submit(with_changes(variant("poor"), allowed_flavors=()))
     assert world.admitted() == []
 
 
 def test_multikueue_and_concurrent_admission_do_not_go_together() -> None:
-    world = World(queue(checks=(check_rule("check"),)))
+    world = EngineWorld(queue(checks=(check_rule("check"),)))
     info = AdmissionCheckInfo(name="check", controller_name="kueue.x-k8s.io/multikueue")
     world.engine.upsert_admission_check(info)
     state = world.engine.cluster_queue_state("cq")

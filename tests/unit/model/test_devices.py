@@ -20,7 +20,7 @@ from multiqueue.model.devices import (
 )
 from multiqueue.model.pod_template import sum_pod_requests
 from multiqueue.model.surroundings import NamespaceSurroundings
-from tests.workloads import T0, make_template, make_workload, reserved
+from tests.builders.workloads import T0, make_template, make_workload, reserved
 
 RULES = DeviceRules(counted=True, extended=True, resources={"gpu.example.com": "gpu", "mig": "gpu"})
 

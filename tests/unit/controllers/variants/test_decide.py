@@ -47,7 +47,7 @@ from multiqueue.controllers.variants.plan import (
     ReleaseVariant,
 )
 from multiqueue.controllers.variants.view import RETAIN, FamilyView
-from tests.workloads import T0, make_workload, minutes, with_status
+from tests.builders.workloads import T0, make_workload, minutes, with_status
 
 FLAVORS = ("best", "good", "poor")
 PARENT = make_workload(
