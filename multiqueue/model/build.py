@@ -18,7 +18,7 @@ from multiqueue.api.conditions import (
     WorkloadCondition,
     is_true,
 )
-from multiqueue.api.slices import replaced_key
+from multiqueue.api.slices import is_elastic, replaced_key
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.variants import allowed_flavors, is_parent, parent_of, variant_order
 from multiqueue.api.workload_state import closed_gates, has_quota
@@ -214,6 +214,7 @@ def build_workload(
         family=parent.uid if parent else "",
         variant_order=variant_order(obj) if parent else 0,
         allowed_flavors=allowed_flavors(obj) if options.concurrent else None,
+        is_elastic=is_elastic(obj),
         stands_aside=is_parent(obj) if options.concurrent else parent is not None,
         problems=(*problems, *reader.problems),
     )

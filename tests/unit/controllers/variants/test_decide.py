@@ -111,6 +111,12 @@ def test_a_workload_in_such_a_queue_is_marked_as_a_parent() -> None:
     assert patches(*plan(plain).steps) == [(plain.metadata.name, label)]
 
 
+def test_a_slice_of_an_elastic_job_is_no_parent() -> None:
+    annotations = {names.ELASTIC_JOB: "true"}
+    plain = make_workload("job-train-abcde", owner_uid="u", annotations=annotations)
+    assert plan(plain).steps == ()
+
+
 def test_a_workload_that_runs_without_variants_is_left_alone() -> None:
     plain = admitted(make_workload("job-train-abcde", owner_uid="u"), "best")
     assert plan(plain).steps == ()
