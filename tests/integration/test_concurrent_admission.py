@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from multiqueue.api import names
-from multiqueue.api.conditions import Reason, WorkloadCondition
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
+from multiqueue.api.v1beta2 import PodSetUpdate, Workload
 from multiqueue.api.variants import parent_of, variant_flavor
+from multiqueue.api.workload_checks import set_check_state
 from multiqueue.api.workload_state import (
     eviction_reason,
     find,
@@ -19,11 +20,19 @@ from multiqueue.api.workload_state import (
     is_admitted,
     is_finished,
 )
+from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
 from tests.integration.queue_steps import complete, running, submit
 from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.queue_objects import (
+    make_check,
+    make_cluster_queue,
+    make_flavor,
+    make_job,
+    make_local_queue,
+)
 from tests.virtual_time import virtual_time
+from tests.workloads import T0
 
 FLAVORS = ("reserved", "on-demand", "spot")
 GATED = msgspec.structs.replace(CONFIG, feature_gates={"ConcurrentAdmission": True})
@@ -224,3 +233,71 @@ async def test_one_variant_preempts_at_a_time() -> None:
         await cluster.changes.until(runs_on(cluster, "reserved"), "the job runs on the best flavor")
         for flavor in FLAVORS[1:]:
             assert runs_on(cluster, flavor, f"low-{flavor}")(), flavor
+
+
+async def answer(cluster: QueueCluster, flavor: str, state: CheckState, **updates: str) -> None:
+    """Answer the check of a variant; pods shall get these node labels."""
+    update = PodSetUpdate(name="main", node_selector=updates)
+    writer = WorkloadWriter(cluster.client, cluster.informers.workloads)
+    await writer.update_status(
+        variants(cluster)[flavor].metadata.key,
+        lambda newest: set_check_state(
+            newest.status,
+            "check",
+            state,
+            message="so says the test",
+            now=T0,
+            pod_set_updates=(update,) if updates else (),
+        ),
+    )
+
+
+def holders(cluster: QueueCluster) -> list[str]:
+    return sorted(f for f, v in variants(cluster).items() if has_quota(v.status))
+
+
+@asynccontextmanager
+async def checked_cluster() -> AsyncIterator[QueueCluster]:
+    """A job whose variants all hold quota and wait for a check."""
+    queue = make_queue()
+    queue["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": "check"}]}
+    async with family_cluster(queue) as cluster:
+        await cluster.create(resources.ADMISSION_CHECKS, make_check())
+        ready = {"type": "Active", "status": "True", "reason": "Active", "message": "ok"}
+        ready["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+        status = {"status": {"conditions": [ready]}}
+        await cluster.patch(resources.ADMISSION_CHECKS, "check", status, subresource="status")
+        await submit(cluster, make_job("train"))
+        await cluster.changes.until(lambda: holders(cluster) == sorted(FLAVORS), "all hold quota")
+        yield cluster
+
+
+@virtual_time
+async def test_the_first_variant_whose_checks_are_ready_starts_the_job_and_others_give_way() -> (
+    None
+):
+    async with checked_cluster() as cluster:
+        assert running(cluster, "train") is None
+
+        await answer(cluster, "on-demand", CheckState.READY, capacity="booked")
+        await cluster.changes.until(lambda: "spot" not in holders(cluster), "spot gave way")
+        job = await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+        want = {"tier": "on-demand", "capacity": "booked"}
+        assert job["spec"]["template"]["spec"]["nodeSelector"] == want
+
+        await answer(cluster, "reserved", CheckState.READY)
+        await cluster.changes.until(runs_on(cluster, "reserved"), "the job moved")
+        await cluster.changes.until(lambda: active(cluster) == ["reserved"], "the rest is inactive")
+
+
+@virtual_time
+async def test_a_variant_that_its_check_rejects_is_not_tried_again() -> None:
+    async with checked_cluster() as cluster:
+        await answer(cluster, "reserved", CheckState.REJECTED)
+        rest = ["on-demand", "spot"]
+        await cluster.changes.until(
+            lambda: (holders(cluster), active(cluster)) == (rest, rest), "one is out"
+        )
+        await answer(cluster, "spot", CheckState.READY)
+        await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+        assert "reserved" not in active(cluster)
