@@ -159,11 +159,16 @@ def follow_activity(view: FamilyView) -> Iterator[FamilyStep]:
 
 
 def admit_parent(view: FamilyView) -> Iterator[FamilyStep]:
-    """Show the admission of a variant on the parent, which starts the job."""
-    parent, variant = view.parent, view.startable
-    if variant is None or has_quota(parent.status) or not is_parent(parent):
+    """Show the admission of a variant on the parent, which starts the job.
+
+    Nodes of a topology may change while the job runs.
+    """
+    parent, variant, source = view.parent, view.startable, view.source
+    if not is_parent(parent):
         return
-    if parent.spec.active:
+    if source is not None and source.status.admission not in (None, parent.status.admission):
+        yield PatchStatus(workload=parent, change=statuses.placed_like(source))
+    elif variant is not None and not has_quota(parent.status) and parent.spec.active:
         change = statuses.admitted_with(variant, view.now, waits_for_pods=view.waits_for_pods)
         yield PatchStatus(workload=parent, change=change)
 

@@ -189,6 +189,23 @@ def test_the_parent_is_admitted_with_the_best_admitted_variant() -> None:
     assert (told.status, told.message) == ("True", f"The variant {good.metadata.name} is admitted")
 
 
+def test_the_parent_follows_the_nodes_of_its_variant() -> None:
+    best = admitted(variant("best"), "best")
+    others = [variant("good", active=False), variant("poor", active=False)]
+    assert best.status.admission is not None
+    (assignment,) = best.status.admission.pod_set_assignments
+    placed = {"levels": ["rack"], "slices": []}
+    moved = msgspec.structs.replace(
+        best.status.admission,
+        pod_set_assignments=(msgspec.structs.replace(assignment, topology_assignment=placed),),
+    )
+    best = with_status(best, msgspec.structs.replace(best.status, admission=moved))
+    (step,) = plan(admitted(PARENT, "best"), best, *others).steps
+    after = status_after(step)
+    assert after.status.admission == moved
+    assert plan(after, best, *others) == FamilyPlan()
+
+
 @pytest.mark.parametrize(
     ("fields", "inactive"),
     [
