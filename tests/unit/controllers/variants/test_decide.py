@@ -134,6 +134,19 @@ def test_a_gated_parent_gets_its_variants_later() -> None:
     assert plan(msgspec.structs.replace(PARENT, metadata=metadata)).steps == ()
 
 
+def test_a_variant_of_another_managers_copy_does_not_look_like_a_copy() -> None:
+    labels = {**PARENT.metadata.labels, names.MULTIKUEUE_ORIGIN: "hub", "team": "a"}
+    annotations = {names.DISPATCH_EPOCH: "1", names.MANAGER: "m", "note": "b"}
+    metadata = msgspec.structs.replace(PARENT.metadata, labels=labels, annotations=annotations)
+    made = variant("good", msgspec.structs.replace(PARENT, metadata=metadata)).metadata
+    assert made.labels == {"team": "a"}
+    assert made.annotations == {
+        "note": "b",
+        names.WORKLOAD_ALLOWED_FLAVORS: "good",
+        names.VARIANT_ORDER: "1",
+    }
+
+
 @pytest.mark.parametrize("parent", [deleted(PARENT), PARENT], ids=["deleted", "unknown queue"])
 def test_nothing_is_done_about_a_parent(parent: Workload) -> None:
     flavors = FLAVORS if parent.metadata.deletion_timestamp else None
