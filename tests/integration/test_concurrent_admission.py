@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from multiqueue.api.workload_state import (
     find,
     has_quota,
     is_admitted,
+    is_evicted,
     is_finished,
 )
 from multiqueue.jobs.workload_writer import WorkloadWriter
@@ -57,14 +59,19 @@ def make_queue(mode: str = "TryPreferredFlavors", last: str = "", **quotas: str)
 
 
 @asynccontextmanager
-async def family_cluster(queue: dict[str, Any], config: Any = GATED) -> AsyncIterator[QueueCluster]:
+async def queued_cluster(queue: dict[str, Any]) -> AsyncIterator[QueueCluster]:
     async with queue_cluster() as cluster:
         for name in FLAVORS:
             await cluster.create(resources.RESOURCE_FLAVORS, make_flavor(name, tier=name))
         await cluster.create(resources.CLUSTER_QUEUES, queue)
         await cluster.create(resources.LOCAL_QUEUES, make_local_queue())
-        async with cluster.manager(config):
-            yield cluster
+        yield cluster
+
+
+@asynccontextmanager
+async def family_cluster(queue: dict[str, Any], config: Any = GATED) -> AsyncIterator[QueueCluster]:
+    async with queued_cluster(queue) as cluster, cluster.manager(config):
+        yield cluster
 
 
 def variants(cluster: QueueCluster, job: str = "train") -> dict[str, Workload]:
@@ -132,6 +139,20 @@ async def test_a_running_job_moves_to_a_better_flavor() -> None:
         assert eviction_reason(variants(cluster)["spot"].status) is not None
         reasons = {reason for kind, _, reason in await cluster.events() if kind == "Workload"}
         assert {"EvictedDueToFlavorMigration", "EvictedDueToVariantEvicted"} <= reasons
+
+
+@virtual_time
+async def test_a_new_manager_ends_a_move_that_another_one_began() -> None:
+    async with queued_cluster(make_queue(reserved="0", on_demand="0")) as cluster:
+        async with cluster.manager(GATED):
+            await submit(cluster, make_job("train"))
+            await cluster.changes.until(runs_on(cluster, "spot"), "the job runs on spot")
+            await set_quota(cluster, on_demand="0")
+            await cluster.changes.until(
+                lambda: is_evicted(variants(cluster)["spot"].status), "its variant has to go"
+            )
+        async with cluster.manager(GATED):
+            await cluster.changes.until(runs_on(cluster, "reserved"), "the job moved")
 
 
 @virtual_time
@@ -301,3 +322,19 @@ async def test_a_variant_that_its_check_rejects_is_not_tried_again() -> None:
         await answer(cluster, "spot", CheckState.READY)
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         assert "reserved" not in active(cluster)
+
+
+@virtual_time
+async def test_a_job_whose_pods_are_late_goes_on_elsewhere_while_its_variant_backs_off() -> None:
+    assert GATED.wait_for_pods_ready is not None
+    waiting = msgspec.structs.replace(GATED.wait_for_pods_ready, timeout=timedelta(seconds=5))
+    config = msgspec.structs.replace(GATED, wait_for_pods_ready=waiting)
+    async with family_cluster(make_queue(), config) as cluster:
+        await submit(cluster, make_job("train"))
+        await cluster.changes.until(runs_on(cluster, "reserved"), "the job runs")
+        await cluster.changes.until(runs_on(cluster, "on-demand"), "the job runs elsewhere")
+        late = variants(cluster)["reserved"]
+        requeued = find(late.status, WorkloadCondition.REQUEUED)
+        assert requeued is not None
+        assert (requeued.status, requeued.reason) == ("False", Reason.PODS_READY_TIMEOUT)
+        assert late.status.requeue_state is not None
