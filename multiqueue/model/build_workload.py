@@ -120,6 +120,7 @@ def build_workload(
         family=parent.uid if parent else "",
         variant_order=variant_order(obj) if parent else 0,
         allowed_flavors=allowed_flavors(obj) if options.concurrent else None,
+        is_elastic=is_elastic(obj),
         stands_aside=is_parent(obj) if options.concurrent else parent is not None,
         problems=(*problems, *reader.problems),
     )

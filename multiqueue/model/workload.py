@@ -123,7 +123,8 @@ class Workload:
     none (E-167). ``family`` is the uid of the parent of a variant, "" for any other workload;
     ``variant_order`` is its place in the family;
     ``allowed_flavors`` are the only flavors that it may use, None for all (E-170). Another workload
-    queues and holds quota in place of one that ``stands_aside``.
+    queues and holds quota in place of one that ``stands_aside``. ``is_elastic`` is a slice of an
+    elastic job, which has no variants.
     """
 
     key: str
@@ -156,6 +157,7 @@ class Workload:
     variant_order: int = 0
     allowed_flavors: tuple[str, ...] | None = None
     stands_aside: bool = False
+    is_elastic: bool = False
     problems: tuple[str, ...] = ()
 
     @property

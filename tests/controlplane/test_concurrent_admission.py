@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from multiqueue.api import names
 from tests.builders.jobs import make_job
-from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.queues import make_local_queue
 from tests.builders.workloads import NAMESPACE
 from tests.controlplane.conftest import NEEDED, StartControlPlane, require
 from tests.controlplane.installed import install, leader, troubles
@@ -20,6 +22,7 @@ from tests.controlplane.polling import until
 from tests.controlplane.upstream import install_upstream, running_kueue
 
 pytestmark = pytest.mark.timeout(240)
+PAGE = Path(__file__).parents[2] / "docs" / "concurrent-admission.md"
 GATES = {"VisibilityOnDemand": False, "ConcurrentAdmission": True}
 
 
@@ -29,6 +32,21 @@ def groups(**quotas: int) -> list[dict[str, Any]]:
         for name, quota in quotas.items()
     ]
     return [{"coveredResources": ["cpu"], "flavors": flavors}]
+
+
+def make_objects() -> list[dict[str, Any]]:
+    """The objects of the page, with no quota for the better flavor at first."""
+    (manifests,) = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    *flavors, queue = yaml.safe_load_all(manifests)
+    queue["spec"]["resourceGroups"] = groups(reserved=0, spot=16)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    return [
+        namespace,
+        *flavors,
+        queue,
+        make_local_queue(cluster_queue="anywhere"),
+        make_job("train"),
+    ]
 
 
 def family(plane: RealControlPlane) -> dict[str, Any]:
@@ -60,23 +78,12 @@ def runs_with(flavor: str, active: tuple[str, ...]) -> dict[str, Any]:
 
 def move(plane: RealControlPlane) -> None:
     """The job starts on spot, and moves once there is reserved quota."""
-    queue = make_cluster_queue(
-        resourceGroups=groups(reserved=0, spot=4),
-        concurrentAdmissionPolicy={"migration": {"mode": "TryPreferredFlavors"}},
-    )
-    for obj in (
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        make_flavor("reserved", tier="reserved"),
-        make_flavor("spot", tier="spot"),
-        queue,
-        make_local_queue(),
-        make_job("train"),
-    ):
+    for obj in make_objects():
         plane.kubectl("apply", "-f", "-", stdin=json.dumps(obj))
     both = runs_with("spot", ("reserved", "spot"))
     until(lambda: family(plane) == both, "job on spot")
-    patch = json.dumps({"spec": {"resourceGroups": groups(reserved=4, spot=4)}})
-    plane.kubectl("patch", "clusterqueue", "cq", "--type=merge", f"--patch={patch}")
+    patch = json.dumps({"spec": {"resourceGroups": groups(reserved=4, spot=16)}})
+    plane.kubectl("patch", "clusterqueue", "anywhere", "--type=merge", f"--patch={patch}")
     alone = runs_with("reserved", ("reserved",))
     until(lambda: family(plane) == alone, "job on reserved")
 

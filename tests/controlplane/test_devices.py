@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,7 +29,11 @@ from tests.device_objects import (
 )
 
 pytestmark = pytest.mark.timeout(240)
-RESOURCES = {"deviceClassMappings": [{"name": "gpu", "deviceClassNames": ["gpu.example.com"]}]}
+PAGE = Path(__file__).parents[2] / "docs" / "devices.md"
+CONFIGURATION, MANIFESTS = re.findall(
+    r"^```yaml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL
+)
+RESOURCES = yaml.safe_load(CONFIGURATION)["resources"]
 SHARED = [{"name": "gpu", "resourceClaimName": "shared"}]
 
 
@@ -63,9 +68,9 @@ def objects() -> list[dict[str, Any]]:
     ]
 
 
-def verdicts(plane: RealControlPlane) -> dict[str, Any]:
+def verdicts(plane: RealControlPlane, namespace: str = NAMESPACE) -> dict[str, Any]:
     """By job: the usage of its admission, or why it has none."""
-    listed = json.loads(plane.kubectl("get", "workloads", "-n", NAMESPACE, "-o", "json"))
+    listed = json.loads(plane.kubectl("get", "workloads", "-n", namespace, "-o", "json"))
     return {
         item["metadata"]["ownerReferences"][0]["name"]: _verdict(item.get("status") or {})
         for item in listed["items"]
@@ -111,6 +116,10 @@ def test_devices_count_on_a_real_control_plane(
     install(plane)
     with leader(plane, tmp_path / "manager", resources=RESOURCES):
         assert decide(plane) == COUNTED | dict.fromkeys(REFUSED, "Misconfigured")
+        plane.kubectl("create", "namespace", "training")
+        plane.kubectl("apply", "-f", "-", stdin=MANIFESTS)
+        want = {"claims-two": {"cpu": "3", "gpu": "6"}}
+        until(lambda: verdicts(plane, "training") == want, "admission of the page's Job")
 
 
 def test_upstream_counts_the_same(start_control_plane: StartControlPlane, tmp_path: Path) -> None:

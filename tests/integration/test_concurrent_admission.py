@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from multiqueue.api import names
-from multiqueue.api.conditions import Reason, WorkloadCondition
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
+from multiqueue.api.v1beta2 import PodSetUpdate, Workload
 from multiqueue.api.variants import parent_of, variant_flavor
+from multiqueue.api.workload_checks import set_check_state
 from multiqueue.api.workload_state import (
     eviction_reason,
     find,
     has_quota,
     is_admitted,
+    is_evicted,
     is_finished,
 )
+from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
 from tests.builders.jobs import make_job
-from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
-from tests.builders.workloads import NAMESPACE
+from tests.builders.queues import make_check, make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE, T0
 from tests.integration.queue_steps import complete, running, submit
 from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
 from tests.virtual_time import virtual_time
@@ -50,14 +54,19 @@ def make_queue(mode: str = "TryPreferredFlavors", last: str = "", **quotas: str)
 
 
 @asynccontextmanager
-async def family_cluster(queue: dict[str, Any], config: Any = GATED) -> AsyncIterator[QueueCluster]:
+async def queued_cluster(queue: dict[str, Any]) -> AsyncIterator[QueueCluster]:
     async with queue_cluster() as cluster:
         for name in FLAVORS:
             await cluster.create(resources.RESOURCE_FLAVORS, make_flavor(name, tier=name))
         await cluster.create(resources.CLUSTER_QUEUES, queue)
         await cluster.create(resources.LOCAL_QUEUES, make_local_queue())
-        async with cluster.manager(config):
-            yield cluster
+        yield cluster
+
+
+@asynccontextmanager
+async def family_cluster(queue: dict[str, Any], config: Any = GATED) -> AsyncIterator[QueueCluster]:
+    async with queued_cluster(queue) as cluster, cluster.manager(config):
+        yield cluster
 
 
 def variants(cluster: QueueCluster, job: str = "train") -> dict[str, Workload]:
@@ -125,6 +134,20 @@ async def test_a_running_job_moves_to_a_better_flavor() -> None:
         assert eviction_reason(variants(cluster)["spot"].status) is not None
         reasons = {reason for kind, _, reason in await cluster.events() if kind == "Workload"}
         assert {"EvictedDueToFlavorMigration", "EvictedDueToVariantEvicted"} <= reasons
+
+
+@virtual_time
+async def test_a_new_manager_ends_a_move_that_another_one_began() -> None:
+    async with queued_cluster(make_queue(reserved="0", on_demand="0")) as cluster:
+        async with cluster.manager(GATED):
+            await submit(cluster, make_job("train"))
+            await cluster.changes.until(runs_on(cluster, "spot"), "the job runs on spot")
+            await set_quota(cluster, on_demand="0")
+            await cluster.changes.until(
+                lambda: is_evicted(variants(cluster)["spot"].status), "its variant has to go"
+            )
+        async with cluster.manager(GATED):
+            await cluster.changes.until(runs_on(cluster, "reserved"), "the job moved")
 
 
 @virtual_time
@@ -226,3 +249,87 @@ async def test_one_variant_preempts_at_a_time() -> None:
         await cluster.changes.until(runs_on(cluster, "reserved"), "the job runs on the best flavor")
         for flavor in FLAVORS[1:]:
             assert runs_on(cluster, flavor, f"low-{flavor}")(), flavor
+
+
+async def answer(cluster: QueueCluster, flavor: str, state: CheckState, **updates: str) -> None:
+    """Answer the check of a variant; pods shall get these node labels."""
+    update = PodSetUpdate(name="main", node_selector=updates)
+    writer = WorkloadWriter(cluster.client, cluster.informers.workloads)
+    await writer.update_status(
+        variants(cluster)[flavor].metadata.key,
+        lambda newest: set_check_state(
+            newest.status,
+            "check",
+            state,
+            message="so says the test",
+            now=T0,
+            pod_set_updates=(update,) if updates else (),
+        ),
+    )
+
+
+def holders(cluster: QueueCluster) -> list[str]:
+    return sorted(f for f, v in variants(cluster).items() if has_quota(v.status))
+
+
+@asynccontextmanager
+async def checked_cluster() -> AsyncIterator[QueueCluster]:
+    """A job whose variants all hold quota and wait for a check."""
+    queue = make_queue()
+    queue["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": "check"}]}
+    async with family_cluster(queue) as cluster:
+        await cluster.create(resources.ADMISSION_CHECKS, make_check())
+        ready = {"type": "Active", "status": "True", "reason": "Active", "message": "ok"}
+        ready["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+        status = {"status": {"conditions": [ready]}}
+        await cluster.patch(resources.ADMISSION_CHECKS, "check", status, subresource="status")
+        await submit(cluster, make_job("train"))
+        await cluster.changes.until(lambda: holders(cluster) == sorted(FLAVORS), "all hold quota")
+        yield cluster
+
+
+@virtual_time
+async def test_the_first_variant_whose_checks_are_ready_starts_the_job_and_others_give_way() -> (
+    None
+):
+    async with checked_cluster() as cluster:
+        assert running(cluster, "train") is None
+
+        await answer(cluster, "on-demand", CheckState.READY, capacity="booked")
+        await cluster.changes.until(lambda: "spot" not in holders(cluster), "spot gave way")
+        job = await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+        want = {"tier": "on-demand", "capacity": "booked"}
+        assert job["spec"]["template"]["spec"]["nodeSelector"] == want
+
+        await answer(cluster, "reserved", CheckState.READY)
+        await cluster.changes.until(runs_on(cluster, "reserved"), "the job moved")
+        await cluster.changes.until(lambda: active(cluster) == ["reserved"], "the rest is inactive")
+
+
+@virtual_time
+async def test_a_variant_that_its_check_rejects_is_not_tried_again() -> None:
+    async with checked_cluster() as cluster:
+        await answer(cluster, "reserved", CheckState.REJECTED)
+        rest = ["on-demand", "spot"]
+        await cluster.changes.until(
+            lambda: (holders(cluster), active(cluster)) == (rest, rest), "one is out"
+        )
+        await answer(cluster, "spot", CheckState.READY)
+        await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+        assert "reserved" not in active(cluster)
+
+
+@virtual_time
+async def test_a_job_whose_pods_are_late_goes_on_elsewhere_while_its_variant_backs_off() -> None:
+    assert GATED.wait_for_pods_ready is not None
+    waiting = msgspec.structs.replace(GATED.wait_for_pods_ready, timeout=timedelta(seconds=5))
+    config = msgspec.structs.replace(GATED, wait_for_pods_ready=waiting)
+    async with family_cluster(make_queue(), config) as cluster:
+        await submit(cluster, make_job("train"))
+        await cluster.changes.until(runs_on(cluster, "reserved"), "the job runs")
+        await cluster.changes.until(runs_on(cluster, "on-demand"), "the job runs elsewhere")
+        late = variants(cluster)["reserved"]
+        requeued = find(late.status, WorkloadCondition.REQUEUED)
+        assert requeued is not None
+        assert (requeued.status, requeued.reason) == ("False", Reason.PODS_READY_TIMEOUT)
+        assert late.status.requeue_state is not None

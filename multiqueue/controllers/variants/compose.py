@@ -17,6 +17,17 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.kube.resources import WORKLOADS
 
 GVK = GroupVersionKind.of_resource(WORKLOADS)
+_PARENTS_ONLY = frozenset(
+    {
+        names.CONCURRENT_ADMISSION_PARENT,
+        names.MULTIKUEUE_ORIGIN,
+        names.MULTIKUEUE_ORIGIN_UID,
+        names.MANAGER,
+        names.DISPATCH_EPOCH,
+    }
+)
+"""Labels and annotations of the parent alone. A manager elsewhere deletes objects that have its
+origin and are none of its copies."""
 
 
 def variant_name(parent: Workload, flavor: str, *, limit: int = MAX_NAME) -> str:
@@ -36,7 +47,8 @@ def compose_variant(
     """
     metadata, spec = parent.metadata, parent.spec
     gates = [gate.name for gate in spec.preemption_gates if gate.name != names.VARIANT_GATE]
-    labels = {k: v for k, v in metadata.labels.items() if k != names.CONCURRENT_ADMISSION_PARENT}
+    labels = {k: v for k, v in metadata.labels.items() if k not in _PARENTS_ONLY}
+    annotations = {k: v for k, v in metadata.annotations.items() if k not in _PARENTS_ONLY}
     return {
         "apiVersion": names.V1BETA2,
         "kind": "Workload",
@@ -45,7 +57,7 @@ def compose_variant(
             "namespace": metadata.namespace,
             "labels": labels,
             "annotations": {
-                **metadata.annotations,
+                **annotations,
                 names.WORKLOAD_ALLOWED_FLAVORS: flavor,
                 names.VARIANT_ORDER: str(order),
             },

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.slices import is_elastic
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.variants import is_parent, variant_flavor, variant_order
@@ -64,9 +65,11 @@ def decide_family(view: FamilyView) -> FamilyPlan:
 def mark_parent(view: FamilyView) -> Iterator[FamilyStep]:
     """Mark a Workload as a parent, or as one no more.
 
-    A Workload that got its quota without variants keeps it until it ends.
+    A Workload that got its quota without variants keeps it until it ends. Slices of elastic jobs
+    have no variants.
     """
-    parent, wanted = view.parent, bool(view.flavors)
+    parent = view.parent
+    wanted = bool(view.flavors) and not is_elastic(parent)
     if has_quota(parent.status):
         return
     if wanted != is_parent(parent) and (wanted or not view.variants):
@@ -156,11 +159,16 @@ def follow_activity(view: FamilyView) -> Iterator[FamilyStep]:
 
 
 def admit_parent(view: FamilyView) -> Iterator[FamilyStep]:
-    """Show the admission of a variant on the parent, which starts the job."""
-    parent, variant = view.parent, view.startable
-    if variant is None or has_quota(parent.status) or not is_parent(parent):
+    """Show the admission of a variant on the parent, which starts the job.
+
+    Nodes of a topology may change while the job runs.
+    """
+    parent, variant, source = view.parent, view.startable, view.source
+    if not is_parent(parent):
         return
-    if parent.spec.active:
+    if source is not None and source.status.admission not in (None, parent.status.admission):
+        yield PatchStatus(workload=parent, change=statuses.placed_like(source))
+    elif variant is not None and not has_quota(parent.status) and parent.spec.active:
         change = statuses.admitted_with(variant, view.now, waits_for_pods=view.waits_for_pods)
         yield PatchStatus(workload=parent, change=change)
 

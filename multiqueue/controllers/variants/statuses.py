@@ -108,6 +108,21 @@ def admitted_with(variant: Workload, now: datetime, *, waits_for_pods: bool) -> 
     return change
 
 
+def placed_like(variant: Workload) -> StatusChange:
+    """Give the parent the nodes that its variant has by now."""
+
+    def change(newest: Workload) -> WorkloadStatus:
+        if not has_quota(newest.status):
+            return newest.status
+        return msgspec.structs.replace(
+            newest.status,
+            admission=variant.status.admission,
+            unhealthy_nodes=variant.status.unhealthy_nodes,
+        )
+
+    return change
+
+
 def with_pods_of(parent: Workload) -> StatusChange:
     """Give a variant the readiness and the reclaimable pods of the job."""
 

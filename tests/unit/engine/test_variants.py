@@ -94,6 +94,12 @@ def test_only_variants_queue_where_workloads_have_them(workload: Workload) -> No
     assert world.engine.pending_workloads("cq") == []
 
 
+def test_a_slice_of_an_elastic_job_has_no_variants_and_uses_any_flavor() -> None:
+    world = World(queue())
+    world.submit(with_changes(make_workload("job"), is_elastic=True))
+    assert world.admitted() == ["job"]
+
+
 def test_a_parent_holds_no_quota_beside_its_variant() -> None:
     world = running(EngineWorld(queue()), variant("best"))
     held = world.workloads["team/job-best"].reservation

@@ -111,6 +111,12 @@ def test_a_workload_in_such_a_queue_is_marked_as_a_parent() -> None:
     assert patches(*plan(plain).steps) == [(plain.metadata.name, label)]
 
 
+def test_a_slice_of_an_elastic_job_is_no_parent() -> None:
+    annotations = {names.ELASTIC_JOB: "true"}
+    plain = make_workload("job-train-abcde", owner_uid="u", annotations=annotations)
+    assert plan(plain).steps == ()
+
+
 def test_a_workload_that_runs_without_variants_is_left_alone() -> None:
     plain = admitted(make_workload("job-train-abcde", owner_uid="u"), "best")
     assert plan(plain).steps == ()
@@ -126,6 +132,19 @@ def test_a_gated_parent_gets_its_variants_later() -> None:
     annotations = {names.ADMISSION_GATED_BY: "example.com/gate"}
     metadata = msgspec.structs.replace(PARENT.metadata, annotations=annotations)
     assert plan(msgspec.structs.replace(PARENT, metadata=metadata)).steps == ()
+
+
+def test_a_variant_of_another_managers_copy_does_not_look_like_a_copy() -> None:
+    labels = {**PARENT.metadata.labels, names.MULTIKUEUE_ORIGIN: "hub", "team": "a"}
+    annotations = {names.DISPATCH_EPOCH: "1", names.MANAGER: "m", "note": "b"}
+    metadata = msgspec.structs.replace(PARENT.metadata, labels=labels, annotations=annotations)
+    made = variant("good", msgspec.structs.replace(PARENT, metadata=metadata)).metadata
+    assert made.labels == {"team": "a"}
+    assert made.annotations == {
+        "note": "b",
+        names.WORKLOAD_ALLOWED_FLAVORS: "good",
+        names.VARIANT_ORDER: "1",
+    }
 
 
 @pytest.mark.parametrize("parent", [deleted(PARENT), PARENT], ids=["deleted", "unknown queue"])
@@ -181,6 +200,23 @@ def test_the_parent_is_admitted_with_the_best_admitted_variant() -> None:
     told = find(after, WorkloadCondition.ADMITTED)
     assert told is not None
     assert (told.status, told.message) == ("True", f"The variant {good.metadata.name} is admitted")
+
+
+def test_the_parent_follows_the_nodes_of_its_variant() -> None:
+    best = admitted(variant("best"), "best")
+    others = [variant("good", active=False), variant("poor", active=False)]
+    assert best.status.admission is not None
+    (assignment,) = best.status.admission.pod_set_assignments
+    placed = {"levels": ["rack"], "slices": []}
+    moved = msgspec.structs.replace(
+        best.status.admission,
+        pod_set_assignments=(msgspec.structs.replace(assignment, topology_assignment=placed),),
+    )
+    best = with_status(best, msgspec.structs.replace(best.status, admission=moved))
+    (step,) = plan(admitted(PARENT, "best"), best, *others).steps
+    after = status_after(step)
+    assert after.status.admission == moved
+    assert plan(after, best, *others) == FamilyPlan()
 
 
 @pytest.mark.parametrize(
