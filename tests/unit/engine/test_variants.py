@@ -95,7 +95,7 @@ def test_only_variants_queue_where_workloads_have_them(workload: Workload) -> No
 
 
 def test_a_slice_of_an_elastic_job_has_no_variants_and_uses_any_flavor() -> None:
-    world = World(queue())
+    world = EngineWorld(queue())
     world.submit(with_changes(make_workload("job"), is_elastic=True))
     assert world.admitted() == ["job"]
 
