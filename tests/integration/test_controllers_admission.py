@@ -55,7 +55,7 @@ async def test_who_pays_is_on_the_workload_and_its_pods() -> None:
     """The label of the LocalQueue counts; a stop takes it off the template again."""
     config = Configuration(integrations=Integrations(chargeback_label_keys=("payer", "team")))
     async with queue_cluster() as cluster, cluster.manager(config):
-        await make_queue(cluster)
+        await create_queue(cluster)
         queue = make_local_queue("paid")
         queue["metadata"]["labels"] = {"payer": "owner"}
         await cluster.create(resources.LOCAL_QUEUES, queue)

@@ -282,7 +282,7 @@ async def test_a_job_of_a_queued_job_runs_with_it_and_has_no_workload() -> None:
 async def test_jobs_that_own_each_other_are_told_so_and_left_alone() -> None:
     """J-27: the jobs of everybody else go on."""
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("first"))
         first = await cluster.changes.until(lambda: running(cluster, "first"), "the first")
         second = make_job("second")
