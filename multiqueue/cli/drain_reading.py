@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.capacity.own_quota import OwnQuota
+from multiqueue.cli.queue_objects import QueueObjects
 from multiqueue.cli.views.drain_plan import DrainSurroundings, Quotas
 from multiqueue.cli.worker_access import WORKER_SECONDS, worker_credentials
 from multiqueue.kube import resources
@@ -29,19 +31,21 @@ async def read_surroundings(client: KubeClient, *, system_namespace: str) -> Dra
     clusters = await client.list(
         resources.MULTIKUEUE_CLUSTERS, decode=partial(decode, api.MultiKueueCluster)
     )
-    checks, configs, jobs, (own, flavors) = await asyncio.gather(
+    checks, configs, (own, flavors) = await asyncio.gather(
         _list(client, resources.ADMISSION_CHECKS, api.AdmissionCheck),
         _list(client, resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
-        _list_jobs(client),
         _read_quotas(client, _list),
     )
     workers = await asyncio.gather(
         *(_read_worker(client, cluster, system_namespace) for cluster in clusters.items)
     )
+    objects = QueueObjects(now=datetime.now(UTC))
+    objects.add("workloads", workloads.items)
+    await objects.list_jobs(client)
     names = [cluster.metadata.name for cluster in clusters.items]
     return DrainSurroundings(
         workloads=workloads.items,
-        jobs={job["metadata"]["uid"]: job for job in jobs},
+        jobs=objects.jobs,
         clusters=dict(zip(names, clusters.items, strict=True)),
         checks={check.metadata.name: check for check in checks},
         configs={config.metadata.name: config for config in configs},
@@ -83,13 +87,6 @@ async def _read_quotas(
         cluster_queues=lambda: cluster_queues, cohorts=lambda: cohorts, flavors=lambda: flavors
     )
     return quota, flavors
-
-
-async def _list_jobs(client: KubeClient) -> list[dict[str, Any]]:
-    try:
-        return (await client.list(resources.JOBS)).items
-    except Forbidden:
-        return []
 
 
 async def _list(client: KubeClient, resource: Resource, kind: type[Any]) -> list[Any]:

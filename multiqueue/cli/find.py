@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from multiqueue.api.job_kinds import JOB_KINDS, KnownKind
@@ -14,7 +13,7 @@ from multiqueue.api.workload_state import is_finished
 from multiqueue.cli.errors import CliError
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
-from multiqueue.kube.resources import EVENTS, JOBS, WORKLOADS, Resource
+from multiqueue.kube.resources import EVENTS, WORKLOADS, resource_of
 
 
 def decode_workload(data: bytes) -> Workload:
@@ -58,47 +57,28 @@ async def _explain_absence(client: KubeClient, namespace: str, kind: str, name: 
     if kind and not named:
         namespace = kind  # NAMESPACE/NAME
     for row in named or JOB_KINDS:
-        explain = _explain_job if row.is_queued else partial(_explain_unqueued, row)
-        if told := await explain(client, namespace, name):
+        if told := await _explain_job(row, client, namespace, name):
             return told
     return ""
 
 
-async def _explain_unqueued(row: KnownKind, client: KubeClient, namespace: str, name: str) -> str:
-    """Return why an object of an unqueued kind has no Workload; empty if there is no object."""
+async def _explain_job(row: KnownKind, client: KubeClient, namespace: str, name: str) -> str:
+    """Return why a job has no Workload; empty if there is no such job."""
     from multiqueue.api.validation.unqueued import find_unqueued
 
-    resource = resource_of(row)
+    resource = resource_of(row.api_version, row.plural, row.kind)
     try:
         obj = await client.get(resource, name, namespace=namespace)
     except (Forbidden, NotFound):
         return ""
     title = f'{row.kind} "{namespace}/{name}"'
-    head = {"apiVersion": resource.api_version, "kind": row.kind}
-    found = find_unqueued({**obj, **head})
+    found = find_unqueued({**obj, "apiVersion": resource.api_version, "kind": row.kind})
     if found is not None:
         return f"{title}: {found.what}; {found.todo}"
-    return f"{title} is not queued itself: it has no label {QUEUE_NAME}, or is part of a queued job"
-
-
-def resource_of(row: KnownKind) -> Resource:
-    """Return the resource of a job kind."""
-    return Resource(
-        group=row.group, version=row.version, plural=row.plural, kind=row.kind, namespaced=True
-    )
-
-
-async def _explain_job(client: KubeClient, namespace: str, name: str) -> str:
-    """Return why a Job has no Workload; empty if there is no such Job."""
-    try:
-        job = await client.get(JOBS, name, namespace=namespace)
-    except NotFound:
-        return ""
-    title = f'Job "{namespace}/{name}"'
-    if not (job["metadata"].get("labels") or {}).get(QUEUE_NAME):
+    if not (obj["metadata"].get("labels") or {}).get(QUEUE_NAME):
         return f"{title} is in no queue: it has no label {QUEUE_NAME}"
     listed = await client.list(EVENTS, namespace=namespace)
-    warning = last_warning(listed.items, job["metadata"]["uid"])
+    warning = last_warning(listed.items, obj["metadata"]["uid"])
     return f"{title} has no Workload: {warning or 'no manager has looked at it; does one run?'}"
 
 

@@ -6,17 +6,16 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from multiqueue.api.job_kinds import UNSUPPORTED
+from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.api.names import GROUP, OWN_GROUP, QUEUE_NAME
 from multiqueue.api.validation.access import Object, mapping, text
-from multiqueue.cli.find import resource_of
 from multiqueue.cli.stored import read_stored
+from multiqueue.jobs.reading import is_over
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
-from multiqueue.kube.resources import Resource
-from multiqueue.lint.rules.jobs import is_done
+from multiqueue.kube.resources import Resource, resource_of
 from multiqueue.lint.world import LintEntry, LintInput, LintSurroundings
 from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal
 
@@ -87,10 +86,12 @@ async def read_cluster(client: KubeClient, kinds: Sequence[Resource] = KINDS) ->
     return reading
 
 
-async def read_unqueued(client: KubeClient, reading: ClusterReading) -> None:
-    """List objects that name a queue but whose kinds are not queued."""
-    for row in UNSUPPORTED:
-        resource = resource_of(row)
+async def read_labelled(client: KubeClient, reading: ClusterReading) -> None:
+    """List objects of all kinds beside Job that name a queue and have not ended."""
+    for row in JOB_KINDS:
+        if row.kind == "Job":
+            continue
+        resource = resource_of(row.api_version, row.plural, row.kind)
         try:
             listed = await client.list(resource, label_selector=QUEUE_NAME)
         except Forbidden:
@@ -99,7 +100,8 @@ async def read_unqueued(client: KubeClient, reading: ClusterReading) -> None:
             continue  # a cluster without this kind has none
         else:
             head = {"apiVersion": resource.api_version, "kind": row.kind}
-            reading.entries.extend(LintEntry({**head, **obj}) for obj in listed.items)
+            objects = ({**head, **obj} for obj in listed.items)
+            reading.entries.extend(LintEntry(obj) for obj in objects if not is_over(obj))
 
 
 async def _list(client: KubeClient, resource: Resource, reading: ClusterReading) -> None:
@@ -109,8 +111,7 @@ async def _list(client: KubeClient, resource: Resource, reading: ClusterReading)
         if resource.group != GROUP:
             raise
         listed = await client.list(replace(resource, version="v1beta1"))  # an old worker
-    ended = is_done if resource.kind == "Job" else lambda _: False
-    reading.entries.extend(LintEntry(obj) for obj in listed.items if not ended(obj))
+    reading.entries.extend(LintEntry(obj) for obj in listed.items if not is_over(obj))
 
 
 @dataclass(slots=True)

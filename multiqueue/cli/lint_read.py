@@ -61,7 +61,7 @@ async def read_cluster_world(target: ClusterTarget, inputs: Inputs) -> tuple[Lin
 
     async with connect(target) as (client, _):
         reading = await lint_cluster.read_cluster(client)
-        await lint_cluster.read_unqueued(client, reading)
+        await lint_cluster.read_labelled(client, reading)
         try:
             config = _config_file(inputs) or await read_config(client, inputs.system_namespace)
         except ConfigurationError as error:

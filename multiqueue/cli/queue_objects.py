@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.job_kinds import KnownKind, find_job_kind
 from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
-from multiqueue.kube.resources import Resource
+from multiqueue.kube.resources import Resource, resource_of
 
 _KINDS: dict[str, tuple[Resource, type[Any]]] = {
     "workloads": (resources.WORKLOADS, api.Workload),
@@ -26,7 +25,6 @@ _KINDS: dict[str, tuple[Resource, type[Any]]] = {
     "checks": (resources.ADMISSION_CHECKS, api.AdmissionCheck),
     "configs": (resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
     "clusters": (resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
-    "jobs": (resources.JOBS, dict),
 }
 """The resource and type to read for each attribute of `QueueObjects`."""
 
@@ -76,17 +74,48 @@ class QueueObjects:
 
     async def _list(self, client: KubeClient, kind: str, namespace: str | None) -> None:
         resource, type_ = _KINDS[kind]
-        # Only jobs in queues: a cluster may have many others.
-        selector = QUEUE_NAME if resource is resources.JOBS else ""
         where = namespace if resource.namespaced else None
         try:
-            listed = await client.list(
-                resource, namespace=where, label_selector=selector, decode=_loader(type_)
-            )
+            listed = await client.list(resource, namespace=where, decode=partial(decode, type_))
         except (Forbidden, NotFound):
             self._hide(resource)
             return
         self.add(kind, listed.items)
+
+    async def list_jobs(self, client: KubeClient, *, namespace: str | None = None) -> None:
+        """Read the jobs in queues, of each kind that owns one of the known Workloads."""
+        await asyncio.gather(
+            *(self._list_jobs(client, row, namespace) for row in owner_rows(self.workloads))
+        )
+
+    async def _list_jobs(self, client: KubeClient, row: KnownKind, namespace: str | None) -> None:
+        resource = resource_of(row.api_version, row.plural, row.kind)
+        try:
+            # Only jobs in queues: a cluster may have many others.
+            listed = await client.list(resource, namespace=namespace, label_selector=QUEUE_NAME)
+        except (Forbidden, NotFound):
+            self._hide(resource)
+            return
+        head = {"apiVersion": row.api_version, "kind": row.kind}
+        self.add("jobs", [{**head, **job} for job in listed.items])
+
+    async def get_job(self, client: KubeClient, workload: api.Workload) -> None:
+        """Read the job that owns a Workload, if it exists and the user may read it."""
+        for owner in workload.metadata.owner_references[:1]:
+            row = find_job_kind(owner.api_version, owner.kind)
+            if row is None:
+                continue
+            resource = resource_of(owner.api_version, row.plural, row.kind)
+            namespace = workload.metadata.namespace
+            try:
+                job = await client.get(resource, owner.name, namespace=namespace)
+            except Forbidden:
+                self._hide(resource)
+            except NotFound:
+                continue
+            else:
+                head = {"apiVersion": row.api_version, "kind": row.kind}
+                self.add("jobs", [{**head, **job}])
 
     async def get(
         self, client: KubeClient, kind: str, name: str, *, namespace: str | None = None
@@ -96,7 +125,8 @@ class QueueObjects:
             return
         resource, type_ = _KINDS[kind]
         try:
-            found = await client.get(resource, name, namespace=namespace, decode=_loader(type_))
+            decoder = partial(decode, type_)
+            found = await client.get(resource, name, namespace=namespace, decode=decoder)
         except Forbidden:
             self._hide(resource)
         except NotFound:
@@ -109,5 +139,11 @@ class QueueObjects:
             self.hidden.append(resource.plural)
 
 
-def _loader(type_: type[Any]) -> Callable[[bytes], Any]:
-    return msgspec.json.decode if type_ is dict else partial(decode, type_)
+def owner_rows(workloads: Mapping[str, api.Workload]) -> set[KnownKind]:
+    """Return the kinds of the jobs that own these Workloads."""
+    owners = {
+        (owner.api_version, owner.kind)
+        for workload in workloads.values()
+        for owner in workload.metadata.owner_references
+    }
+    return {row for owner in owners if (row := find_job_kind(*owner)) is not None}

@@ -48,6 +48,18 @@ def enabled_kinds(config: Configuration) -> tuple[KnownKind, ...]:
     return tuple(_with_pods(rows, config))
 
 
+def enabled_frameworks(config: Configuration) -> frozenset[str]:
+    """Return the names of the kinds that the Configuration enables; unknown names are left out."""
+    return frozenset(row.framework for row in JOB_KINDS if row.folder) & {
+        *config.integrations.frameworks,
+        *(
+            "pod"
+            for row in JOB_KINDS
+            if row.implies_pods and row.framework in config.integrations.frameworks
+        ),
+    }
+
+
 def load_kind(row: KnownKind) -> SupportedKind:
     """Import a kind's folder and build what it has; kinds that are not enabled are not imported."""
     built: SupportedKind = import_module(f"multiqueue.jobs.{row.folder}").build(row)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from multiqueue.api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER, QUEUE_NAME
-from multiqueue.api.validation.access import Object, items, mapping, number, quantity, text
+from multiqueue.api.validation.access import Object, items, mapping, quantity, text
 from multiqueue.lib.quantity import Quantity
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.world import Lookup, Sight, flavors_of, labels_of, namespace_of
@@ -95,21 +95,9 @@ def queue_of_job(job: Object, lookup: Lookup) -> Object | None:
     return lookup.get("ClusterQueue", text(mapping(local, "spec").get("clusterQueue")))
 
 
-def template_of(job: Object) -> Object:
-    """Return the pod template of a Job."""
-    return mapping(job, "spec", "template")
-
-
-def pods_of(job: Object) -> int:
-    """Return how many pods of a Job run at a time."""
-    spec = mapping(job, "spec")
-    parallelism = number(spec.get("parallelism"), 1)
-    return min(parallelism, number(spec.get("completions"), parallelism))
-
-
-def requests_of(job: Object) -> Mapping[str, int]:
+def requests_of(template: Object) -> Mapping[str, int]:
     """Return what one pod requests, as quota counts it; resources with zero are left out."""
-    requests = sum_pod_requests(template_of(job)).requests
+    requests = sum_pod_requests(template).requests
     return {name: int(amount) for name, amount in requests.items() if int(amount) > 0}
 
 

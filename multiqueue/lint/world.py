@@ -170,7 +170,7 @@ def known_kind(obj: Object) -> str:
         return kind if version in {V1BETA1, V1BETA2} and kind in OURS else ""
     row = find_job_kind(version, kind)
     if row is not None:
-        return kind if row.is_queued or QUEUE_NAME in labels_of(obj) else ""
+        return kind if kind == "Job" or QUEUE_NAME in labels_of(obj) else ""
     return kind if version in {FOREIGN.get(kind), OWN.get(kind)} else ""
 
 

@@ -152,7 +152,7 @@ async def test_a_pod_with_a_queue_label_is_told_that_it_is_not_queued(fleet: Fle
         "metadata": {"name": name, "namespace": ATTACKER, "labels": {QUEUE_NAME: ATTACKER}},
         "spec": {"containers": [container]},
     }
-    words = "Pods are not queued yet: this one runs at once, outside of every quota"
+    words = "Pods are not queued: this one runs at once, outside of every quota"
     file = fleet.folder / f"{name}.yaml"
     file.write_text(yaml.safe_dump(pod))
     code, output = await fleet.cli("submit", "-f", str(file))

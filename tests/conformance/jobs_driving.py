@@ -59,15 +59,18 @@ def choose(group: str, kinds: str, only: str) -> Cases:
         only: A part of the names of cases; empty: all.
 
     Raises:
-        ValueError: There are no recorded cases of such a kind.
+        ValueError: There is no such kind, or no case of either group has such a name.
     """
-    known = {path.stem for path in JOBS.rglob("cases/*.json")}
-    wanted = set(filter(None, kinds.split(","))) or known
-    if wanted - known:
-        what = ", ".join(sorted(wanted - known))
-        raise ValueError(f"KIND: {what}: no recorded cases; choose of {', '.join(sorted(known))}")
-    cases = _read(JOBS / READINESS if group == READINESS else JOBS, wanted)
-    return cases.only({name for name in cases.names if only in name})
+    known = sorted(path.stem for path in JOBS.rglob("cases/*.json"))
+    wanted = kinds.split(",") if kinds else known
+    for kind in wanted:
+        if kind not in known:
+            raise ValueError(f'KIND: "{kind}" has no recorded cases; choose of {", ".join(known)}')
+    jobs, readiness = (_read(folder, wanted) for folder in (JOBS, JOBS / READINESS))
+    named = {name for name in jobs.names | readiness.names if only in name}
+    if not named:
+        raise ValueError(f'ONLY: no case of these kinds has "{only}" in its name')
+    return (readiness if group == READINESS else jobs).only(named)
 
 
 def _read(folder: Path, kinds: Collection[str]) -> Cases:
@@ -106,9 +109,9 @@ def find_failing(work: Path) -> set[str]:
     return failing
 
 
-def find_regressions(failing: Collection[str], cases: Cases) -> set[str]:
+def find_regressions(failing: Collection[str], cases: Cases, open_file: Path = OPEN) -> set[str]:
     """Return the failing cases that data/jobs/open.json does not name."""
-    may_fail = json.loads(OPEN.read_text())
+    may_fail = json.loads(open_file.read_text())
     return {
         case["name"]
         for file, chosen in cases.by_file.items()
@@ -117,9 +120,9 @@ def find_regressions(failing: Collection[str], cases: Cases) -> set[str]:
     }.intersection(failing)
 
 
-def accept(failing: Collection[str], cases: Cases) -> None:
+def accept(failing: Collection[str], cases: Cases, open_file: Path = OPEN) -> None:
     """Have data/jobs/open.json name the failing ones of these cases, and no others of them."""
-    may_fail = json.loads(OPEN.read_text())
+    may_fail = json.loads(open_file.read_text())
     for file, chosen in cases.by_file.items():
         names = {case["name"] for case in chosen}
         every = {case["name"] for case in _read(cases.folder, [file]).by_file[file]}
@@ -131,7 +134,7 @@ def accept(failing: Collection[str], cases: Cases) -> None:
         for file, left in sorted(may_fail.items())
         if left
     )
-    OPEN.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+    open_file.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
 def _write(path: Path, content: Any) -> None:

@@ -17,9 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from multiqueue.api.config.gates import find_gate_errors
 from tests.controlplane.binaries import TOOLS, versioned_folder
 
 MODULES = TOOLS / "kinds"
+GATES = ("SparkApplicationIntegration",)
+"""Gates that a kind needs."""
+NOT_FOR_JOBS = ["kube-system", "kueue-system"]
+"""Namespaces whose pods no manager may hold."""
 BUILT_IN = ("batch/job", "pod", "deployment", "statefulset")
 """Frameworks of the kinds that every API server has."""
 
@@ -94,6 +99,20 @@ def find_frameworks(crds: Iterable[str]) -> list[str]:
     jobs = {name for source in SOURCES for name in source.names}
     pairs = (name.split("s.", 1) for name in sorted(jobs.intersection(crds)))
     return [*BUILT_IN, *(f"{group}/{kind}" for kind, group in pairs)]
+
+
+def settings_for(crds: Iterable[str]) -> dict[str, Any]:
+    """Return sections of a Configuration that enable all kinds of a server with these definitions.
+
+    Gates of kinds are named only as far as our manager has them.
+    """
+    outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": NOT_FOR_JOBS}
+    gates = [gate for gate in GATES if not list(find_gate_errors({gate: True}))]
+    return {
+        "integrations": {"frameworks": find_frameworks(crds)},
+        "managedJobsNamespaceSelector": {"matchExpressions": [outside]},
+        "featureGates": {"VisibilityOnDemand": False} | dict.fromkeys(gates, True),
+    }
 
 
 def list_crd_files(names: Iterable[str] = ()) -> list[Path]:

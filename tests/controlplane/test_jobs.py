@@ -11,11 +11,9 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from multiqueue.api.config.gates import find_gate_errors
 from tests.conformance import jobs_driving
 from tests.conformance.jobs_driving import Cases
 from tests.controlplane import installed, kinds
@@ -26,9 +24,6 @@ AGAIN_SECONDS = 5.0
 """Silence that ends a step where cases that must not fail are driven again: on a busy machine an
 answer may come after the step was taken for settled.
 """
-GATES = ("SparkApplicationIntegration",)
-"""The gates of kinds, as far as they can be switched on yet."""
-OWN_NAMESPACES = ["kube-system", installed.NAMESPACE]
 
 
 @pytest.mark.conformance
@@ -70,20 +65,8 @@ def running_manager(folder: Path, crds: set[str], *, block_admission: bool) -> I
         for path in files:
             plane.kubectl("create", "-f", str(path))
         installed.install(plane)
-        settings = configuration(kinds.find_frameworks(crds), block_admission=block_admission)
+        waiting = {"timeout": "10h", "recoveryTimeout": "10h", "blockAdmission": block_admission}
+        settings = {"leaderElection": {"leaderElect": False}, "waitForPodsReady": waiting}
+        settings |= kinds.settings_for(crds)
         with installed.leader(plane, folder / "manager", **settings):
             yield str(plane.kubeconfig)
-
-
-def configuration(frameworks: list[str], *, block_admission: bool) -> dict[str, Any]:
-    """Return what a manager is told, beyond what is shipped."""
-    others = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": OWN_NAMESPACES}
-    gates = [gate for gate in GATES if not list(find_gate_errors({gate: True}))]
-    waiting = {"timeout": "10h", "recoveryTimeout": "10h", "blockAdmission": block_admission}
-    return {
-        "leaderElection": {"leaderElect": False},
-        "integrations": {"frameworks": frameworks},
-        "managedJobsNamespaceSelector": {"matchExpressions": [others]},
-        "waitForPodsReady": waiting,
-        "featureGates": {"VisibilityOnDemand": False} | dict.fromkeys(gates, True),
-    }

@@ -18,7 +18,7 @@ from multiqueue.kube.resources import PODS
 from tests.integration.test_cli_commands import queue_cluster
 from tests.webhook_world import MANAGED, webhook_world
 
-WORDS = "Pods are not queued yet: this one runs at once, outside of every quota"
+WORDS = "Pods are not queued: this one runs at once, outside of every quota"
 TODO = "submit a batch/v1 Job instead, or remove the label"
 
 

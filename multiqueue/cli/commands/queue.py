@@ -80,25 +80,28 @@ async def _show(
     from multiqueue.cli.visibility import read_cluster_queue, read_local_queue
 
     objects = QueueObjects(now=datetime.now(UTC))
-    kinds = ("cluster_queues", "local_queues", "workloads", "jobs")
+    kinds = ("cluster_queues", "local_queues", "workloads")
     async with connect(target) as (client, namespace):
         if cluster_queue is not None:
             reading = objects.list(client, *kinds)
             _, places = await asyncio.gather(reading, read_cluster_queue(client, cluster_queue))
+            await objects.list_jobs(client)
             _require(cluster_queue, objects.cluster_queues, "ClusterQueue")
             rows = list_rows(objects, places.by_key, cluster_queue=cluster_queue, ended=show_all)
             _print_rows(rows, places, objects, output)
         elif local_queue is not None:
             key = local_queue if "/" in local_queue else f"{namespace}/{local_queue}"
             where, name = split_key(key)
-            reading = objects.list(client, "local_queues", "workloads", "jobs", namespace=where)
+            reading = objects.list(client, "local_queues", "workloads", namespace=where)
             _, places = await asyncio.gather(reading, read_local_queue(client, where, name))
+            await objects.list_jobs(client, namespace=where)
             _require(key, objects.local_queues, "LocalQueue")
             rows = list_rows(objects, places.by_key, local_queue=key, ended=show_all)
             _print_rows(rows, places, objects, output)
         else:
             chosen = None if all_namespaces else namespace
             await objects.list(client, *kinds, namespace=chosen)
+            await objects.list_jobs(client, namespace=chosen)
             _print_summaries(summarize(objects, chosen), chosen, output)
 
 

@@ -116,11 +116,7 @@ async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, M
     reading = [
         objects.get(client, "local_queues", queue, namespace=namespace),
         objects.list(client, "checks", "configs", "clusters"),
-        *(
-            objects.get(client, "jobs", owner.name, namespace=namespace)
-            for owner in workload.metadata.owner_references
-            if (owner.api_version, owner.kind) == ("batch/v1", "Job")
-        ),
+        objects.get_job(client, workload),
     ]
     if replaced := replaced_key(workload).partition("/")[2]:
         reading.append(objects.get(client, "workloads", replaced, namespace=namespace))

@@ -86,6 +86,10 @@ class Integration(Protocol):
         """
         ...
 
+    def template_path(self, job: Job, position: int) -> str:
+        """Return where the pod template of a pod set is, such as ``spec.template``."""
+        ...
+
     def finished(self, job: Job) -> Finished | None:
         """Return how the job ended; None if it has not."""
         ...
@@ -127,6 +131,10 @@ class Integration(Protocol):
 
     def priority_class(self, job: Job) -> str:
         """Return the name of the pod PriorityClass that the job requests, or an empty string."""
+        ...
+
+    def pod_selector(self, job: Job) -> str:
+        """Return labels that all pods of the job have (J-160); empty if they share none."""
         ...
 
     def managed_by(self, job: Job) -> str:

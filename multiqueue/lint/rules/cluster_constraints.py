@@ -11,6 +11,7 @@ from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import absent, missing_severity
 from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rules.jobs import QUEUED_KINDS
 from multiqueue.lint.world import Lookup, labels_of
 
 
@@ -56,7 +57,7 @@ def _rank(severity: Severity) -> int:
 
 UNKNOWN_CLUSTERS = LintRule[Lookup](
     id="job-cluster-unknown",
-    kinds=("Job", "Workload"),
+    kinds=(*QUEUED_KINDS, "Workload"),
     severity=Severity.WARNING,
     title="a job for a worker that does not exist",
     why="It waits until one of the workers that it names can take it, for ever if there is none.",
@@ -74,7 +75,7 @@ def _malformed(obj: Object, lookup: Lookup) -> Iterator[Hit]:
 
 MALFORMED = LintRule[Lookup](
     id="declaration-malformed",
-    kinds=("Job", "Workload", "MultiKueueCluster"),
+    kinds=(*QUEUED_KINDS, "Workload", "MultiKueueCluster"),
     severity=Severity.WARNING,
     title="a runtime, speeds, prices or data that cannot be read",
     why="The value is ignored: workers are chosen as if it were not declared.",

@@ -1,14 +1,16 @@
-"""Rules about queued Jobs: whether their queue can ever admit them."""
+"""Rules about queued jobs of every kind: whether their queue can ever admit them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from multiqueue.api.job_kinds import UNSUPPORTED
+from multiqueue.api.job_kinds import JOB_KINDS, SUPPORTED_FRAMEWORKS
 from multiqueue.api.names import JOB_MIN_PARALLELISM, PRIORITY_CLASS
 from multiqueue.api.validation.access import Object, items, mapping, text
 from multiqueue.api.validation.unqueued import LABEL, find_unqueued
+from multiqueue.jobs.reading import JobPodSet, is_over, read_pod_sets
+from multiqueue.jobs.setup import enabled_frameworks
 from multiqueue.lib.amount import UNLIMITED
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.nodes import tolerates
@@ -17,38 +19,31 @@ from multiqueue.lint.quotas import (
     cohort_of,
     covered_by,
     missing_severity,
-    pods_of,
     queue_label,
     queue_of_job,
     quotas_of,
     requests_of,
-    template_of,
 )
 from multiqueue.lint.rule import Hit, LintRule
 from multiqueue.lint.world import Lookup, Sight, labels_of, namespace_of
 from multiqueue.model.resources import amount_of, format_amount
 
-CONTAINERS = "spec.template.spec.containers"
+CONTAINERS = "spec.containers"
+"""The containers in a pod template."""
+QUEUED_KINDS = tuple(row.kind for row in JOB_KINDS if row.folder)
 L = TypeVar("L", bound=Lookup)
 
 
 def of_queued(
     check: Callable[[Object, L], Iterator[Hit]],
 ) -> Callable[[Object, L], Iterator[Hit]]:
-    """Run a check only for Jobs that name a queue and have not ended."""
+    """Run a check only for jobs that name a queue and have not ended."""
 
     def guarded(job: Object, lookup: L) -> Iterator[Hit]:
-        if queue_label(job) and not is_done(job):
+        if queue_label(job) and not is_over(job):
             yield from check(job, lookup)
 
     return guarded
-
-
-def is_done(job: Object) -> bool:
-    """Whether a Job has ended."""
-    ends = {"Complete", "Failed"}
-    conditions = items(mapping(job, "status").get("conditions"))
-    return any(c.get("type") in ends and c.get("status") == "True" for _, c in conditions)
 
 
 @of_queued
@@ -66,10 +61,10 @@ def _queue_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
 
 QUEUE_MISSING = LintRule[Lookup](
     id="job-queue-missing",
-    kinds=("Job",),
+    kinds=QUEUED_KINDS,
     severity=Severity.ERROR,
-    title="a Job whose LocalQueue does not exist",
-    why="The Job is suspended and waits for a queue that may never come.",
+    title="a job whose LocalQueue does not exist",
+    why="The job is suspended and waits for a queue that may never come.",
     check=_queue_missing,
     at_admission=False,
 )
@@ -90,10 +85,10 @@ def _priority_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
 
 PRIORITY_MISSING = LintRule[Lookup](
     id="job-priority-class-missing",
-    kinds=("Job",),
+    kinds=QUEUED_KINDS,
     severity=Severity.ERROR,
-    title="a Job whose WorkloadPriorityClass does not exist",
-    why="The Job stays suspended until the class exists.",
+    title="a job whose WorkloadPriorityClass does not exist",
+    why="The job stays suspended until the class exists.",
     check=_priority_missing,
 )
 
@@ -111,13 +106,19 @@ def _uncovered(job: Object, lookup: Lookup) -> Iterator[Hit]:
         transformed = [rule.input for rule in config.resources.transformations]
         excluded = (*config.resources.exclude_resource_prefixes, *transformed)
     covered = covered_by(queue)
-    for resource in sorted(requests_of(job)):
+    for pods, resource in _requested(job):
         if resource not in covered and not resource.startswith(excluded):
             yield Hit(
-                CONTAINERS,
+                pods.at(CONTAINERS),
                 f'requests {resource}, for which ClusterQueue "{_name(queue)}" has no quota',
                 "add it to coveredResources with a quota, or drop the request",
             )
+
+
+def _requested(job: Object) -> Iterator[tuple[JobPodSet, str]]:
+    for pods in read_pod_sets(job):
+        for resource in sorted(requests_of(pods.template)):
+            yield pods, resource
 
 
 def _name(queue: Object) -> str:
@@ -126,9 +127,9 @@ def _name(queue: Object) -> str:
 
 UNCOVERED = LintRule[Lookup](
     id="job-resource-not-covered",
-    kinds=("Job",),
+    kinds=QUEUED_KINDS,
     severity=Severity.ERROR,
-    title="a Job that requests what its queue has no quota for",
+    title="a job that requests what its queue has no quota for",
     why="It is never admitted, whatever else is free.",
     check=_uncovered,
 )
@@ -139,19 +140,21 @@ def _request_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
     queue = queue_of_job(job, lookup)
     if queue is None:
         return
-    for resource in sorted(covered_by(queue) & {"cpu", "memory"} - requests_of(job).keys()):
-        yield Hit(
-            CONTAINERS,
-            f'requests no {resource}, for which ClusterQueue "{_name(queue)}" has quota',
-            "set requests on the containers, or a defaultRequest in a LimitRange",
-        )
+    counted = covered_by(queue) & {"cpu", "memory"}
+    for pods in read_pod_sets(job):
+        for resource in sorted(counted - requests_of(pods.template).keys()):
+            yield Hit(
+                pods.at(CONTAINERS),
+                f'requests no {resource}, for which ClusterQueue "{_name(queue)}" has quota',
+                "set requests on the containers, or a defaultRequest in a LimitRange",
+            )
 
 
 REQUEST_MISSING = LintRule[Lookup](
     id="job-request-missing",
-    kinds=("Job",),
+    kinds=QUEUED_KINDS,
     severity=Severity.INFO,
-    title="a Job without a request for a resource that has quota",
+    title="a job without a request for a resource that has quota",
     why="It counts as 0: any number of such jobs is admitted, and they share what is left.",
     check=_request_missing,
 )
@@ -162,12 +165,12 @@ def _too_large(job: Object, lookup: Lookup) -> Iterator[Hit]:
     queue = queue_of_job(job, lookup)
     if queue is None:
         return
-    count = _fewest(job)
     most = _most(queue)
-    for resource, amount in sorted(requests_of(job).items()):
+    for pods, resource in _requested(job):
+        amount, count = requests_of(pods.template)[resource], _fewest(job, pods)
         if resource in most and count * amount > most[resource]:
             yield Hit(
-                CONTAINERS,
+                pods.at(CONTAINERS),
                 f"needs {format_amount(resource, count * amount)} {resource} ({count} pods); "
                 f'ClusterQueue "{_name(queue)}" gives at most '
                 f"{format_amount(resource, most[resource])} of one flavor",
@@ -175,10 +178,10 @@ def _too_large(job: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-def _fewest(job: Object) -> int:
+def _fewest(job: Object, pods: JobPodSet) -> int:
     """Return how many pods must start together: partial admission may start fewer than wanted."""
     minimum = text(mapping(job, "metadata", "annotations").get(JOB_MIN_PARALLELISM))
-    return min(pods_of(job), int(minimum)) if minimum.isdecimal() else pods_of(job)
+    return min(pods.count, int(minimum)) if minimum.isdecimal() else pods.count
 
 
 def _most(queue: Object) -> Mapping[str, int]:
@@ -195,9 +198,9 @@ def _most(queue: Object) -> Mapping[str, int]:
 
 TOO_LARGE = LintRule[Lookup](
     id="job-too-large",
-    kinds=("Job",),
+    kinds=QUEUED_KINDS,
     severity=Severity.ERROR,
-    title="a Job that needs more than its queue can ever give",
+    title="a job that needs more than its queue can ever give",
     why="All of its pods start together and on one flavor; it is never admitted.",
     check=_too_large,
 )
@@ -208,9 +211,15 @@ def _no_flavor(job: Object, lookup: Lookup) -> Iterator[Hit]:
     queue = queue_of_job(job, lookup)
     if queue is None:
         return
-    pod = mapping(template_of(job), "spec")
+    for pods in read_pod_sets(job):
+        yield from _flavors_refuse(pods, queue, lookup)
+
+
+def _flavors_refuse(pods: JobPodSet, queue: Object, lookup: Lookup) -> Iterator[Hit]:
+    pod = mapping(pods.template, "spec")
     for i, group in items(mapping(queue, "spec").get("resourceGroups")):
-        if not requests_of(job).keys() & {*map(str, group.get("coveredResources") or ())}:
+        covered = {*map(str, group.get("coveredResources") or ())}
+        if not requests_of(pods.template).keys() & covered:
             continue
         names = [text(f.get("name")) for _, f in items(group.get("flavors"))]
         flavors = [lookup.get("ResourceFlavor", name) for name in names]
@@ -218,7 +227,7 @@ def _no_flavor(job: Object, lookup: Lookup) -> Iterator[Hit]:
         refusals = [_refusal(pod, flavor, keys) if flavor is not None else "" for flavor in flavors]
         if refusals and all(refusals):
             yield Hit(
-                "spec.template.spec",
+                pods.at("spec"),
                 f'no flavor of resourceGroups[{i}] of ClusterQueue "{_name(queue)}" suits it: '
                 + "; ".join(f"{n}: {why}" for n, why in zip(names, refusals, strict=True)),
                 "change nodeSelector or tolerations, or add such a flavor",
@@ -242,24 +251,25 @@ def _refusal(pod: Object, flavor: Object, keys: set[str]) -> str:
 
 NO_FLAVOR = LintRule[Lookup](
     id="job-no-flavor",
-    kinds=("Job",),
+    kinds=QUEUED_KINDS,
     severity=Severity.ERROR,
-    title="a Job that no flavor of its queue suits",
+    title="a job that no flavor of its queue suits",
     why="Its nodeSelector or missing tolerations exclude every flavor: it is never admitted.",
     check=_no_flavor,
 )
 
 
 def _not_queued(obj: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
-    found = find_unqueued(obj)
+    config = lookup.config
+    enabled = SUPPORTED_FRAMEWORKS if config is None else enabled_frameworks(config)
+    found = find_unqueued(obj, enabled)
     if found is not None:
         yield Hit(LABEL, found.what, found.todo)
 
 
 NOT_QUEUED = LintRule[Lookup](
     id="kind-not-queued",
-    kinds=tuple(row.kind for row in UNSUPPORTED),
+    kinds=tuple(row.kind for row in JOB_KINDS if row.kind != "Job"),
     severity=Severity.ERROR,
     title="an object that names a queue and is of a kind that is not queued",
     why="Its author believes that it waits for quota; it takes nodes that quotas count as free.",

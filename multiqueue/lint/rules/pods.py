@@ -1,4 +1,4 @@
-"""Rules about pods of Jobs: limits, time for a checkpoint, budgets, Jobs without a queue."""
+"""Rules about pods of jobs: limits, time for a checkpoint, budgets, Jobs without a queue."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from multiqueue.api.names import (
 )
 from multiqueue.api.validation.access import Object, items, mapping, number, strings, text
 from multiqueue.api.validation.pod_sets import iterate_resources
+from multiqueue.jobs.reading import JobPodSet, is_over, read_pod_sets
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 from multiqueue.lint.finding import Severity
-from multiqueue.lint.quotas import pods_of, queue_label, template_of
+from multiqueue.lint.quotas import queue_label
 from multiqueue.lint.rule import Hit, LintRule
-from multiqueue.lint.rules.jobs import CONTAINERS, is_done, of_queued
+from multiqueue.lint.rules.jobs import CONTAINERS, QUEUED_KINDS, of_queued
 from multiqueue.lint.world import LintInput, Lookup, labels_of, name_of, namespace_of
 from multiqueue.model.surroundings import (
     NamespaceSurroundings,
@@ -34,16 +35,17 @@ _SLEEP = re.compile(r"\bsleep\s+(\d+)(?:s\b|\b)")
 @of_queued
 def _extended_limits(job: Object, lookup: Lookup) -> Iterator[Hit]:
     _ = lookup
-    pod = mapping(template_of(job), "spec")
-    for path, resources in iterate_resources(pod, "spec.template.spec"):
-        limits = mapping(resources, "limits")
-        for name in sorted(mapping(resources, "requests")):
-            if _is_extended(name) and name not in limits:
-                yield Hit(
-                    f"{path}.limits",
-                    f"requests {name} without a limit",
-                    f"set limits[{name}] to the same amount",
-                )
+    for pods in read_pod_sets(job):
+        pod = mapping(pods.template, "spec")
+        for path, resources in iterate_resources(pod, pods.at("spec")):
+            limits = mapping(resources, "limits")
+            for name in sorted(mapping(resources, "requests")):
+                if _is_extended(name) and name not in limits:
+                    yield Hit(
+                        f"{path}.limits",
+                        f"requests {name} without a limit",
+                        f"set limits[{name}] to the same amount",
+                    )
 
 
 def _is_extended(resource: str) -> bool:
@@ -54,7 +56,7 @@ def _is_extended(resource: str) -> bool:
 
 EXTENDED_LIMITS = LintRule[Lookup](
     id="job-extended-resource-limit",
-    kinds=("Job",),
+    kinds=QUEUED_KINDS,
     severity=Severity.WARNING,
     title="an extended resource that is requested without a limit",
     why="Kubernetes refuses such pods. Our webhook adds the limit to queued Jobs; without it, or "
@@ -67,18 +69,19 @@ EXTENDED_LIMITS = LintRule[Lookup](
 @of_queued
 def _pod_priority(job: Object, lookup: Lookup) -> Iterator[Hit]:
     _ = lookup
-    pod = mapping(template_of(job), "spec")
-    if number(pod.get("priority"), 0) and not pod.get("priorityClassName"):
-        yield Hit(
-            "spec.template.spec.priority",
-            f"is {pod['priority']}, without a PriorityClass",
-            "remove it, and name a PriorityClass in spec.template.spec.priorityClassName",
-        )
+    for pods in read_pod_sets(job):
+        pod = mapping(pods.template, "spec")
+        if number(pod.get("priority"), 0) and not pod.get("priorityClassName"):
+            yield Hit(
+                pods.at("spec.priority"),
+                f"is {pod['priority']}, without a PriorityClass",
+                f"remove it, and name a PriorityClass in {pods.at('spec.priorityClassName')}",
+            )
 
 
 POD_PRIORITY = LintRule[Lookup](
     id="job-pod-priority",
-    kinds=("Job",),
+    kinds=QUEUED_KINDS,
     severity=Severity.WARNING,
     title="a priority of pods that no PriorityClass gives them",
     why="Kubernetes computes the priority of a pod from its PriorityClass and creates no pod that "
@@ -91,10 +94,13 @@ POD_PRIORITY = LintRule[Lookup](
 def _min_parallelism(job: Object, lookup: Lookup) -> Iterator[Hit]:
     _ = lookup
     value = text(mapping(job, "metadata", "annotations").get(JOB_MIN_PARALLELISM))
-    if value.isdecimal() and not 0 < int(value) < pods_of(job):
+    spec = mapping(job, "spec")
+    parallelism = number(spec.get("parallelism"), 1)
+    pods = min(parallelism, number(spec.get("completions"), parallelism))
+    if value.isdecimal() and not 0 < int(value) < pods:
         yield Hit(
             f"metadata.annotations[{JOB_MIN_PARALLELISM}]",
-            f"is {value}, for {pods_of(job)} pods",
+            f"is {value}, for {pods} pods",
             "set it to 1 or more and less than parallelism, or remove it",
         )
 
@@ -114,36 +120,37 @@ MIN_PARALLELISM = LintRule[Lookup](
 @of_queued
 def _grace(job: Object, lookup: Lookup) -> Iterator[Hit]:
     _ = lookup
-    pod = mapping(template_of(job), "spec")
-    grace = number(pod.get("terminationGracePeriodSeconds"), _GRACE_SECONDS)
-    for path, seconds, what in _saving(job, pod):
-        if seconds >= grace:
-            yield Hit(
-                path,
-                f"{what} {seconds} s; the pods are killed after {grace} s",
-                f"set terminationGracePeriodSeconds to more than {seconds}",
-            )
+    for pods in read_pod_sets(job):
+        pod = mapping(pods.template, "spec")
+        grace = number(pod.get("terminationGracePeriodSeconds"), _GRACE_SECONDS)
+        for path, seconds, what in _saving(job, pods):
+            if seconds >= grace:
+                yield Hit(
+                    path,
+                    f"{what} {seconds} s; the pods are killed after {grace} s",
+                    f"set terminationGracePeriodSeconds to more than {seconds}",
+                )
 
 
-def _saving(job: Object, pod: Object) -> Iterator[tuple[str, int, str]]:
+def _saving(job: Object, pods: JobPodSet) -> Iterator[tuple[str, int, str]]:
     """Yield (path, seconds, words) for each field that says how long pods need to end cleanly."""
-    for path, holder in (("", job), ("spec.template.", template_of(job))):
+    annotation = f"metadata.annotations[{CHECKPOINT_SECONDS}]"
+    for path, holder in ((annotation, job), (pods.at(annotation), pods.template)):
         value = text(mapping(holder, "metadata", "annotations").get(CHECKPOINT_SECONDS))
         if value.isdecimal():
-            at = f"{path}metadata.annotations[{CHECKPOINT_SECONDS}]"
-            yield at, int(value), "saving a checkpoint takes"
-    for i, container in items(pod.get("containers")):
+            yield path, int(value), "saving a checkpoint takes"
+    for i, container in items(mapping(pods.template, "spec").get("containers")):
         hook = mapping(container, "lifecycle", "preStop")
         command = " ".join(strings(mapping(hook, "exec").get("command")))
         sleeps = [int(match) for match in _SLEEP.findall(command)]
         seconds = number(mapping(hook, "sleep").get("seconds")) or sum(sleeps)
         if seconds:
-            yield f"{CONTAINERS}[{i}].lifecycle.preStop", seconds, "the hook sleeps"
+            yield f"{pods.at(CONTAINERS)}[{i}].lifecycle.preStop", seconds, "the hook sleeps"
 
 
 GRACE = LintRule[Lookup](
     id="checkpoint-exceeds-grace",
-    kinds=("Job",),
+    kinds=QUEUED_KINDS,
     severity=Severity.WARNING,
     title="a checkpoint that takes longer than the grace period",
     why="A preempted pod gets SIGTERM, then SIGKILL when the grace period ends, hooks included: "
@@ -157,14 +164,16 @@ def _limit_ranges(job: Object, world: LintInput) -> Iterator[Hit]:
     namespace = namespace_of(job)
     ranges = [r for r in world.all("LimitRange") if namespace_of(r) == namespace]
     around = NamespaceSurroundings(limits=summarize_limit_ranges(ranges))
-    template = adjust_template(template_of(job), around)
-    for problem in find_broken_limits(template, around):
-        yield Hit(CONTAINERS, problem, "change the request or limit, or the LimitRange")
+    for pods in read_pod_sets(job):
+        template = adjust_template(pods.template, around)
+        for problem in find_broken_limits(template, around):
+            where = pods.at(CONTAINERS)
+            yield Hit(where, problem, "change the request or limit, or the LimitRange")
 
 
 LIMIT_RANGES = LintRule[LintInput](
     id="job-limit-range",
-    kinds=("Job",),
+    kinds=QUEUED_KINDS,
     severity=Severity.ERROR,
     title="a Job whose pods a LimitRange forbids",
     why="The Job is not admitted, since its pods could not be created.",
@@ -182,12 +191,12 @@ def _budget(budget: Object, world: LintInput) -> Iterator[Hit]:
     except SelectorError:
         return
     namespace = namespace_of(budget)
-    for job in world.all("Job"):
-        mine = namespace_of(job) == namespace and queue_label(job) and not is_done(job)
-        if mine and selector.matches(labels_of(template_of(job))):
+    for job in (job for kind in QUEUED_KINDS for job in world.all(kind)):
+        mine = namespace_of(job) == namespace and queue_label(job) and not is_over(job)
+        if mine and any(selector.matches(labels_of(p.template)) for p in read_pod_sets(job)):
             yield Hit(
                 f"spec.{field}",
-                f'allows no disruption of the pods of Job "{name_of(job)}"',
+                f'allows no disruption of the pods of {job["kind"]} "{name_of(job)}"',
                 "let it allow at least one, or leave queued Jobs out of its selector",
             )
 
@@ -212,7 +221,7 @@ BUDGET = LintRule[LintInput](
 
 def _without_queue(job: Object, world: LintInput) -> Iterator[Hit]:
     owners = items(mapping(job, "metadata").get("ownerReferences"))
-    if queue_label(job) or is_done(job) or any(o.get("controller") for _, o in owners):
+    if queue_label(job) or is_over(job) or any(o.get("controller") for _, o in owners):
         return
     namespace = namespace_of(job)
     queues = [name_of(q) for q in world.all("LocalQueue") if namespace_of(q) == namespace]

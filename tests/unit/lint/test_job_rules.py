@@ -246,7 +246,11 @@ def test_jobs_that_get_a_queue_or_are_nobodys_are_fine() -> None:
 def test_labelled_objects_of_kinds_that_are_not_queued_are_found() -> None:
     labels = {"kueue.x-k8s.io/queue-name": "q"}
     head = {"namespace": "n", "version": "jobset.x-k8s.io/v1alpha2"}
-    (found,) = find("kind-not-queued", obj("JobSet", "s", {}, labels=labels, **head))
+    labelled = obj("JobSet", "s", {}, labels=labels, **head)
+    (found,) = find("kind-not-queued", labelled, config="")
     assert found.severity is Severity.ERROR
-    assert found.what == "JobSets are not queued yet: this one runs at once, outside of every quota"
-    assert not find("kind-not-queued", obj("JobSet", "s", {}, **head))
+    assert found.what == "JobSets are not queued: this one runs at once, outside of every quota"
+    assert "jobset.x-k8s.io/jobset" in found.todo
+    assert not find("kind-not-queued", obj("JobSet", "s", {}, **head), config="")
+    enabled = "integrations: {frameworks: [jobset.x-k8s.io/jobset]}"
+    assert not find("kind-not-queued", labelled, config=enabled)
