@@ -156,13 +156,18 @@ class TemplateKind(ABC):
         """Return one pod set for each source.
 
         Raises:
-            InvalidJobError: the job is invalid.
+            InvalidJobError: the job is invalid, or has no pod template at all.
         """
-        return tuple(self._pod_set(job, source) for source in self.read_sources(job))
+        sources = self.read_sources(job)
+        if not sources:
+            raise InvalidJobError(
+                f"the {self.gvk.kind} has no pod template, so there is nothing to run; add one"
+            )
+        return tuple(self._pod_set(job, source) for source in sources)
 
     def template_path(self, job: Job, position: int) -> str:
         """Return where the pod template of a pod set is."""
-        return describe_path(self.read_sources(job)[position].template)
+        return self.read_sources(job)[position].path
 
     def read_sources(self, job: Job) -> Sequence[PodSetSource]:
         """Return the pod sets; a job that is not what its kind looks like is invalid, too.
@@ -181,7 +186,8 @@ class TemplateKind(ABC):
     def _pod_set(self, job: Job, source: PodSetSource) -> PodSet:
         if source.count < 0:
             raise InvalidJobError(
-                f'pod set "{source.name}": a count of {source.count} pods is negative; correct it'
+                f'pod set "{source.name}": {source.count} pods are requested with '
+                f"{source.path}; correct the counts, they must not be negative"
             )
         template = _without_creation_time(self.template_of(job, source))
         return PodSet(

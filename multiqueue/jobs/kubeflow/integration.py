@@ -29,28 +29,35 @@ class ReplicaMap:
     Attributes:
         field: The field of spec with one replica spec for each type.
         types: The types that become pod sets, in this order; other types are left out (J-374).
-        controller: The kind's own controller, as ``spec.runPolicy.managedBy`` names it.
+        controller: The kind's own controller, as ``spec.runPolicy.managedBy`` names it (M-136).
+        operator: The controller as the labels of pods name it (J-160).
     """
 
     field: str
+    operator: str
     types: tuple[str, ...] = ("Master", "Worker")
     controller: str = "kubeflow.org/training-operator"
 
 
 REPLICA_MAPS: Mapping[str, ReplicaMap] = MappingProxyType(
     {
-        "JAXJob": ReplicaMap(field="jaxReplicaSpecs", types=("Worker",)),
+        "JAXJob": ReplicaMap(
+            field="jaxReplicaSpecs", types=("Worker",), operator="jaxjob-controller"
+        ),
         "MPIJob": ReplicaMap(
             field="mpiReplicaSpecs",
             types=("Launcher", "Worker"),
             controller="kubeflow.org/mpi-operator",
+            operator="mpi-operator",
         ),
-        "PaddleJob": ReplicaMap(field="paddleReplicaSpecs"),
-        "PyTorchJob": ReplicaMap(field="pytorchReplicaSpecs"),
+        "PaddleJob": ReplicaMap(field="paddleReplicaSpecs", operator="paddlejob-controller"),
+        "PyTorchJob": ReplicaMap(field="pytorchReplicaSpecs", operator="pytorchjob-controller"),
         "TFJob": ReplicaMap(
-            field="tfReplicaSpecs", types=("Chief", "Master", "PS", "Worker", "Evaluator")
+            field="tfReplicaSpecs",
+            types=("Chief", "Master", "PS", "Worker", "Evaluator"),
+            operator="tfjob-controller",
         ),
-        "XGBoostJob": ReplicaMap(field="xgbReplicaSpecs"),
+        "XGBoostJob": ReplicaMap(field="xgbReplicaSpecs", operator="xgboostjob-controller"),
     }
 )
 
@@ -70,6 +77,10 @@ class KubeflowJob(TemplateKind):
         super().__init__(row)
         self.replicas = replicas
         self.own_controller = replicas.controller
+        self.pod_labels = (
+            "training.kubeflow.org/job-name={name}"
+            f",training.kubeflow.org/operator-name={replicas.operator}"
+        )
 
     def sources(self, job: Job) -> Sequence[PodSetSource]:
         """Return one pod set for each type of replicas that the job has; one pod by default."""
