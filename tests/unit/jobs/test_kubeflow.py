@@ -288,3 +288,12 @@ def test_only_a_copy_of_a_jaxjob_may_name_its_workload() -> None:
     assert error.detail == 'Is not supported for "kubeflow.org/v1, Kind=JAXJob"'
     job["metadata"]["labels"][names.MULTIKUEUE_ORIGIN] = "manager"
     assert webhook.validate_create(job, CONFIG) == []
+
+
+def test_a_status_that_says_that_pods_run_goes_with_the_last_worker() -> None:
+    """M-175: nobody else would ever change it."""
+    adapter, running = load("PyTorchJob").adapter, {"replicaStatuses": {"Worker": {"active": 2}}}
+    assert adapter is not None
+    assert adapter.stopped_patch(make("PyTorchJob", {}, status=running)) == {"status": None}
+    stopped = {"replicaStatuses": {"Worker": {"active": 0}}}
+    assert adapter.stopped_patch(make("PyTorchJob", {}, status=stopped)) is None
