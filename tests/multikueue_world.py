@@ -44,6 +44,7 @@ from multiqueue.kube.events import EventRecorder
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins import Dispatcher
 from multiqueue.runtime.multikueue import MultiKueueParts, build_multikueue
+from multiqueue.runtime.preconditions import list_informers
 from multiqueue.workers.kubeconfigs.credentials import PATH_PREFIX
 from tests.fleet.inline_thread import InlineThread
 from tests.guarded_transport import Audit
@@ -52,7 +53,6 @@ from tests.queue_manager import (
     CONFIG,
     NAMESPACE,
     QueueCluster,
-    all_informers,
     queue_cluster,
 )
 from tests.queue_manager import _tasks as tasks
@@ -321,7 +321,7 @@ class World:
             ]
             async with tasks() as start:
                 start(context.recorder.run())
-                for informer in all_informers(informers):
+                for informer in list_informers(informers):
                     start(informer.run())
                 for part in parts:
                     start(keep(part))
@@ -482,6 +482,7 @@ async def multikueue_world(
     crds: Sequence[Mapping[str, Any]] = (),
     config: Configuration = CONFIG,
     kinds: Sequence[SupportedKind] = (),
+    worker_config: Configuration | None = None,
 ) -> AsyncIterator[World]:
     """Start a manager cluster and workers with one queue each, all registered.
 
@@ -492,6 +493,7 @@ async def multikueue_world(
         crds: CRDs beside our own, on all clusters.
         config: Enables the kinds of jobs on all clusters; pass it to `World.manager`, too.
         kinds: Kinds of jobs that are not built in, on all clusters.
+        worker_config: The Configuration of the workers' controllers; `config` by default.
     """
     names_ = worker_names or ("worker1", "worker2")
     async with contextlib.AsyncExitStack() as stack:
@@ -509,7 +511,7 @@ async def multikueue_world(
         for name, cluster in workers.items():
             await world.make_queues(cluster, gpus)
             if real_workers:
-                await stack.enter_async_context(cluster.manager())
+                await stack.enter_async_context(cluster.manager(worker_config))
             await world.add_worker(name)
         await world.set_clusters(*names_)
         await world.make_check()
