@@ -149,6 +149,8 @@ class TemplateKind(IntegrationDefaults, ABC):
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
         """Return one pod set for each source.
 
+        Deviates: upstream only logs that a job is invalid; here it gets an Event.
+
         Raises:
             InvalidJobError: the job is invalid, or has no pod template at all.
         """
