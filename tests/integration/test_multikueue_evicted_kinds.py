@@ -12,18 +12,18 @@ from multiqueue.api.workload_state import has_quota
 from multiqueue.embedded.cluster.kind_crds import build_kind_crd
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
 from multiqueue.kube.resources import WORKLOADS
+from tests.builders.workloads import NAMESPACE
 from tests.integration.test_multikueue_kinds import every_kind, job_on, make, until_runs
 from tests.job_kinds import KindExample, config_for
-from tests.multikueue_world import World, make_config, multikueue_world
-from tests.queue_manager import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import virtual_time
 
 
-def find_workload(world: World) -> Workload | None:
+def find_workload(world: MultiKueueWorld) -> Workload | None:
     return next(iter(world.hub.informers.workloads.store.list()), None)
 
 
-async def set_active(world: World, *, value: bool) -> None:
+async def set_active(world: MultiKueueWorld, *, value: bool) -> None:
     workload = find_workload(world)
     assert workload is not None
     patch = {"apiVersion": V1BETA2, "spec": {"active": value}}

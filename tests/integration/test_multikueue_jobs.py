@@ -9,17 +9,19 @@ from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_evicted, is_finished
 from multiqueue.kube import resources
 from multiqueue.kube.resources import JOBS, WORKLOADS
-from multiqueue.model.build import build_workload
-from tests.multikueue_world import GPU, World, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE
+from multiqueue.model.build_workload import build_workload
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import GPU
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, multikueue_world
 from tests.virtual_time import virtual_time
 
 
-async def submit(world: World, name: str = "train", **spec: object) -> None:
+async def submit(world: MultiKueueWorld, name: str = "train", **spec: object) -> None:
     await world.hub.create(JOBS, make_gpu_job(name, **spec))
 
 
-async def start_on(world: World, worker: str, job: str = "train") -> None:
+async def start_on(world: MultiKueueWorld, worker: str, job: str = "train") -> None:
     """Have a worker admit a job and run it, until the manager shows it."""
     await world.admit(worker, job)
     assert await world.until_ready(job) == worker
@@ -96,7 +98,8 @@ async def test_status_comes_back_and_the_end_cleans_up():
         )
 
 
-async def test_a_life_costs_four_writes_whatever_the_number_of_workers():
+async def test_a_life_costs_five_writes_whatever_the_number_of_workers():
+    """Created, reserved, dispatched, finished, released."""
     async with multikueue_world("worker1", "worker2", "worker3") as world, world.manager():
         await world.until_connected()
         await submit(world)
@@ -105,12 +108,13 @@ async def test_a_life_costs_four_writes_whatever_the_number_of_workers():
         await world.finish_copy("worker2")
         await world.until(lambda: is_finished(world.workload().status), "finished")
         await world.until(lambda: not world.copy("worker2"), "copy gone", on="worker2")
+        await world.until(lambda: not world.workload().metadata.finalizers, "released")
         got = [
             write
             for write in world.hub.writes
             if write.resource in {"workloads", "workloads/status"}
         ]
-        assert len(got) == 4, [(w.method, w.resource, w.status) for w in got]
+        assert len(got) == 5, [(w.method, w.resource, w.status) for w in got]
 
 
 async def test_an_out_of_sync_copy_is_deleted_and_the_workload_tried_again():
@@ -312,7 +316,7 @@ async def test_pods_that_ended_on_one_worker_are_run_again_and_charged_on_the_ne
         await world.until(lambda: charged(world) == 1, "what is left is charged")
 
 
-def charged(world: World) -> int:
+def charged(world: MultiKueueWorld) -> int:
     """GPUs that the job uses of the manager's quota."""
     workload = world.workload()
     held = build_workload(workload).reservation if workload is not None else None

@@ -37,7 +37,7 @@ from multiqueue.jobs.framework.integration import InvalidJobError
 from multiqueue.jobs.framework.observe import build_priority_classes
 from multiqueue.jobs.framework.priority import PriorityClassNotFoundError, resolve_priority
 from multiqueue.jobs.queue_lookup import InformerLookup
-from multiqueue.model.build import admission_to_wire, build_workload
+from multiqueue.model.build_workload import admission_to_wire, build_workload
 from multiqueue.plugins import DispatchView
 from multiqueue.plugins.recording import Decision
 from multiqueue.workers.connections.fleet import Fleet
@@ -101,7 +101,7 @@ class DecisionService:
         self._views = views
         self._choice = choice
         self._options = build_options(context.config)
-        self._lookup = InformerLookup(context.informers)
+        self._lookup = InformerLookup(context.informers, context.integrations, context.config)
         self._records = DecisionRecords()
         choice.add_listener(
             lambda view, answer, profile: self._records.note(_decision(view, answer, profile))

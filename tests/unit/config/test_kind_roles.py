@@ -114,5 +114,4 @@ def test_the_roles_of_the_job_kinds_are_those_of_the_table(path: str) -> None:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    path = f"config/{path}"
     assert (ROOT / path).read_text() == module.build_file(path), "run `make roles`"

@@ -21,6 +21,14 @@ from multiqueue.api.workload_state import (
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import Delete, NothingToDo, PatchSpec, ReleaseFinalizer
 from multiqueue.controllers.workload.view import WorkloadOptions
+from tests.builders.workloads import (
+    T0,
+    admitted,
+    evicted,
+    make_workload,
+    minutes,
+    with_status,
+)
 from tests.unit.controllers.workload_views import (
     condition_of,
     is_done,
@@ -28,14 +36,6 @@ from tests.unit.controllers.workload_views import (
     make_local_queue,
     make_view,
     step,
-)
-from tests.workloads import (
-    T0,
-    admitted,
-    evicted,
-    make_workload,
-    minutes,
-    with_status,
 )
 
 

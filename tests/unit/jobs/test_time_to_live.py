@@ -14,9 +14,9 @@ from multiqueue.api.workload_state import finish
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.plan import DeleteJob, JobPlan, Wait
 from multiqueue.jobs.setup import load_kind
+from tests.builders.workloads import T0, make_workload, with_status
 from tests.job_kinds import EXAMPLES
 from tests.unit.jobs.job_views import UID, make_view
-from tests.workloads import T0, make_workload, with_status
 
 (EXAMPLE,) = (each for each in EXAMPLES if each.row.kind == "JobSet")
 ENDED = {"conditions": [{"type": "Completed", "status": "True"}]}
