@@ -81,9 +81,11 @@ def test_the_file_of_an_upstream_installation_is_taken(version: str) -> None:
     config = load_configuration(text)
     warnings = find_warnings(yaml.safe_load(text), config)
     paths = [text.partition(": ")[0] for text in warnings]
-    named = config.integrations.frameworks
-    unknown = [i for i, name in enumerate(named) if name not in SUPPORTED_FRAMEWORKS]
-    frameworks = [f"integrations.frameworks[{i}]" for i in unknown]
+    frameworks = [
+        f"integrations.frameworks[{i}]"
+        for i, name in enumerate(config.integrations.frameworks)
+        if name not in SUPPORTED_FRAMEWORKS
+    ]
     old = ["apiVersion"] if version == "v1beta1" else []
     assert paths == [*old, *frameworks, "controller.groupKindConcurrency[Pod]"]
     assert config.controller.workers_for("Job", "batch", 16) == 5
