@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.api.job_kinds import KnownKind
+from multiqueue.api.names import MULTIKUEUE_CONTROLLER
 from multiqueue.api.v1beta2 import PodSet, ReclaimablePod
 from multiqueue.jobs.framework.fields import FieldPath, describe_path, get_field, set_field
 from multiqueue.jobs.framework.gvk import GroupVersionKind
@@ -44,6 +45,7 @@ class PodSetSource:
         pod_index_label: The label with a pod's rank (J-81).
         sub_group_index_label: The label with the number of a pod's group (J-195).
         sub_group_count: How many such groups there are.
+        shown: How error messages write the path of the template, if the kind has a way of its own.
     """
 
     name: str
@@ -52,6 +54,12 @@ class PodSetSource:
     pod_index_label: str | None = None
     sub_group_index_label: str | None = None
     sub_group_count: int | None = None
+    shown: str = ""
+
+    @property
+    def path(self) -> str:
+        """The path of the pod template, as error messages write it."""
+        return self.shown or describe_path(self.template)
 
 
 class TemplateKind(IntegrationDefaults, ABC):
@@ -62,6 +70,7 @@ class TemplateKind(IntegrationDefaults, ABC):
         managed_by_field: The path of the field that names the job's controller; None if the kind
             has no such field.
         own_controller: The name of the kind's own controller in that field (M-136).
+        ttl_field: The path of the field that says how many seconds a job is kept after its end.
         pod_labels: A selector of the job's pods, with ``{name}`` for the job's name (J-160);
             empty if the kind's controller gives its pods no label with the name.
         related: Collections that the kind reads beside its own. They are watched only if the kind
@@ -71,6 +80,7 @@ class TemplateKind(IntegrationDefaults, ABC):
     suspend_field: FieldPath = ("spec", "suspend")
     managed_by_field: FieldPath | None = ("spec", "managedBy")
     own_controller: str = ""
+    ttl_field: FieldPath = ("spec", "ttlSecondsAfterFinished")
     pod_labels: str = ""
     related: tuple[Resource, ...] = ()
 
@@ -139,14 +149,21 @@ class TemplateKind(IntegrationDefaults, ABC):
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
         """Return one pod set for each source.
 
+        Deviates: upstream only logs that a job is invalid; here it gets an Event.
+
         Raises:
-            InvalidJobError: the job is invalid.
+            InvalidJobError: the job is invalid, or has no pod template at all.
         """
-        return tuple(self._pod_set(job, source) for source in self.read_sources(job))
+        sources = self.read_sources(job)
+        if not sources:
+            raise InvalidJobError(
+                f"the {self.gvk.kind} has no pod template, so there is nothing to run; add one"
+            )
+        return tuple(self._pod_set(job, source) for source in sources)
 
     def template_path(self, job: Job, position: int) -> str:
         """Return where the pod template of a pod set is."""
-        return describe_path(self.read_sources(job)[position].template)
+        return self.read_sources(job)[position].path
 
     def read_sources(self, job: Job) -> Sequence[PodSetSource]:
         """Return the pod sets; a job that is not what its kind looks like is invalid, too.
@@ -165,7 +182,8 @@ class TemplateKind(IntegrationDefaults, ABC):
     def _pod_set(self, job: Job, source: PodSetSource) -> PodSet:
         if source.count < 0:
             raise InvalidJobError(
-                f'pod set "{source.name}": a count of {source.count} pods is negative; correct it'
+                f'pod set "{source.name}": {source.count} pods are requested with '
+                f"{source.path}; correct the counts, they must not be negative"
             )
         template = _without_creation_time(self.template_of(job, source))
         return PodSet(
@@ -259,6 +277,16 @@ class TemplateKind(IntegrationDefaults, ABC):
         """Return the controller that runs the job if it is not the kind's own, or ""."""
         value = get_field(job, self.managed_by_field) if self.managed_by_field else None
         return "" if value in {None, self.own_controller} else str(value)
+
+    def time_to_live(self, job: Job) -> int | None:
+        """Return the job's time to live if it runs on workers.
+
+        The kind's controller then leaves the job alone, here, and the copy has no time to live.
+        """
+        if self.managed_by(job) != MULTIKUEUE_CONTROLLER:
+            return None
+        seconds = get_field(job, self.ttl_field)
+        return seconds if isinstance(seconds, int) else None
 
 
 def write_job(job: Job, changed: Job) -> JobPatch:
