@@ -29,6 +29,7 @@ RULES: tuple[Rule, ...] = (
     ownership.release_with_job,
     ownership.ignore_unmanaged,
     ownership.follow_ancestor,
+    ownership.keep_annotations,
     prebuilt.adopt_prebuilt,
     prebuilt.refuse_out_of_sync,
     # The slice to keep must be clear before anything is stopped or started for it.

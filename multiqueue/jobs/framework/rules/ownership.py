@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from multiqueue.api.names import RESOURCE_IN_USE
+from multiqueue.jobs.framework.integration import JobPatch
 from multiqueue.jobs.framework.plan import EventNote, JobPlan, ReleaseWorkload, Wait, WriteJob
+from multiqueue.jobs.framework.template_kind import TemplateKind
 from multiqueue.jobs.framework.view import JobView
 
 
@@ -22,6 +24,20 @@ def ignore_unmanaged(view: JobView) -> JobPlan | None:
     if view.ancestor_admitted is not None:
         return None
     return None if view.queue or view.options.manage_all else Wait()
+
+
+def keep_annotations(view: JobView) -> JobPlan | None:
+    """Write the annotations that the job's kind keeps on it (J-325)."""
+    kind = view.integration
+    if view.ended or not isinstance(kind, TemplateKind):
+        return None
+    present = view.job["metadata"].get("annotations") or {}
+    wanted = kind.own_annotations(view.job)
+    changes = {key: value for key, value in wanted.items() if present.get(key) != value}
+    if not changes:
+        return None
+    patch = JobPatch(patch={"metadata": {"annotations": changes}})
+    return WriteJob(patch=patch, strict=False)
 
 
 def follow_ancestor(view: JobView) -> JobPlan | None:
