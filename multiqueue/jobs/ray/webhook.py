@@ -118,23 +118,23 @@ class RayJobWebhook(RayWebhook):
     """The webhook of ``ray.io/rayjob``."""
 
     def validate_more(self, job: Job, config: Configuration) -> Iterator[FieldError]:
-        """Yield also the errors of a job that has no cluster of its own (J-358)."""
+        """Yield the errors of a job without a cluster of its own, or of its cluster (J-358)."""
         spec = job.get("spec") or {}
+        if spec.get("rayClusterSpec") is None:
+            if not self.kind.is_skipped(job):
+                yield required(
+                    "spec.rayClusterSpec",
+                    "rayClusterSpec is required for Kueue-managed jobs that don't use "
+                    "clusterSelector",
+                )
+            return
         if self.kind.is_skipped(job):
-            if spec.get("rayClusterSpec") is not None:
-                detail = "a kueue managed job should not use an existing cluster"
-                yield invalid("spec.clusterSelector", spec["clusterSelector"], detail)
-        elif spec.get("rayClusterSpec") is None:
-            yield required(
-                "spec.rayClusterSpec",
-                "rayClusterSpec is required for Kueue-managed jobs that don't use clusterSelector",
-            )
+            detail = "a kueue managed job should not use an existing cluster"
+            yield invalid("spec.clusterSelector", spec["clusterSelector"], detail)
+            return
         if spec.get("shutdownAfterJobFinishes") is not True:
-            yield invalid(
-                "spec.shutdownAfterJobFinishes",
-                value=False,
-                detail="a kueue managed job should delete the cluster after finishing",
-            )
+            detail = "a kueue managed job should delete the cluster after finishing"
+            yield invalid("spec.shutdownAfterJobFinishes", value=False, detail=detail)
         yield from super().validate_more(job, config)
 
     def other_pod_sets(self, job: Job) -> tuple[str, ...]:
