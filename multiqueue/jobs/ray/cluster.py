@@ -47,8 +47,14 @@ class RayKind(TemplateKind):
     # ------------------------------------------------------------ pod sets
 
     def sources(self, job: Job) -> Sequence[PodSetSource]:
-        """Return the head, and each group of workers with its pods."""
+        """Return the head, and each group of workers with its pods.
+
+        Raises:
+            InvalidJobError: the head has no container, or the number of replicas is negative.
+        """
         head = (*self.cluster_field, "headGroupSpec", "template")
+        if not get_field(job, (*head, "spec", "containers")):
+            raise InvalidJobError("the template of the head has no container; add one")
         return [
             PodSetSource(name=HEAD, template=head, count=1),
             *(
@@ -84,8 +90,6 @@ class RayKind(TemplateKind):
         if source.name != HEAD or source.template[-2] != "headGroupSpec":
             return template
         containers = get_field(template, ("spec", "containers"))
-        if not containers:
-            raise InvalidJobError("the template of the head has no container; add one")
         if has_fault_tolerance(job, self.cluster_of(job)):
             containers = [_with_cleanup(containers[0]), *containers[1:]]
         extra = self.head_extras(job)

@@ -7,7 +7,7 @@ from typing import Any
 
 from multiqueue.api.v1beta2 import PodSet
 from multiqueue.jobs.framework.fields import FieldPath, drop_field, get_field, set_field
-from multiqueue.jobs.framework.integration import Finished, InvalidJobError, Job, PodSetInfo
+from multiqueue.jobs.framework.integration import Finished, Job, PodSetInfo
 from multiqueue.jobs.framework.template_kind import PodSetSource, find_condition
 from multiqueue.jobs.ray.cluster import (
     RayKind,
@@ -125,9 +125,7 @@ class RayJob(RayOwnerKind):
 
     def _submitter(self, job: Job) -> Mapping[str, Any]:
         head = (*self.cluster_field, "headGroupSpec", "template", "spec", "containers", 0)
-        container = get_field(job, head)
-        if container is None:
-            raise InvalidJobError("the template of the head has no container; add one")
+        container = get_field(job, head) or {}
         image = {"image": container["image"]} if "image" in container else {}
         return {"name": "ray-job-submitter", **image, "resources": SUBMITTER_RESOURCES}
 
