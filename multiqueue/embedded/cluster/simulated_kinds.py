@@ -89,6 +89,48 @@ def _jobset_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
     }
 
 
+def _replica_specs(field: str, *types: str) -> Callable[[], Json]:
+    def spec() -> Json:
+        each = {"replicas": 1, "restartPolicy": "Never", "template": pod_template()}
+        return {field: {type_: dict(each) for type_ in types}}
+
+    return spec
+
+
+def _replica_statuses(field: str) -> Callable[[Mapping[str, Any], JobPhase], Json]:
+    """Return the statuses of the training operator and of the MPI operator."""
+    conditions: Mapping[JobPhase, tuple[Json, ...]] = {
+        JobPhase.SUSPENDED: (condition("Suspended"), condition("Running", status=False)),
+        JobPhase.RUNNING: (condition("Created"),),
+        JobPhase.READY: (condition("Running"),),
+        JobPhase.SUCCEEDED: (condition("Running", status=False), condition("Succeeded")),
+        JobPhase.FAILED: (condition("Running", status=False), condition("Failed")),
+    }
+    counts = {
+        "active": {JobPhase.RUNNING, JobPhase.READY},
+        "succeeded": {JobPhase.SUCCEEDED},
+        "failed": {JobPhase.FAILED},
+    }
+
+    def status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+        replicas = {
+            type_: {
+                name: each.get("replicas", 1) if phase in phases else 0
+                for name, phases in counts.items()
+            }
+            for type_, each in spec[field].items()
+        }
+        return {"conditions": list(conditions[phase]), "replicaStatuses": replicas}
+
+    return status
+
+
+def _replicated(framework: str, field: str, *types: str) -> SimulatedKind:
+    return SimulatedKind(
+        framework=framework, spec=_replica_specs(field, *types), status=_replica_statuses(field)
+    )
+
+
 def _ray_cluster_spec() -> Json:
     def node(**more: Any) -> Json:
         return {"rayStartParams": {}, "template": pod_template(), **more}
@@ -136,6 +178,12 @@ def _ray_service_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
 
 SIMULATED_KINDS = (
     SimulatedKind(framework="jobset.x-k8s.io/jobset", spec=_jobset_spec, status=_jobset_status),
+    _replicated("kubeflow.org/jaxjob", "jaxReplicaSpecs", "Worker"),
+    _replicated("kubeflow.org/mpijob", "mpiReplicaSpecs", "Launcher", "Worker"),
+    _replicated("kubeflow.org/paddlejob", "paddleReplicaSpecs", "Master", "Worker"),
+    _replicated("kubeflow.org/pytorchjob", "pytorchReplicaSpecs", "Master", "Worker"),
+    _replicated("kubeflow.org/tfjob", "tfReplicaSpecs", "Chief", "PS", "Worker"),
+    _replicated("kubeflow.org/xgboostjob", "xgbReplicaSpecs", "Master", "Worker"),
     SimulatedKind(
         framework="ray.io/raycluster",
         spec=_ray_cluster_spec,

@@ -113,9 +113,11 @@ class CopyAdapter:
         return None
 
     def stopped_patch(self, local: Job) -> dict[str, Any] | None:
-        """Change nothing: the status of the next worker replaces all of it."""
-        _ = local
-        return None
+        """Remove the status of a worker that no longer runs the job.
+
+        It would say for ever that pods run, so that the quota would never be released.
+        """
+        return {"status": None} if self.kind.is_active(local) else None
 
     def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
         """Add the condition of a job that ended."""

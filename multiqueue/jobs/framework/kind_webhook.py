@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from multiqueue.api import names
 from multiqueue.api.config import Configuration
 from multiqueue.api.validation.access import Object
 from multiqueue.api.validation.field_error import FieldError
 from multiqueue.api.validation.topology_annotations import (
+    AnnotatedPodSet,
+    validate_pod_set_groups,
     validate_slices_fit,
     validate_topology_annotations,
 )
@@ -22,7 +24,7 @@ from multiqueue.jobs.framework.defaulting import (
     is_to_delegate,
     queue_of,
 )
-from multiqueue.jobs.framework.fields import describe_path, get_field, set_field
+from multiqueue.jobs.framework.fields import get_field, set_field
 from multiqueue.jobs.framework.integration import InvalidJobError, Job
 from multiqueue.jobs.framework.job_rules import (
     KindSupport,
@@ -60,12 +62,21 @@ class TemplateKindWebhook:
         kind: The kind's integration.
         prebuilt: Whether a job of the kind may name a prebuilt Workload (J-55).
         elastic: Whether a job of the kind may be elastic (J-58).
+        pairs: Whether pod sets with a group name must be pairs (J-77).
     """
 
     mutates_on: Sequence[str] = ("CREATE",)
 
-    def __init__(self, kind: TemplateKind, *, prebuilt: bool = True, elastic: bool = False) -> None:
+    def __init__(
+        self,
+        kind: TemplateKind,
+        *,
+        prebuilt: bool = True,
+        elastic: bool = False,
+        pairs: bool = True,
+    ) -> None:
         self.kind = kind
+        self.pairs = pairs
         self.support = KindSupport(gvk=kind.gvk, prebuilt=prebuilt, elastic=elastic)
 
     # ------------------------------------------------------------ what a kind adds
@@ -133,8 +144,7 @@ class TemplateKindWebhook:
         if not is_queued(job, config):
             return
         yield from self.validate_more(dict(job), config)
-        for source in self._sources(dict(job)):
-            yield from self._topology(job, source)
+        yield from self._topology(dict(job))
 
     def _sources(self, job: Job) -> Sequence[PodSetSource]:
         try:
@@ -142,11 +152,18 @@ class TemplateKindWebhook:
         except InvalidJobError:
             return ()  # the reconciler reports it
 
-    def _topology(self, job: Object, source: PodSetSource) -> Iterator[FieldError]:
-        template: Mapping[str, Any] = get_field(job, source.template) or {}
-        path = describe_path(source.template)
-        yield from validate_topology_annotations(template, path)
-        yield from validate_slices_fit(template, path, source.count)
+    def _topology(self, job: Job) -> Iterator[FieldError]:
+        pod_sets = [
+            AnnotatedPodSet(
+                path=source.path, template=self.kind.template_of(job, source), pods=source.count
+            )
+            for source in self._sources(job)
+        ]
+        for each in pod_sets:
+            yield from validate_topology_annotations(each.template, each.path)
+            yield from validate_slices_fit(each.template, each.path, each.pods)
+        if self.pairs:
+            yield from validate_pod_set_groups(pod_sets)
 
 
 def is_queued(job: Object, config: Configuration) -> bool:

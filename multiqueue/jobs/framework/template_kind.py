@@ -43,6 +43,7 @@ class PodSetSource:
         pod_index_label: The label with a pod's rank (J-81).
         sub_group_index_label: The label with the number of a pod's group (J-195).
         sub_group_count: How many such groups there are.
+        shown: How error messages write the path of the template, if the kind has a way of its own.
     """
 
     name: str
@@ -51,6 +52,12 @@ class PodSetSource:
     pod_index_label: str | None = None
     sub_group_index_label: str | None = None
     sub_group_count: int | None = None
+    shown: str = ""
+
+    @property
+    def path(self) -> str:
+        """The path of the pod template, as error messages write it."""
+        return self.shown or describe_path(self.template)
 
 
 class TemplateKind(ABC):
@@ -154,13 +161,18 @@ class TemplateKind(ABC):
         """Return one pod set for each source.
 
         Raises:
-            InvalidJobError: the job is invalid.
+            InvalidJobError: the job is invalid, or has no pod template at all.
         """
-        return tuple(self._pod_set(job, source) for source in self.read_sources(job))
+        sources = self.read_sources(job)
+        if not sources:
+            raise InvalidJobError(
+                f"the {self.gvk.kind} has no pod template, so there is nothing to run; add one"
+            )
+        return tuple(self._pod_set(job, source) for source in sources)
 
     def template_path(self, job: Job, position: int) -> str:
         """Return where the pod template of a pod set is."""
-        return describe_path(self.read_sources(job)[position].template)
+        return self.read_sources(job)[position].path
 
     def read_sources(self, job: Job) -> Sequence[PodSetSource]:
         """Return the pod sets; a job that is not what its kind looks like is invalid, too.
@@ -179,7 +191,8 @@ class TemplateKind(ABC):
     def _pod_set(self, job: Job, source: PodSetSource) -> PodSet:
         if source.count < 0:
             raise InvalidJobError(
-                f'pod set "{source.name}": a count of {source.count} pods is negative; correct it'
+                f'pod set "{source.name}": {source.count} pods are requested with '
+                f"{source.path}; correct the counts, they must not be negative"
             )
         template = _without_creation_time(self.template_of(job, source))
         return PodSet(

@@ -42,6 +42,7 @@ class Woken:
             informers,
             fleet,
             GlobalQueue(lambda _: True),
+            integrations=build_registry(Configuration()),
             enqueue=self.keys.append,
             is_known=lambda _: False,
             on_room=lambda: None,
