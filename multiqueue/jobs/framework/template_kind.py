@@ -18,6 +18,7 @@ from multiqueue.jobs.framework.fields import FieldPath, describe_path, get_field
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import (
     Finished,
+    IntegrationDefaults,
     InvalidJobError,
     Job,
     JobPatch,
@@ -60,7 +61,7 @@ class PodSetSource:
         return self.shown or describe_path(self.template)
 
 
-class TemplateKind(ABC):
+class TemplateKind(IntegrationDefaults, ABC):
     """A kind with pod templates and a suspend field; subclasses give the rest.
 
     Attributes:
