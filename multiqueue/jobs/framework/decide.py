@@ -27,8 +27,9 @@ from multiqueue.jobs.framework.view import JobView
 Rule = Callable[[JobView], JobPlan | None]
 
 RULES: tuple[Rule, ...] = (
-    ownership.release_with_job,
+    # Before the release: a kind may keep the quota of a job that is being deleted (J-368).
     ownership.leave_skipped,
+    ownership.release_with_job,
     ownership.ignore_unmanaged,
     ownership.follow_ancestor,
     ownership.keep_annotations,
