@@ -9,10 +9,12 @@ sets with the submitter are refused; upstream accepts such a job, which then nev
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from multiqueue.api import names
 from multiqueue.api.config import Configuration
 from multiqueue.api.config.gates import Gate
+from multiqueue.api.validation.access import Object
 from multiqueue.api.validation.field_error import (
     FieldError,
     duplicate,
@@ -21,7 +23,9 @@ from multiqueue.api.validation.field_error import (
     required,
     too_many,
 )
+from multiqueue.jobs.framework.ancestors import controller_of
 from multiqueue.jobs.framework.compose import MAX_POD_SETS
+from multiqueue.jobs.framework.defaulting import JobDefaults, QueueLookup
 from multiqueue.jobs.framework.fields import describe_path, get_field
 from multiqueue.jobs.framework.integration import Job
 from multiqueue.jobs.framework.kind_webhook import TemplateKindWebhook
@@ -80,6 +84,17 @@ class RayClusterWebhook(RayWebhook):
     """The webhook of ``ray.io/raycluster``."""
 
     scaling_refusal = CLUSTER_SCALING
+
+    def default(self, job: Object, lookup: QueueLookup, config: Configuration) -> JobDefaults:
+        """Set the defaults; gate also the pods of an elastic job's cluster (J-361).
+
+        KubeRay gives that cluster the annotations of its RayJob, which has no gates itself.
+        """
+        defaults = super().default(job, lookup, config)
+        is_child = controller_of(job) is not None and lookup.has_ancestor(job)
+        if not is_child or not _is_elastic(defaults.job, config):
+            return defaults
+        return replace(defaults, job=self.kind.gated(defaults.job))
 
     def default_more(self, job: Job, config: Configuration) -> Job:
         """Gate the pods of an elastic cluster."""

@@ -174,3 +174,17 @@ class TestRayJob:
                 "a kueue managed job should delete the cluster after finishing"
             )
         ]
+
+
+def test_the_cluster_of_an_elastic_job_is_gated_but_not_suspended() -> None:
+    """raycluster-19, J-47, J-361: it follows its job; its new pods wait for a larger slice."""
+    child = make(CLUSTER, spec(group("w")), annotations=ELASTIC)
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "j", "controller": True}
+    child["metadata"]["ownerReferences"] = [owner]
+    managed = Queues(children=frozenset({"j"}))
+    job = CLUSTER.default(child, managed, CONFIG).job
+    assert "suspend" not in job["spec"]
+    assert job["spec"]["workerGroupSpecs"][0]["template"]["spec"]["schedulingGates"] == [GATE]
+    assert errors(CLUSTER, job) == []
+    fixed = {**child, "metadata": {**child["metadata"], "annotations": {}}}
+    assert CLUSTER.default(fixed, managed, CONFIG).job == fixed
