@@ -10,7 +10,7 @@ from multiqueue.api.config.gate_history import HISTORY
 from multiqueue.api.config.gates import GATES, Gate, Stage
 
 _POD = "only the kind batch/v1 Job is queued so far; this is about pods"
-_RAY = "only the kind batch/v1 Job is queued so far; this is about Ray and Spark"
+_SPARK = "SparkApplications are not queued yet"
 _SOURCES = "devices count by number; counters and capacities of devices do not count yet"
 
 WHY: Mapping[Gate, str] = MappingProxyType(
@@ -29,18 +29,19 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         "that was read",
         Gate.TAS_MULTI_LAYER_TOPOLOGY: "layers of slices are always obeyed",
         Gate.CUSTOM_METRIC_LABELS: "metrics have no labels of their users' choice yet",
-        Gate.SPARK_APPLICATION_INTEGRATION: _RAY,
+        Gate.SPARK_APPLICATION_INTEGRATION: _SPARK,
         Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: _POD,
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: "the metric is not there yet",
-        Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: _RAY,
+        Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: "a deleted RayService always keeps "
+        "its quota until its Redis is empty",
         Gate.SCHEDULER_LIBRARY_INTEGRATION: "it names a Go library; nodes are judged by rules of "
         "our own",
         Gate.LWS_IMMUTABLE_GROUP_SIZE: "only the kind batch/v1 Job is queued so far",
         Gate.SKIP_ANCESTOR_CHECK_FOR_DELETED_WORKLOADS: "nobody looks for the ancestors of what "
         "is deleted",
-        Gate.MULTIKUEUE_REMOTE_SPEC_SYNC: "no kind that is dispatched has a spec that may change",
         Gate.POD_INTEGRATION_VALIDATE_GROUP_OWNER: _POD,
-        Gate.VALIDATE_RAY_AND_SPARK_JOB_UPDATES: _RAY,
+        Gate.VALIDATE_RAY_AND_SPARK_JOB_UPDATES: "every change of a job that has or had a queue is "
+        "checked",
     }
 )
 """Why only the default of a gate is accepted."""

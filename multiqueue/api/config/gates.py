@@ -243,7 +243,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
             Gate.FLAVOR_FUNGIBILITY, adjustable=True
         ),
         Gate.SKIP_ANCESTOR_CHECK_FOR_DELETED_WORKLOADS: _beta(),
-        Gate.MULTIKUEUE_REMOTE_SPEC_SYNC: _beta(),
+        Gate.MULTIKUEUE_REMOTE_SPEC_SYNC: _beta(adjustable=True),
         Gate.RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP: _beta(adjustable=True),
         Gate.POD_INTEGRATION_VALIDATE_GROUP_OWNER: _beta(),
         Gate.VALIDATE_RAY_AND_SPARK_JOB_UPDATES: _beta(),

@@ -131,6 +131,51 @@ def _replicated(framework: str, field: str, *types: str) -> SimulatedKind:
     )
 
 
+def _ray_cluster_spec() -> Json:
+    def node(**more: Any) -> Json:
+        return {"rayStartParams": {}, "template": pod_template(), **more}
+
+    workers = node(groupName="workers", replicas=1, minReplicas=0, maxReplicas=10)
+    return {"headGroupSpec": node(), "workerGroupSpecs": [workers]}
+
+
+def _ray_cluster_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    _ = spec
+    states = {JobPhase.RUNNING: "", JobPhase.READY: "ready", JobPhase.FAILED: "failed"}
+    return {"state": states.get(phase, "suspended")}
+
+
+def _ray_job_spec() -> Json:
+    return {
+        "entrypoint": "python job.py",
+        "shutdownAfterJobFinishes": True,
+        "submissionMode": "K8sJobMode",
+        "submitterPodTemplate": pod_template(),
+        "rayClusterSpec": _ray_cluster_spec(),
+    }
+
+
+def _ray_job_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    deployment, job = {
+        JobPhase.SUSPENDED: ("Suspended", ""),
+        JobPhase.RUNNING: ("Initializing", ""),
+        JobPhase.READY: ("Running", "RUNNING"),
+        JobPhase.SUCCEEDED: ("Complete", "SUCCEEDED"),
+        JobPhase.FAILED: ("Failed", "FAILED"),
+    }[phase]
+    return {
+        "jobDeploymentStatus": deployment,
+        "jobStatus": job,
+        "message": f"simulated: {deployment}",
+        "rayClusterStatus": _ray_cluster_status(spec, phase),
+    }
+
+
+def _ray_service_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    _ = spec
+    return {"conditions": [condition("Ready", status=phase is JobPhase.READY)]}
+
+
 SIMULATED_KINDS = (
     SimulatedKind(framework="jobset.x-k8s.io/jobset", spec=_jobset_spec, status=_jobset_status),
     _replicated("kubeflow.org/jaxjob", "jaxReplicaSpecs", "Worker"),
@@ -139,4 +184,17 @@ SIMULATED_KINDS = (
     _replicated("kubeflow.org/pytorchjob", "pytorchReplicaSpecs", "Master", "Worker"),
     _replicated("kubeflow.org/tfjob", "tfReplicaSpecs", "Chief", "PS", "Worker"),
     _replicated("kubeflow.org/xgboostjob", "xgbReplicaSpecs", "Master", "Worker"),
+    SimulatedKind(
+        framework="ray.io/raycluster",
+        spec=_ray_cluster_spec,
+        status=_ray_cluster_status,
+        ends=False,
+    ),
+    SimulatedKind(framework="ray.io/rayjob", spec=_ray_job_spec, status=_ray_job_status),
+    SimulatedKind(
+        framework="ray.io/rayservice",
+        spec=lambda: {"rayClusterConfig": _ray_cluster_spec()},
+        status=_ray_service_status,
+        ends=False,
+    ),
 )

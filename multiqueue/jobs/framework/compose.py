@@ -19,6 +19,7 @@ from multiqueue.api.v1beta2 import PodSet, PodSetTopologyRequest, Workload
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import InvalidJobError, Job
 from multiqueue.jobs.framework.priority import JobPriority
+from multiqueue.jobs.framework.slice_templates import show_start
 from multiqueue.lib.digits import is_number
 
 HASH_LENGTH = 5
@@ -151,16 +152,18 @@ def compose_slice(
         name_limit: The longest allowed name.
         taken: Names of earlier slices.
         replaced: The slice to replace. Its templates are the original ones; the templates of a
-            running job also have the fields that its start added.
+            running job also have the fields that its start added (see `slice_templates`).
 
     Raises:
         InvalidJobError: the job has too many pod sets or a malformed label.
     """
     if replaced is not None:
-        counts = {pod_set.name: pod_set.count for pod_set in pod_sets}
+        running = {pod_set.name: pod_set for pod_set in pod_sets}
         pod_sets = [
-            msgspec.structs.replace(pod_set, count=counts[pod_set.name])
-            for pod_set in replaced.spec.pod_sets
+            msgspec.structs.replace(
+                show_start(known, running[known.name]), count=running[known.name].count
+            )
+            for known in replaced.spec.pod_sets
         ]
     body = compose_workload(
         job,

@@ -101,8 +101,13 @@ class CopyAdapter:
         change = diff(local.get("status") or {}, remote.get("status") or {})
         return StatusSync(patch={"status": change} if change else None)
 
+    def spec_patch(self, local: Job, remote: Job) -> dict[str, Any] | None:
+        """Change nothing: the spec is copied once (J-145)."""
+        _ = local, remote
+        return None
+
     def resize_patch(
-        self, local: Job, remote: Job, *, workload_name: str, pods: int
+        self, local: Job, remote: Job, *, workload_name: str, pods: Mapping[str, int]
     ) -> dict[str, Any] | None:
         """Change nothing: jobs of this kind have one size."""
         _ = local, remote, workload_name, pods
@@ -135,3 +140,16 @@ class CopyAdapter:
     def workload_name(self, remote: Job) -> str | None:
         """Return the name of the prebuilt Workload."""
         return prebuilt_name(remote) or None
+
+
+def slice_patch(remote: Job, workload_name: str) -> dict[str, Any]:
+    """Return the patch that makes a remote job belong to another slice; empty if it does."""
+    if prebuilt_name(remote) == workload_name:
+        return {}
+    is_label = len(workload_name) <= MAX_LABEL_VALUE
+    return {
+        "metadata": {
+            "annotations": {names.PREBUILT_WORKLOAD_NAME: workload_name},
+            "labels": {names.PREBUILT_WORKLOAD_NAME: workload_name if is_label else None},
+        }
+    }

@@ -121,6 +121,11 @@ class TemplateKind(IntegrationDefaults, ABC):
         _ = job
         return False
 
+    def own_annotations(self, job: Job) -> Mapping[str, str]:
+        """Return the annotations that are kept on a queued job of the kind; none by default."""
+        _ = job
+        return {}
+
     def template_of(self, job: Job, source: PodSetSource) -> Mapping[str, Any]:
         """Return the pod template of a pod set, as the Workload is to have it."""
         template = get_field(job, source.template)
@@ -218,14 +223,17 @@ class TemplateKind(IntegrationDefaults, ABC):
     def restored(self, job: Job, pod_sets: Sequence[PodSet]) -> Job:
         """Return the job with the templates of its Workload, as far as a start changed them.
 
-        If the number of pod sets is another one, nothing is restored (J-127).
+        If the number of pod sets is another one, nothing is restored (J-127). A template that the
+        job does not have, because its kind makes a default one, is not added.
         """
         sources = self.read_sources(job)
         if len(sources) != len(pod_sets):
             return job
         for source, pod_set in zip(sources, pod_sets, strict=True):
-            template = get_field(job, source.template) or {}
-            job = set_field(job, source.template, restore_template(template, pod_set.template))
+            template = get_field(job, source.template)
+            if isinstance(template, Mapping):
+                restored = restore_template(template, pod_set.template)
+                job = set_field(job, source.template, restored)
         return job
 
     def set_suspended(self, job: Job, *, value: bool) -> Job:
@@ -260,13 +268,10 @@ class TemplateKind(IntegrationDefaults, ABC):
     def priority_class(self, job: Job) -> str:
         """Return the priority class of the first pod set that names one (J-93)."""
         try:
-            sources = self.read_sources(job)
+            templates = [self.template_of(job, source) for source in self.read_sources(job)]
         except InvalidJobError:
             return ""
-        names = (
-            get_field(self.template_of(job, source), ("spec", "priorityClassName"))
-            for source in sources
-        )
+        names = (get_field(template, ("spec", "priorityClassName")) for template in templates)
         return next((str(name) for name in names if name), "")
 
     def pod_selector(self, job: Job) -> str:
