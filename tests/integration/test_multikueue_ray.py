@@ -11,7 +11,7 @@ from multiqueue.embedded.cluster.simulated_kinds import JobPhase
 from multiqueue.jobs.ray.integration import RayCluster
 from multiqueue.kube.resources import Resource
 from tests.builders.workloads import NAMESPACE
-from tests.integration.test_multikueue_kinds import KindWorld, kind_world
+from tests.integration.test_multikueue_kind_life import KindWorld, kind_world
 from tests.job_kinds import EXAMPLES
 from tests.queue_manager import QueueCluster
 from tests.virtual_time import virtual_time
