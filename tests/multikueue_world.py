@@ -42,6 +42,7 @@ from multiqueue.kube.events import EventRecorder
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins import Dispatcher
 from multiqueue.runtime.multikueue import MultiKueueParts, build_multikueue
+from multiqueue.runtime.preconditions import list_informers
 from multiqueue.workers.kubeconfigs.credentials import PATH_PREFIX
 from tests.fleet.inline_thread import InlineThread
 from tests.guarded_transport import Audit
@@ -50,7 +51,6 @@ from tests.queue_manager import (
     CONFIG,
     NAMESPACE,
     QueueCluster,
-    all_informers,
     queue_cluster,
 )
 from tests.queue_manager import _tasks as tasks
@@ -319,7 +319,7 @@ class World:
             ]
             async with tasks() as start:
                 start(context.recorder.run())
-                for informer in all_informers(informers):
+                for informer in list_informers(informers):
                     start(informer.run())
                 for part in parts:
                     start(keep(part))

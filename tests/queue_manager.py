@@ -33,6 +33,7 @@ from multiqueue.kube.resources import Resource
 from multiqueue.kube.sender import SendOutcome
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.runtime.apply import create_missing
+from multiqueue.runtime.preconditions import list_informers
 from tests.least_privilege import MANAGER_TOKEN, TOKENS, audit_sink, kubeconfig_of, rbac_objects
 from tests.virtual_time import loop_clock
 from tests.waiting import Changes
@@ -125,7 +126,7 @@ class QueueCluster:
             runnables = build_controllers(context, build_engine(config))
             async with _tasks() as start:
                 start(context.recorder.run())
-                for informer in all_informers(informers):
+                for informer in list_informers(informers):
                     start(informer.run())
                 for runnable in runnables:
                     start(runnable.run())
@@ -163,7 +164,7 @@ async def queue_cluster(
         async with KubeClient(credentials) as client:
             cluster = QueueCluster(server, manager_credentials, client, config)
             async with _tasks() as start:
-                for informer in all_informers(cluster.informers):
+                for informer in list_informers(cluster.informers):
                     start(informer.run())
                 for name in (NAMESPACE, CONFIG.namespace):
                     await cluster.create(
@@ -172,12 +173,6 @@ async def queue_cluster(
                     )
                 await create_missing(client, list(rbac_objects()))
                 yield cluster
-
-
-def all_informers(informers: Informers) -> list[Any]:
-    """Every informer of a manager."""
-    single = [getattr(informers, name) for name in Informers.__slots__ if name != "jobs"]
-    return [*single, *informers.jobs.values()]
 
 
 @contextlib.asynccontextmanager

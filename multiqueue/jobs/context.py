@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from multiqueue.api.config import Configuration
+from multiqueue.api.names import key_of
 from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.api.v1beta2 import (
     AdmissionCheck,
@@ -26,6 +27,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.informer import Informer
+from multiqueue.kube.resources import Resource
 
 if TYPE_CHECKING:
     from multiqueue.observability.metrics import ManagerMetrics
@@ -59,7 +61,9 @@ class Runnable(Protocol):
 class Informers:
     """One shared informer per kind: typed values for our kinds, dicts for foreign ones.
 
-    ``jobs`` is keyed by integration name; ``secrets`` covers the manager's namespace only.
+    ``jobs`` is keyed by integration name; ``related`` by the collections that kinds read beside
+    their own, with the informer of ``jobs`` for those that are queued themselves; ``secrets``
+    covers the manager's namespace only.
     """
 
     workloads: Informer[Workload]
@@ -79,6 +83,11 @@ class Informers:
     runtime_classes: Informer[dict[str, Any]]
     secrets: Informer[dict[str, Any]]
     jobs: Mapping[str, Informer[dict[str, Any]]]
+    related: Mapping[Resource, Informer[dict[str, Any]]]
+
+    def find_related(self, resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return an object of a collection that a kind reads; None if it is unknown."""
+        return self.related[resource].store.get(key_of(namespace, name) if namespace else name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration
+from multiqueue.jobs.framework.related import list_related, related_keys
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
@@ -48,6 +49,8 @@ BY_NAMESPACE = "namespace"
 """Jobs by namespace."""
 BY_PREBUILT = "prebuilt"
 """Jobs by the key of their prebuilt Workload."""
+BY_RELATED = "related"
+"""Jobs by the `related_keys` of the objects that they are read with."""
 BY_FLAVOR = "flavor"
 """ClusterQueues by the flavors they have quota in."""
 
@@ -108,6 +111,10 @@ def build_informers(
             on_failed_object=failed(resource),
         )
 
+    kinds = integrations.integrations
+    jobs = {kind.name: untyped(kind.resource, _job_indexes(kind)) for kind in kinds}
+    queued = {kind.resource: jobs[kind.name] for kind in kinds}
+    read = {resource for kind in kinds for resource in list_related(kind)}
     return Informers(
         workloads=typed(resources.WORKLOADS, api.Workload, WORKLOAD_INDEXES),
         cluster_queues=typed(resources.CLUSTER_QUEUES, api.ClusterQueue, CLUSTER_QUEUE_INDEXES),
@@ -125,12 +132,8 @@ def build_informers(
         limit_ranges=untyped(resources.LIMIT_RANGES),
         runtime_classes=untyped(resources.RUNTIME_CLASSES),
         secrets=untyped(resources.SECRETS, namespace=config.namespace),
-        jobs={
-            integration.name: untyped(
-                integration.resource, {**JOB_INDEXES, BY_JOB_CLASS: _by_class(integration)}
-            )
-            for integration in integrations.integrations
-        },
+        jobs=jobs,
+        related={resource: queued.get(resource) or untyped(resource) for resource in read},
     )
 
 
@@ -200,6 +203,13 @@ def _by_class(integration: Integration) -> Indexer[dict[str, Any]]:
         return filter(None, (labels.get(PRIORITY_CLASS), integration.priority_class(job)))
 
     return classes
+
+
+def _job_indexes(integration: Integration) -> dict[str, Indexer[dict[str, Any]]]:
+    indexes = {**JOB_INDEXES, BY_JOB_CLASS: _by_class(integration)}
+    if list_related(integration):
+        indexes[BY_RELATED] = partial(related_keys, integration)
+    return indexes
 
 
 WORKLOAD_INDEXES: dict[str, Indexer[api.Workload]] = {

@@ -91,12 +91,12 @@ async def wait_until_settled(informers: Sequence[Informer[Any]], *, seconds: flo
 
 
 def list_informers(informers: Informers) -> list[Informer[Any]]:
-    """Return every informer of a manager."""
+    """Return every informer of a manager, once each."""
     found: list[Informer[Any]] = []
     for row in fields(informers):
         value = getattr(informers, row.name)
         found.extend([value] if isinstance(value, Informer) else value.values())
-    return found
+    return list(dict.fromkeys(found))
 
 
 def can_reach_webhooks(server: str, config: Configuration, environment: Mapping[str, str]) -> bool:

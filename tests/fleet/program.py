@@ -31,11 +31,11 @@ from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins import Dispatcher
 from multiqueue.runtime.multikueue import build_multikueue
+from multiqueue.runtime.preconditions import list_informers
 from multiqueue.workers.connections.fleet import Fleet
 from tests.fleet.inline_thread import InlineThread
 from tests.fleet.network import Network
 from tests.fleet.weather import Process
-from tests.queue_manager import all_informers
 
 STOP_SECONDS = 60.0
 """A process that takes longer to end than this hangs."""
@@ -158,9 +158,9 @@ class Program:
             parts = self._parts(context, process)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(context.recorder.run(), name="events")
-                for informer in all_informers(informers):
+                for informer in list_informers(informers):
                     tasks.create_task(informer.run(), name=informer.resource.plural)
-                for informer in all_informers(informers):
+                for informer in list_informers(informers):
                     await informer.settled.wait()
                 await self._lead(client, process, parts)
 

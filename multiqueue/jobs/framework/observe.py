@@ -14,6 +14,7 @@ from multiqueue.jobs.framework.compose import queue_name
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration, Job
 from multiqueue.jobs.framework.priority import PriorityClasses
+from multiqueue.jobs.framework.related import add_related
 from multiqueue.jobs.framework.view import JobOptions, JobView
 from multiqueue.jobs.informers import BY_OWNER, BY_OWNER_KEY, owner_key, prebuilt_name
 
@@ -54,6 +55,7 @@ class JobObserver:
     def observe(self, job: Job) -> JobView:
         """Return everything that is known about a job."""
         informers = self._context.informers
+        job = add_related(self._integration, job, informers.find_related)
         metadata = job["metadata"]
         namespace = metadata["namespace"]
         prebuilt = prebuilt_name(job)

@@ -8,6 +8,7 @@ next one continues from the state that the API server has.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import structlog
@@ -21,9 +22,11 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration, Job
 from multiqueue.jobs.framework.observe import JobObserver
 from multiqueue.jobs.framework.priority import DEFAULT_CLASS
-from multiqueue.jobs.informers import BY_JOB_CLASS, BY_NAMESPACE, BY_PREBUILT
+from multiqueue.jobs.framework.related import list_related, related_key
+from multiqueue.jobs.informers import BY_JOB_CLASS, BY_NAMESPACE, BY_PREBUILT, BY_RELATED
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
+from multiqueue.kube.resources import Resource
 
 MAX_STEPS = 12
 """Maximum steps of one reconcile; from a foreign job to a Workload it takes five."""
@@ -49,6 +52,10 @@ class JobReconciler:
         self._context = context
         self._integration = integration
         self._informer = context.informers.jobs[integration.name]
+        self._on_related = {
+            resource: partial(self._wake_readers, resource)
+            for resource in list_related(integration)
+        }
         self._observer = JobObserver(context, integration, dispatches=dispatches)
         self._executor = JobExecutor(context)
         workers = context.config.controller.workers_for(
@@ -68,6 +75,7 @@ class JobReconciler:
             informers.priority_classes,
             informers.kube_priority_classes,
             self._informer,
+            *(informers.related[resource] for resource in self._on_related),
         )
         self._listen()
         await self._reconciler.run()
@@ -120,6 +128,8 @@ class JobReconciler:
         informers.priority_classes.add_handler(self._on_class)
         informers.kube_priority_classes.add_handler(self._on_class)
         informers.namespaces.add_handler(self._on_namespace)
+        for resource, handler in self._on_related.items():
+            informers.related[resource].add_handler(handler)
 
     def _on_job(self, old: Job | None, new: Job | None) -> None:
         self._reconciler.queue.add(_key(new or old or {}))
@@ -144,6 +154,13 @@ class JobReconciler:
         if name == DEFAULT_CLASS:
             return
         for job in self._informer.store.by_index(BY_JOB_CLASS, name):
+            self._reconciler.queue.add(_key(job))
+
+    def _wake_readers(self, resource: Resource, old: Job | None, new: Job | None) -> None:
+        """Reconcile the jobs that are read with a changed object (J-17)."""
+        metadata = (new or old or {})["metadata"]
+        key = related_key(resource, metadata.get("namespace", ""), metadata["name"])
+        for job in self._informer.store.by_index(BY_RELATED, key):
             self._reconciler.queue.add(_key(job))
 
     def _on_namespace(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:

@@ -8,7 +8,7 @@ at a stop. Each of those is one write (J-114, J-124).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,9 @@ from multiqueue.jobs.framework.pod_set_info import apply_info, restore_template
 from multiqueue.jobs.framework.topology_request import build_topology_request
 from multiqueue.jobs.workload_wire import diff
 from multiqueue.kube.resources import Resource, resource_of
+
+RELATED = "related"
+"""Key under which an observed job holds other objects that its kind reads; never written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +61,14 @@ class TemplateKind(ABC):
         managed_by_field: The path of the field that names the job's controller; None if the kind
             has no such field.
         own_controller: The name of the kind's own controller in that field (M-136).
+        related: Collections that the kind reads beside its own. They are watched only if the kind
+            is enabled.
     """
 
     suspend_field: FieldPath = ("spec", "suspend")
     managed_by_field: FieldPath | None = ("spec", "managedBy")
     own_controller: str = ""
+    related: tuple[Resource, ...] = ()
 
     def __init__(self, row: KnownKind) -> None:
         self.name = row.framework
@@ -115,6 +121,20 @@ class TemplateKind(ABC):
         """Return the pod template of a pod set, as the Workload is to have it."""
         template = get_field(job, source.template)
         return template if isinstance(template, Mapping) else {}
+
+    def with_related(self, job: Job, find: Callable[[Resource, str, str], Job | None]) -> Job:
+        """Return the job with the objects that it is read with, under `RELATED`.
+
+        Called before anything else is asked about an observed job. A webhook has no such objects,
+        and an object may be unknown: all other methods must do without them. Which objects are
+        looked up must follow from the job alone: the job is reconciled when one of them changes.
+
+        Args:
+            job: The job as the API server has it; it is not changed.
+            find: Returns an object of a collection in `related` by namespace and name.
+        """
+        _ = find
+        return job
 
     # ------------------------------------------------------------ what all of them share
 
@@ -208,14 +228,14 @@ class TemplateKind(ABC):
             InvalidJobError: see `started`.
             StartConflictError: see `started`.
         """
-        return JobPatch(patch=diff(job, self.started(job, infos)))
+        return write_job(job, self.started(job, infos))
 
     def stop_patch(self, job: Job, pod_sets: Sequence[PodSet]) -> JobPatch | None:
         """Return the write that suspends the job and restores its templates."""
         if self.is_suspended(job):
             return None
         stopped = self.set_suspended(self._restored_if_valid(job, pod_sets), value=True)
-        return JobPatch(patch=diff(job, stopped))
+        return write_job(job, stopped)
 
     def _restored_if_valid(self, job: Job, pod_sets: Sequence[PodSet]) -> Job:
         if not pod_sets:
@@ -241,6 +261,15 @@ class TemplateKind(ABC):
         """Return the controller that runs the job if it is not the kind's own, or ""."""
         value = get_field(job, self.managed_by_field) if self.managed_by_field else None
         return "" if value in {None, self.own_controller} else str(value)
+
+
+def write_job(job: Job, changed: Job) -> JobPatch:
+    """Return the write that changes a job; what it was read with is left out."""
+    return JobPatch(patch=diff(_as_stored(job), _as_stored(changed)))
+
+
+def _as_stored(job: Job) -> Job:
+    return {key: value for key, value in job.items() if key != RELATED}
 
 
 def find_condition(job: Job, *types: str) -> Mapping[str, Any] | None:
