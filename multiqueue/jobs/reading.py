@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from multiqueue.api.job_kinds import KnownKind, find_job_kind
+from multiqueue.api.job_kinds import find_job_kind
+from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration, InvalidJobError
+from multiqueue.jobs.registry import SupportedKind
 from multiqueue.jobs.setup import load_kind
 
 
@@ -35,15 +37,20 @@ class JobPodSet:
         return f"{self.path}.{field}" if self.path else field
 
 
-@cache
-def _load(row: KnownKind) -> Integration:
-    return load_kind(row).integration
+_load = cache(load_kind)
+
+
+def find_supported_kind(gvk: GroupVersionKind) -> SupportedKind | None:
+    """Return what is done for a kind, in any version; None if it is not built in."""
+    row = find_job_kind(gvk.api_version, gvk.kind)
+    return _load(row) if row is not None and row.folder else None
 
 
 def find_integration(obj: Mapping[str, Any]) -> Integration | None:
     """Return the integration of an object's kind, in any version; None if it is no job."""
-    row = find_job_kind(str(obj.get("apiVersion") or ""), str(obj.get("kind") or ""))
-    return _load(row) if row is not None and row.folder else None
+    gvk = GroupVersionKind.of(str(obj.get("apiVersion") or ""), str(obj.get("kind") or ""))
+    kind = find_supported_kind(gvk)
+    return None if kind is None else kind.integration
 
 
 def read_pod_sets(obj: Mapping[str, Any]) -> Sequence[JobPodSet]:

@@ -21,8 +21,7 @@ from aiohttp import web
 
 from multiqueue.api.names import CLUSTER, key_of
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.jobs.belongings import Belongings, Json, find_copy
-from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.belongings import Belongings, Json, find_belongings
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Gone, KubeError
@@ -137,23 +136,12 @@ class RemoteAnswers:
     async def _find_belongings(
         self, client: KubeClient, workload: Workload, cluster: str
     ) -> Belongings:
-        metadata = workload.metadata
-        for owner in sorted(metadata.owner_references, key=lambda o: not o.controller):
-            kind = GroupVersionKind.of(owner.api_version, owner.kind)
-            adapter = self._integrations.find_adapter(kind)
-            if adapter is None:
-                continue
-            job = await find_copy(
-                client,
-                adapter,
-                namespace=metadata.namespace,
-                name=owner.name,
-                workload=metadata.name,
-                origin=self._origin,
-            )
-            if job is not None:
-                return Belongings(client, job, metadata.name)
-        raise refusals.copy_not_found(metadata.key, cluster)
+        found = await find_belongings(
+            client, workload, self._integrations.find_kind, origin=self._origin
+        )
+        if found is None:
+            raise refusals.copy_not_found(workload.metadata.key, cluster)
+        return found
 
 
 async def _list(belongings: Belongings, what: str) -> tuple[list[Json], str]:

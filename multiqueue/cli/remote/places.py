@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from multiqueue.api.config import Configuration
 from multiqueue.api.names import CLUSTER
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.visibility import REMOTE
-from multiqueue.jobs.belongings import Belongings, Change, Json, find_copy
+from multiqueue.jobs.belongings import Belongings, Change, Json, find_belongings
 from multiqueue.jobs.framework.gvk import GroupVersionKind
-from multiqueue.jobs.setup import build_registry
+from multiqueue.jobs.reading import find_supported_kind
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound, ServerError
 from multiqueue.kube.lines import LineSplitter
@@ -136,28 +135,26 @@ class DirectPlace:
                 yield piece
 
     async def _find(self) -> Belongings:
+        workload, metadata = self._workload, self._workload.metadata
+        if not self.cluster and metadata.owner_references:
+            return self._of_this_cluster()
+        # The manager's configuration is not available here: any kind, and any origin.
+        found = await find_belongings(self._client, workload, find_supported_kind, origin=None)
+        if found is None:
+            message = f'cluster "{self.cluster}" has no job of Workload "{metadata.key}"'
+            raise NotFound(404, reason="NotFound", message=message)
+        return found
+
+    def _of_this_cluster(self) -> Belongings:
         metadata = self._workload.metadata
         owners = sorted(metadata.owner_references, key=lambda owner: not owner.controller)
-        for owner in owners if not self.cluster else ():
-            job = {"metadata": {"namespace": metadata.namespace, "uid": owner.uid}}
-            return Belongings(self._client, job, metadata.name)
-        registry = build_registry(Configuration())
-        for owner in owners:
-            adapter = registry.find_adapter(GroupVersionKind.of(owner.api_version, owner.kind))
-            if adapter is None:
-                continue
-            copy = await find_copy(
-                self._client,
-                adapter,
-                namespace=metadata.namespace,
-                name=owner.name,
-                workload=metadata.name,
-                origin=None,  # the manager's configuration is not available here
-            )
-            if copy is not None:
-                return Belongings(self._client, copy, metadata.name)
-        message = f'cluster "{self.cluster}" has no job of Workload "{metadata.key}"'
-        raise NotFound(404, reason="NotFound", message=message)
+        jobs = [
+            {"metadata": {"namespace": metadata.namespace, "name": owner.name, "uid": owner.uid}}
+            for owner in owners
+        ]
+        kind = find_supported_kind(GroupVersionKind.of(owners[0].api_version, owners[0].kind))
+        selector = kind.integration.pod_selector(jobs[0]) if kind is not None else ""
+        return Belongings(self._client, jobs, metadata.name, selector=selector)
 
 
 class JobPlaces:

@@ -133,9 +133,15 @@ class ElasticUngater:
         name, key = about
         job = self._context.informers.jobs[name].store.get(key)
         slice_ = self._granted(job) if job is not None else None
-        if job is None or slice_ is None:
+        integration = self._context.integrations.find(name)
+        if job is None or slice_ is None or integration is None:
             return DONE
-        belongings = Belongings(self._context.client, job, slice_.metadata.name)
+        belongings = Belongings(
+            self._context.client,
+            [job],
+            slice_.metadata.name,
+            selector=integration.pod_selector(job),
+        )
         pods, _ = await belongings.list_pods()
         verdict = decide_ungating(slice_, pods)
         failures: list[KubeError] = []

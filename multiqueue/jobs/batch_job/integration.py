@@ -34,8 +34,9 @@ from multiqueue.jobs.framework.topology_request import build_topology_request
 from multiqueue.kube.resources import JOBS, Resource
 
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 MANAGED_LABELS = (
-    "batch.kubernetes.io/controller-uid",
+    CONTROLLER_UID,
     JOB_NAME_LABEL,
     "controller-uid",
     "job-name",
@@ -173,6 +174,10 @@ class BatchJob:
         """The priority class of its pods."""
         template = job["spec"].get("template") or {}
         return str((template.get("spec") or {}).get("priorityClassName") or "")
+
+    def pod_selector(self, job: Job) -> str:
+        """The label with the Job's uid."""
+        return f"{CONTROLLER_UID}={job['metadata']['uid']}"
 
     def managed_by(self, job: Job) -> str:
         """``spec.managedBy``; "" if it names Kubernetes' own controller."""

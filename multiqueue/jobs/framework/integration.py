@@ -133,6 +133,10 @@ class Integration(Protocol):
         """Return the name of the pod PriorityClass that the job requests, or an empty string."""
         ...
 
+    def pod_selector(self, job: Job) -> str:
+        """Return labels that all pods of the job have (J-160); empty if they share none."""
+        ...
+
     def managed_by(self, job: Job) -> str:
         """Return the controller that runs the job if it is not the kind's own, or "" (M-136)."""
         ...

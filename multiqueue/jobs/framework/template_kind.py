@@ -61,6 +61,8 @@ class TemplateKind(ABC):
         managed_by_field: The path of the field that names the job's controller; None if the kind
             has no such field.
         own_controller: The name of the kind's own controller in that field (M-136).
+        pod_labels: A selector of the job's pods, with ``{name}`` for the job's name (J-160);
+            empty if the kind's controller gives its pods no label with the name.
         related: Collections that the kind reads beside its own. They are watched only if the kind
             is enabled.
     """
@@ -68,6 +70,7 @@ class TemplateKind(ABC):
     suspend_field: FieldPath = ("spec", "suspend")
     managed_by_field: FieldPath | None = ("spec", "managedBy")
     own_controller: str = ""
+    pod_labels: str = ""
     related: tuple[Resource, ...] = ()
 
     def __init__(self, row: KnownKind) -> None:
@@ -256,6 +259,10 @@ class TemplateKind(ABC):
             for source in sources
         )
         return next((str(name) for name in names if name), "")
+
+    def pod_selector(self, job: Job) -> str:
+        """Return labels that all pods of the job have; `pod_labels` with the job's name."""
+        return self.pod_labels.format(name=job["metadata"]["name"])
 
     def managed_by(self, job: Job) -> str:
         """Return the controller that runs the job if it is not the kind's own, or ""."""

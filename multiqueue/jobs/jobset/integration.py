@@ -22,6 +22,7 @@ class JobSet(TemplateKind):
     """The integration ``jobset.x-k8s.io/jobset``: one pod set for each replicated job."""
 
     own_controller = "jobset.sigs.k8s.io/jobset-controller"
+    pod_labels = "jobset.sigs.k8s.io/jobset-name={name}"
 
     def sources(self, job: Job) -> Sequence[PodSetSource]:
         """Return one pod set for each replicated job: its replicas times the pods of each."""
