@@ -60,9 +60,15 @@ class TemplateKindWebhook:
         kind: The kind's integration.
         prebuilt: Whether a job of the kind may name a prebuilt Workload (J-55).
         elastic: Whether a job of the kind may be elastic (J-58).
+
+    Attributes:
+        repeats_create_rules: Whether a change must obey the rules for new jobs, too (J-67).
+        checks_topology: Whether the topology annotations of the templates are checked (J-71).
     """
 
     mutates_on: Sequence[str] = ("CREATE",)
+    repeats_create_rules = True
+    checks_topology = True
 
     def __init__(self, kind: TemplateKind, *, prebuilt: bool = True, elastic: bool = False) -> None:
         self.kind = kind
@@ -118,7 +124,7 @@ class TemplateKindWebhook:
     def validate_update(self, new: Object, old: Object, config: Configuration) -> list[FieldError]:
         """Return the errors of a change."""
         suspended, was_suspended = (self.kind.is_suspended(dict(job)) for job in (new, old))
-        errors = list(self._validate(new, config))
+        errors = list(self._validate(new, config)) if self.repeats_create_rules else []
         errors.extend(
             validate_changed_job(
                 new, old, config.gates, suspended=suspended, was_suspended=was_suspended
@@ -133,7 +139,7 @@ class TemplateKindWebhook:
         if not is_queued(job, config):
             return
         yield from self.validate_more(dict(job), config)
-        for source in self._sources(dict(job)):
+        for source in self._sources(dict(job)) if self.checks_topology else ():
             yield from self._topology(job, source)
 
     def _sources(self, job: Job) -> Sequence[PodSetSource]:
