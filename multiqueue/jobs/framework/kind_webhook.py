@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from multiqueue.api import names
 from multiqueue.api.config import Configuration
@@ -149,7 +149,7 @@ class TemplateKindWebhook:
             return ()  # the reconciler reports it
 
     def _topology(self, job: Object, source: PodSetSource) -> Iterator[FieldError]:
-        template: Mapping[str, Any] = get_field(job, source.template) or {}
+        template = self.kind.template_of(dict(job), source)
         path = describe_path(source.template)
         yield from validate_topology_annotations(template, path)
         yield from validate_slices_fit(template, path, source.count)
