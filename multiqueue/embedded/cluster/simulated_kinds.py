@@ -89,6 +89,65 @@ def _jobset_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
     }
 
 
+def _appwrapper_spec() -> Json:
+    def component(name: str) -> Json:
+        job = {"parallelism": 1, "completions": 1, "template": pod_template()}
+        inner = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": job}
+        return {"podSets": [{"path": "template.spec.template"}], "template": inner}
+
+    return {"components": [component("leader"), component("workers")]}
+
+
+def _appwrapper_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    del spec
+    runs = phase in {JobPhase.RUNNING, JobPhase.READY}
+    return {
+        "phase": "Running" if runs else str(phase),
+        "conditions": [
+            condition("QuotaReserved", status=runs),
+            condition("ResourcesDeployed", status=runs or phase is JobPhase.SUCCEEDED),
+            condition("PodsReady", status=phase is JobPhase.READY),
+        ],
+    }
+
+
+def _spark_spec() -> Json:
+    role = {"coreRequest": "1"}
+    return {
+        "type": "Scala",
+        "mode": "cluster",
+        "sparkVersion": "4.0.0",
+        "mainApplicationFile": "local:///app.jar",
+        "driver": role,
+        "executor": {**role, "instances": 1},
+    }
+
+
+def _spark_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    states = {
+        JobPhase.SUSPENDED: ("SUSPENDED", "PENDING"),
+        JobPhase.RUNNING: ("RUNNING", "PENDING"),
+        JobPhase.READY: ("RUNNING", "RUNNING"),
+        JobPhase.SUCCEEDED: ("COMPLETED", "COMPLETED"),
+        JobPhase.FAILED: ("FAILED", "FAILED"),
+    }
+    state, executor = states[phase]
+    message = "simulated: the driver failed" if phase is JobPhase.FAILED else ""
+    executors = range(spec["executor"].get("instances", 0))
+    return {
+        "applicationState": {"state": state, "errorMessage": message},
+        "executorState": {f"exec-{number}": executor for number in executors},
+    }
+
+
 SIMULATED_KINDS = (
     SimulatedKind(framework="jobset.x-k8s.io/jobset", spec=_jobset_spec, status=_jobset_status),
+    SimulatedKind(
+        framework="sparkoperator.k8s.io/sparkapplication", spec=_spark_spec, status=_spark_status
+    ),
+    SimulatedKind(
+        framework="workload.codeflare.dev/appwrapper",
+        spec=_appwrapper_spec,
+        status=_appwrapper_status,
+    ),
 )
