@@ -20,6 +20,7 @@ from multiqueue.jobs.framework.pod_set_info import (
     StartConflictError,
     build_infos,
 )
+from multiqueue.jobs.framework.rules.ending import finished_note
 from multiqueue.jobs.framework.rules.stopping import stop
 from multiqueue.jobs.framework.view import JobView
 
@@ -63,7 +64,7 @@ def start(view: JobView) -> JobPlan | None:
     if workload is None or not view.suspended or not is_admitted(workload.status):
         return None
     try:
-        infos = build_infos(workload, view.find_flavor, name_queues=view.options.name_queues)
+        infos = build_infos(workload, view.find_flavor, view.options.info)
         patch = view.integration.start_patch(view.job, infos)
     except FlavorNotFoundError as error:
         return Wait(
@@ -74,7 +75,7 @@ def start(view: JobView) -> JobPlan | None:
         return fail_to_start(view, workload, str(error))
     assert workload.status.admission is not None
     # A job on a worker starts there; MultiKueue reports that here.
-    starts = patch.subresource is None and workload.status.cluster_name is None
+    starts = patch.completes and workload.status.cluster_name is None
     return WriteJob(
         patch=patch,
         note=EventNote(
@@ -99,11 +100,7 @@ def fail_to_start(view: JobView, workload: Workload, message: str) -> JobPlan:
             generation=newest.metadata.generation,
         )
 
-    return ChangeStatus(
-        workload=workload,
-        change=change,
-        note=EventNote(reason="FinishedWorkload", message=message, warning=True),
-    )
+    return ChangeStatus(workload=workload, change=change, note=finished_note(workload, message))
 
 
 def stop_unadmitted(view: JobView) -> JobPlan | None:
