@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.api import names
@@ -34,6 +36,7 @@ _SLICING = (
     names.PODSET_SLICE_CONSTRAINTS,
 )
 _MAX_LAYERS = 3
+_GROUP_SIZE = 2
 
 
 def validate_topology_annotations(template: Any, path: str) -> Iterator[FieldError]:
@@ -82,6 +85,57 @@ def validate_slices_fit(template: Any, path: str, pods: int) -> Iterator[FieldEr
         yield invalid(f"{at}[{names.PODSET_SLICE_SIZE}]", size, detail)
     if layers and _has_size(layers[0]) and layers[0]["size"] > pods:
         yield invalid(f"{at}[{names.PODSET_SLICE_CONSTRAINTS}]", layers[0]["size"], detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotatedPodSet:
+    """A pod set whose template may name a pod set group.
+
+    Attributes:
+        path: The template's path, such as ``spec.template``.
+        template: A PodTemplateSpec.
+        pods: How many pods are made from the template.
+    """
+
+    path: str
+    template: Object
+    pods: int
+
+
+def validate_pod_set_groups(pod_sets: Iterable[AnnotatedPodSet]) -> Iterator[FieldError]:
+    """Check that a pod set group is a pair that asks for one topology (J-77).
+
+    One pod of the group leads it, so one of its pod sets has a single pod.
+    """
+    groups: dict[str, list[AnnotatedPodSet]] = defaultdict(list)
+    for each in pod_sets:
+        name = _annotations_of(each).get(names.PODSET_GROUP_NAME)
+        if name is not None:
+            groups[text(name)].append(each)
+    for name, members in sorted(groups.items()):
+        problem = _find_group_problem(members)
+        for each in members if problem else ():
+            path = f"{each.path}.metadata.annotations[{names.PODSET_GROUP_NAME}]"
+            yield invalid(path, name, problem)
+
+
+def _find_group_problem(members: list[AnnotatedPodSet]) -> str:
+    if len(members) != _GROUP_SIZE:
+        return f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)"
+    if all(each.pods != 1 for each in members):
+        counts = " and ".join(str(each.pods) for each in members)
+        return f"one pod set of a group must have exactly 1 pod; these have {counts} pods"
+    wanted = [
+        {key: _annotations_of(each)[key] for key in _CHOICE[:2] if key in _annotations_of(each)}
+        for each in members
+    ]
+    if wanted[0] != wanted[1]:
+        return "both pod sets of a group must have the same required or preferred topology"
+    return ""
+
+
+def _annotations_of(pod_set: AnnotatedPodSet) -> Object:
+    return mapping(pod_set.template, "metadata", "annotations")
 
 
 def _group(annotations: Object, at: str) -> Iterator[FieldError]:

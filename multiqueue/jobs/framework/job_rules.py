@@ -29,7 +29,8 @@ class KindSupport:
 
     Attributes:
         gvk: The kind, for messages.
-        prebuilt: Whether a job of the kind may name a prebuilt Workload (J-55).
+        prebuilt: Whether a job of the kind may name a prebuilt Workload (J-55). Deviates: the copy
+            of a job from a manager always may, because it cannot run otherwise (J-56).
         elastic: Whether a job of the kind may be elastic (J-58).
     """
 
@@ -41,7 +42,8 @@ class KindSupport:
 def validate_new_job(job: Object, gates: Gates, support: KindSupport) -> Iterator[FieldError]:
     """Yield the errors of a job's labels and annotations, whether it is queued or not (J-52)."""
     yield from validate_job_metadata(job, gates)
-    if not support.prebuilt and find_prebuilt(job):
+    is_copy = names.MULTIKUEUE_ORIGIN in mapping(job, "metadata", "labels")
+    if not support.prebuilt and find_prebuilt(job) and not is_copy:
         in_annotations = names.PREBUILT_WORKLOAD_NAME in mapping(job, "metadata", "annotations")
         path = f"{ANNOTATIONS if in_annotations else LABELS}[{names.PREBUILT_WORKLOAD_NAME}]"
         yield forbidden(path, f'Is not supported for "{support.gvk}"')

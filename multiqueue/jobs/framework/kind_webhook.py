@@ -11,6 +11,8 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.validation.access import Object
 from multiqueue.api.validation.field_error import FieldError
 from multiqueue.api.validation.topology_annotations import (
+    AnnotatedPodSet,
+    validate_pod_set_groups,
     validate_slices_fit,
     validate_topology_annotations,
 )
@@ -22,14 +24,14 @@ from multiqueue.jobs.framework.defaulting import (
     is_to_delegate,
     queue_of,
 )
-from multiqueue.jobs.framework.fields import describe_path, get_field, set_field
+from multiqueue.jobs.framework.fields import get_field, set_field
 from multiqueue.jobs.framework.integration import InvalidJobError, Job
 from multiqueue.jobs.framework.job_rules import (
     KindSupport,
     validate_changed_job,
     validate_new_job,
 )
-from multiqueue.jobs.framework.template_kind import PodSetSource, TemplateKind
+from multiqueue.jobs.framework.template_kind import TemplateKind
 
 
 class KindWebhook(Protocol):
@@ -60,6 +62,7 @@ class TemplateKindWebhook:
         kind: The kind's integration.
         prebuilt: Whether a job of the kind may name a prebuilt Workload (J-55).
         elastic: Whether a job of the kind may be elastic (J-58).
+        pairs: Whether pod sets with a group name must be pairs (J-77).
 
     Attributes:
         repeats_create_rules: Whether a change must obey the rules for new jobs, too (J-67).
@@ -70,8 +73,16 @@ class TemplateKindWebhook:
     repeats_create_rules = True
     checks_topology = True
 
-    def __init__(self, kind: TemplateKind, *, prebuilt: bool = True, elastic: bool = False) -> None:
+    def __init__(
+        self,
+        kind: TemplateKind,
+        *,
+        prebuilt: bool = True,
+        elastic: bool = False,
+        pairs: bool = True,
+    ) -> None:
         self.kind = kind
+        self.pairs = pairs
         self.support = KindSupport(gvk=kind.gvk, prebuilt=prebuilt, elastic=elastic)
 
     # ------------------------------------------------------------ what a kind adds
@@ -139,20 +150,24 @@ class TemplateKindWebhook:
         if not is_queued(job, config):
             return
         yield from self.validate_more(dict(job), config)
-        for source in self._sources(dict(job)) if self.checks_topology else ():
-            yield from self._topology(job, source)
+        if self.checks_topology:
+            yield from self._topology(dict(job))
 
-    def _sources(self, job: Job) -> Sequence[PodSetSource]:
+    def _topology(self, job: Job) -> Iterator[FieldError]:
         try:
-            return self.kind.read_sources(job)
+            pod_sets = [
+                AnnotatedPodSet(
+                    path=source.path, template=self.kind.template_of(job, source), pods=source.count
+                )
+                for source in self.kind.read_sources(job)
+            ]
         except InvalidJobError:
-            return ()  # the reconciler reports it
-
-    def _topology(self, job: Object, source: PodSetSource) -> Iterator[FieldError]:
-        template = self.kind.template_of(dict(job), source)
-        path = describe_path(source.template)
-        yield from validate_topology_annotations(template, path)
-        yield from validate_slices_fit(template, path, source.count)
+            return  # the reconciler reports it
+        for each in pod_sets:
+            yield from validate_topology_annotations(each.template, each.path)
+            yield from validate_slices_fit(each.template, each.path, each.pods)
+        if self.pairs:
+            yield from validate_pod_set_groups(pod_sets)
 
 
 def is_queued(job: Object, config: Configuration) -> bool:

@@ -43,6 +43,7 @@ class PodSetSource:
         pod_index_label: The label with a pod's rank (J-81).
         sub_group_index_label: The label with the number of a pod's group (J-195).
         sub_group_count: How many such groups there are.
+        shown: How error messages write the path of the template, if the kind has a way of its own.
     """
 
     name: str
@@ -51,6 +52,12 @@ class PodSetSource:
     pod_index_label: str | None = None
     sub_group_index_label: str | None = None
     sub_group_count: int | None = None
+    shown: str = ""
+
+    @property
+    def path(self) -> str:
+        """The path of the pod template, as error messages write it."""
+        return self.shown or describe_path(self.template)
 
 
 class TemplateKind(ABC):
