@@ -10,9 +10,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from copy import deepcopy
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from multiqueue.controllers.setup import build_controllers
 from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.informers import build_informers
+from multiqueue.jobs.registry import SupportedKind
 from multiqueue.jobs.setup import build_registry
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
@@ -70,11 +72,11 @@ BUILT_IN: Mapping[str, Dispatcher] = {
 }
 
 
-def make_config(**multi_kueue: Any) -> Configuration:
+def make_config(*, of: Configuration = CONFIG, **multi_kueue: Any) -> Configuration:
     """A configuration with these multiKueue settings; times are short."""
     settings = {"worker_lost_timeout": timedelta(seconds=2), **multi_kueue}
-    section = msgspec.structs.replace(CONFIG.multi_kueue, **settings)
-    return msgspec.structs.replace(CONFIG, multi_kueue=section)
+    section = msgspec.structs.replace(of.multi_kueue, **settings)
+    return msgspec.structs.replace(of, multi_kueue=section)
 
 
 def record_warnings(context: ManagerContext) -> list[str]:
@@ -294,7 +296,7 @@ class World:
         clock = clock or loop_clock()
         hub, audit = self.hub, Audit()
         async with client_type(hub.credentials, on_outcome=hub._on_outcome) as client:
-            registry = build_registry(config)
+            registry = build_registry(config, *hub.kinds)
             informers = build_informers(client, config, registry)
             context = ManagerContext(
                 client=client,
@@ -474,7 +476,12 @@ class World:
 
 @contextlib.asynccontextmanager
 async def multikueue_world(
-    *worker_names: str, gpus: int = 8, real_workers: bool = False
+    *worker_names: str,
+    gpus: int = 8,
+    real_workers: bool = False,
+    crds: Sequence[Mapping[str, Any]] = (),
+    config: Configuration = CONFIG,
+    kinds: Sequence[SupportedKind] = (),
 ) -> AsyncIterator[World]:
     """Start a manager cluster and workers with one queue each, all registered.
 
@@ -482,11 +489,15 @@ async def multikueue_world(
         worker_names: Names of the workers.
         gpus: Quota of every worker.
         real_workers: Run this program's controllers on the workers.
+        crds: CRDs beside our own, on all clusters.
+        config: Enables the kinds of jobs on all clusters; pass it to `World.manager`, too.
+        kinds: Kinds of jobs that are not built in, on all clusters.
     """
     names_ = worker_names or ("worker1", "worker2")
     async with contextlib.AsyncExitStack() as stack:
-        hub = await stack.enter_async_context(queue_cluster())
-        workers = {name: await stack.enter_async_context(queue_cluster()) for name in names_}
+        start = partial(queue_cluster, crds=crds, config=config, kinds=kinds)
+        hub = await stack.enter_async_context(start())
+        workers = {name: await stack.enter_async_context(start()) for name in names_}
         gates, side_gates = [
             {
                 name: await stack.enter_async_context(gate_to(cluster.server.url))

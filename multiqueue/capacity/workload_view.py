@@ -11,7 +11,7 @@ from multiqueue.api.names import EQUIVALENT_FLAVORS, split_key
 from multiqueue.api.ran_on import find_ran_on
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement
 from multiqueue.lib.quantity import QuantityError
-from multiqueue.model.build import BuildOptions, build_pod_sets, effective_priority
+from multiqueue.model.build_workload import BuildOptions, build_pod_sets, effective_priority
 from multiqueue.model.placement import NodeSelectorTerm
 from multiqueue.model.resources import parse_request
 from multiqueue.model.workload import PodSet, Workload

@@ -41,7 +41,7 @@ from multiqueue.jobs.context import ManagerContext, UnrecoverableError
 from multiqueue.jobs.fleet_gate import FleetGate
 from multiqueue.kube.backoff import Backoff, exponential
 from multiqueue.kube.errors import Conflict, KubeError, NotFound
-from multiqueue.model.build import admission_to_wire
+from multiqueue.model.build_workload import admission_to_wire
 
 WRITERS = 64
 """Admissions written at the same time, for those with an offer and for the others each: at 5 ms a

@@ -22,9 +22,15 @@ from multiqueue.controllers.surroundings import SurroundingsCache, uses_runtime_
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.informer import Informer
-from multiqueue.model import build
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions, build_workload
+from multiqueue.model.cluster_queue import (
+    build_admission_check,
+    build_cluster_queue,
+    build_cohort,
+    build_local_queue,
+)
 from multiqueue.model.past_usage import build_consumed_resources
+from multiqueue.model.resource_flavor import build_resource_flavor, build_topology
 from multiqueue.model.workload import Workload
 
 K = TypeVar("K")
@@ -68,31 +74,31 @@ class CacheFeed:
         informers, engine = self._informers, self._engine
         self._follow(
             informers.resource_flavors,
-            build.build_resource_flavor,
+            build_resource_flavor,
             engine.upsert_resource_flavor,
             lambda obj: engine.delete_resource_flavor(obj.metadata.name),
         )
         self._follow(
             informers.topologies,
-            build.build_topology,
+            build_topology,
             engine.upsert_topology,
             lambda obj: engine.delete_topology(obj.metadata.name),
         )
         self._follow(
             informers.admission_checks,
-            build.build_admission_check,
+            build_admission_check,
             engine.upsert_admission_check,
             lambda obj: engine.delete_admission_check(obj.metadata.name),
         )
         self._follow(
             informers.cohorts,
-            build.build_cohort,
+            build_cohort,
             engine.upsert_cohort,
             lambda obj: engine.delete_cohort(obj.metadata.name),
         )
         self._follow(
             informers.cluster_queues,
-            build.build_cluster_queue,
+            build_cluster_queue,
             engine.upsert_cluster_queue,
             lambda obj: engine.delete_cluster_queue(obj.metadata.name),
         )
@@ -113,7 +119,7 @@ class CacheFeed:
         informers.workloads.add_handler(self._on_workload)
 
     def _upsert_local_queue(self, obj: api.LocalQueue) -> None:
-        self._engine.upsert_local_queue(build.build_local_queue(obj))
+        self._engine.upsert_local_queue(build_local_queue(obj))
         if self._engine.usage is not None:
             consumed = build_consumed_resources(obj)
             self._engine.usage.seed(obj.metadata.key, consumed, self._clock.now())
@@ -131,7 +137,7 @@ class CacheFeed:
 
     def _upsert_workload(self, obj: api.Workload) -> None:
         surroundings = self._surroundings.of(obj.metadata.namespace)
-        workload = build.build_workload(obj, self._options, surroundings)
+        workload = build_workload(obj, self._options, surroundings)
         self._tell_problems(workload)
         self._put_in(
             lambda: self._engine.upsert_workload(workload, self._clock.now()),

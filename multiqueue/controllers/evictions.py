@@ -24,7 +24,7 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.backoff import exponential
 from multiqueue.kube.errors import KubeError, NotFound
-from multiqueue.model.build import effective_priority
+from multiqueue.model.build_workload import effective_priority
 
 WRITERS = 8
 """Evictions written at a time (E-102)."""

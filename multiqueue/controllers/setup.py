@@ -1,6 +1,10 @@
-"""Assembles the controllers that make a manager a job queue."""
+"""Assembles the controllers that make a manager a job queue, with topologies and provisioning."""
 
 from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from multiqueue.api.config import Gate
 from multiqueue.controllers.apply import PlanApplier
@@ -12,10 +16,15 @@ from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.failure_recovery import FailureRecovery
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
-from multiqueue.controllers.provisioning.setup import build_provisioning
+from multiqueue.controllers.provisioning.check_controller import ProvisioningCheckController
+from multiqueue.controllers.provisioning.controller import ProvisioningController
+from multiqueue.controllers.provisioning.watch import RequestWatch
 from multiqueue.controllers.scheduler_loop import SchedulerLoop
 from multiqueue.controllers.status_ticker import StatusTicker
-from multiqueue.controllers.topology.setup import build_topology
+from multiqueue.controllers.topology.failure_controller import NodeFailureController
+from multiqueue.controllers.topology.feed import TopologyFeed
+from multiqueue.controllers.topology.ungater import TopologyUngater
+from multiqueue.controllers.topology.watch import TopologyWatch
 from multiqueue.controllers.transitions import TransitionRecorder
 from multiqueue.controllers.workload.controller import WorkloadController
 from multiqueue.engine.engine import Engine
@@ -23,6 +32,7 @@ from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.fleet_gate import FleetGate, NoFleet
 from multiqueue.jobs.framework.reconciler import JobReconciler
+from multiqueue.jobs.machines.mirror import NodeMirror
 
 __all__ = ["build_controllers"]
 
@@ -131,3 +141,42 @@ def _failure_recovery(context: ManagerContext) -> list[Runnable]:
 def _elastic_jobs(context: ManagerContext) -> list[Runnable]:
     wanted = context.config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
     return [ElasticUngater(context)] if wanted else []
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyParts:
+    """The components to run while this manager leads, and what scheduling waits for."""
+
+    runnables: tuple[Runnable, ...] = ()
+    until_fed: Callable[[], Awaitable[None]] | None = None
+
+
+def build_topology(
+    context: ManagerContext, engine: NodeMirror, *, on_change: Callable[[], None]
+) -> TopologyParts:
+    """Connect nodes and pods with the engine; no components if the gate is off.
+
+    Args:
+        context: The manager's context.
+        engine: The engine to feed.
+        on_change: Called after each change of the engine.
+    """
+    gates = context.config.gates
+    if not gates.enabled(Gate.TOPOLOGY_AWARE_SCHEDULING):
+        return TopologyParts()
+    watch = TopologyWatch(context)
+    feed = TopologyFeed(context, watch, engine, on_change=on_change)
+    runnables: list[Runnable] = [watch, feed, TopologyUngater(context, watch)]
+    if gates.enabled(Gate.TAS_FAILED_NODE_REPLACEMENT):
+        runnables.append(NodeFailureController(context, watch))
+    return TopologyParts(tuple(runnables), feed.until_fed)
+
+
+def build_provisioning(context: ManagerContext) -> list[Runnable]:
+    """Return what has to run while this manager leads."""
+    watch = RequestWatch(context)
+    return [
+        watch,
+        ProvisioningCheckController(context, watch),
+        ProvisioningController(context, watch, jitter=random.random),
+    ]

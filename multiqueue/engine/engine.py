@@ -15,12 +15,12 @@ from multiqueue.engine import reading
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cycle import CycleResult, run_cycle
-from multiqueue.engine.explain import Explanation
 from multiqueue.engine.fairness.usage_ledger import UsageLedger
 from multiqueue.engine.flavors.oracle import PreemptionOracle
 from multiqueue.engine.intake import Intake
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
 from multiqueue.engine.preemption.candidates import HolderIndex
 from multiqueue.engine.preemption.context import SearchContext

@@ -12,10 +12,10 @@ from multiqueue.api.names import split_key
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.drs import share_of
 from multiqueue.engine.cache.quota_node import FlavorResource
-from multiqueue.engine.explain import Explanation
 from multiqueue.engine.flavors.assigner import sum_requests
 from multiqueue.engine.flavors.replaced_slice import replaced_slice
 from multiqueue.engine.nominate import reject
+from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.queues.entry import Entry, QueuePlace
 from multiqueue.engine.queues.pending_order import ordered_in_steps
 from multiqueue.engine.state import (

@@ -14,8 +14,7 @@ from typing import TypeVar
 
 from multiqueue.engine.queues.entry import is_queueable, rank_of
 from multiqueue.forecast.curve import Curve
-from multiqueue.forecast.forecast_input import QueueLine, Waiter
-from multiqueue.forecast.wants import Wants, build_wants
+from multiqueue.forecast.forecast_input import QueueLine, Waiter, Wants, build_wants
 from multiqueue.model.cluster_queue import ClusterQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Shape, Workload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiqueue.api.config import Configuration, Gate
 from multiqueue.lib.quantity import parse_quantity
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.model.queue_order import RequeuingTimestamp
 from multiqueue.model.transformations import RequestRules, Transformation
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from multiqueue.lib.quantity import Quantity, QuantityError, parse_quantity
-from multiqueue.model.pod_requests import sum_pod_requests
+from multiqueue.model.pod_template import sum_pod_requests
 from multiqueue.model.resources import amount_of, format_amount
 
 Json = Mapping[str, Any]

@@ -10,7 +10,7 @@ import pytest
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.engine.plan import Admit
-from multiqueue.model.build import build_workload
+from multiqueue.model.build_workload import build_workload
 from tests.bench.engine_fleet import Fleet
 from tests.engine_world import World, flavor_quotas, make_queue, make_workload, seconds
 

@@ -9,7 +9,7 @@ from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_evicted, is_finished
 from multiqueue.kube import resources
 from multiqueue.kube.resources import JOBS, WORKLOADS
-from multiqueue.model.build import build_workload
+from multiqueue.model.build_workload import build_workload
 from tests.multikueue_world import GPU, World, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE
 from tests.virtual_time import virtual_time

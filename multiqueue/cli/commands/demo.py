@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     help="Simulated seconds in a second.",
 )
 @click.option(
+    "--kinds",
+    default="",
+    metavar="KINDS",
+    help="Serve these kinds of jobs, too: all, or a list such as jobset,rayjob. With --once, one "
+    "job of each is run instead of the twelve.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice(["human", "table", "json", "yaml"]),
@@ -57,6 +64,7 @@ def command(
     data: Path | None,
     jobs: bool | None,
     speed: float,
+    kinds: str,
     output: str,
 ) -> int:
     """Set up three embedded clusters: a manager, 8 x A100 and 4 x H100, and run jobs on them.
@@ -72,8 +80,10 @@ def command(
         raise UsageProblem("--once has its own jobs")
     require_local_extra("multiqueue demo")
     with _data_directory(data) as directory, _logs(directory / "demo.log", to_stderr=serve):
-        world = _make_world(directory, persist=data is not None, speed=speed)
+        world = _make_world(directory, persist=data is not None, speed=speed, kinds=kinds)
         try:
+            if once and kinds:
+                return run_process(lambda: _kinds(world, output))
             if once:
                 return run_process(lambda: _once(world, output))
             if serve:
@@ -104,6 +114,22 @@ async def _once(world: DemoWorld, output: str) -> int:
         if outcome.problem:
             _say(f"{outcome.name}: {outcome.problem}")
     return ExitCode.OK if is_as_planned(outcomes) else ExitCode.FAILED
+
+
+async def _kinds(world: DemoWorld, output: str) -> int:
+    from multiqueue.runtime.demo.kinds import run_kinds
+    from multiqueue.runtime.demo.world import MANAGER
+
+    _say(f"Setting up in {world.options.data_dir} ...")
+    async with world.running():
+        _say(f"Manager: {world.manager.command_line}")
+        outcomes = await run_kinds(world.clients[MANAGER], world.options.kinds)
+    if output == "human":
+        rows = [[each.kind, each.name, each.worker, each.state, each.problem] for each in outcomes]
+        print_table(["KIND", "JOB", "WORKER", "STATE", "REASON"], rows)
+    else:
+        print_data({"jobs": [outcome.to_dict() for outcome in outcomes]}, output)
+    return ExitCode.FAILED if any(each.problem for each in outcomes) else ExitCode.OK
 
 
 async def _serve(world: DemoWorld, output: str, *, with_jobs: bool) -> None:
@@ -143,10 +169,16 @@ async def _live(world: DemoWorld, *, with_jobs: bool) -> None:
         await DemoScreen(world, tracker).run()
 
 
-def _make_world(directory: Path, *, persist: bool, speed: float) -> DemoWorld:
+def _make_world(directory: Path, *, persist: bool, speed: float, kinds: str) -> DemoWorld:
+    from multiqueue.runtime.demo.kinds import choose_kinds
     from multiqueue.runtime.demo.world import DemoWorld, WorldOptions
 
-    return DemoWorld(WorldOptions(data_dir=directory, persist=persist, speed=speed))
+    try:
+        chosen = choose_kinds(kinds) if kinds else ()
+    except ValueError as error:
+        raise UsageProblem(f"--kinds: {error}") from error
+    options = WorldOptions(data_dir=directory, persist=persist, speed=speed, kinds=chosen)
+    return DemoWorld(options)
 
 
 @contextlib.contextmanager

@@ -1,14 +1,18 @@
-"""Rules for orphans, finished, deactivated and backed-off Workloads.
+"""Rules for orphans, finished, deactivated and backed-off Workloads, and for preemption gates.
 
-Parity: E-105, E-108, E-116, E-117.
+Parity: E-105, E-108, E-116, E-117, E-174.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition
-from multiqueue.api.v1beta2 import WorkloadStatus
+from multiqueue.api.v1beta2 import PreemptionGateState, WorkloadStatus
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_state import (
+    CLOSED,
     deactivate,
     find,
     finish,
@@ -192,3 +196,25 @@ def _requeue_reason(view: WorkloadSituation) -> Reason | None:
 
 def _status(view: WorkloadSituation) -> WorkloadStatus:
     return view.workload.status
+
+
+def sync_gates(view: WorkloadSituation) -> WorkloadPlan | None:
+    """Add new gates as closed; drop those that the spec no longer has."""
+    if not view.options.preemption_gates or _with_gates(view) == view.workload.status:
+        return None
+    return WriteStatus(change=_with_gates)
+
+
+def _with_gates(view: WorkloadSituation) -> WorkloadStatus:
+    spec, status = view.workload.spec, view.workload.status
+    known = {state.name: state for state in status.preemption_gates}
+    states = tuple(
+        known.get(gate.name)
+        or PreemptionGateState(
+            name=gate.name, position=CLOSED, last_transition_time=format_time(view.now)
+        )
+        for gate in spec.preemption_gates
+    )
+    if states == status.preemption_gates:
+        return status
+    return msgspec.structs.replace(status, preemption_gates=states)

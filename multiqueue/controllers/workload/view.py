@@ -20,7 +20,7 @@ from multiqueue.api.v1beta2 import (
 )
 from multiqueue.api.workload_readiness import ReadinessRules, begin_waiting
 from multiqueue.api.workload_state import find
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

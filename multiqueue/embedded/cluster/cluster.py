@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from multiqueue.embedded.cluster.autoscaler import Autoscaler
 from multiqueue.embedded.cluster.clock import SimClock
 from multiqueue.embedded.cluster.job_controller import JobController
+from multiqueue.embedded.cluster.kind_controller import KindController
 from multiqueue.embedded.cluster.kubelet import Kubelet
 from multiqueue.embedded.cluster.lifecycle import PodPace
 from multiqueue.embedded.cluster.node_agent import NodeAgent
@@ -67,6 +68,7 @@ class SimCluster:
             ),
             PodCollector(client, self._informers, sim_clock),
             JobController(client, self._informers, sim_clock, recorder),
+            KindController(client, self._informers),
             Autoscaler(client, self._informers, sim_clock, self._node_agent),
         )
 

@@ -12,6 +12,9 @@ from multiqueue.kube.resources import JOBS, NODES, PODS
 
 Object = dict[str, Any]
 BY_JOB_UID = "job-uid"
+"""Pods by the uid of the Job that controls them."""
+BY_CONTROLLER = "controller"
+"""Pods by the uid of whatever controls them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ def build_informers(client: KubeClient) -> SimInformers:
     """Return informers over all namespaces of one API server."""
     return SimInformers(
         nodes=Informer(client, NODES),
-        pods=Informer(client, PODS, indexers={BY_JOB_UID: _job_uids}),
+        pods=Informer(client, PODS, indexers={BY_JOB_UID: _job_uids, BY_CONTROLLER: _controllers}),
         jobs=Informer(client, JOBS),
     )
 
@@ -49,6 +52,11 @@ def owner_job(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
             found: Mapping[str, Any] = reference
             return found
     return None
+
+
+def _controllers(pod: Object) -> Iterable[str]:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return [owner["uid"] for owner in owners if owner.get("controller")]
 
 
 def _job_uids(pod: Object) -> Iterable[str]:

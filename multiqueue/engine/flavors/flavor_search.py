@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from multiqueue.engine.cache.cached_queue import CachedQueue, Room
 from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.eligibility import refuse_levels, refuse_placement, refuse_topology
-from multiqueue.engine.explain import FlavorAttempt
 from multiqueue.engine.flavors.assignment import (
     FlavorChoice,
     FlavorMode,
@@ -19,7 +18,13 @@ from multiqueue.engine.flavors.assignment import (
 )
 from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.engine.flavors.replaced_slice import ReplacedSlice, refuse_beside
-from multiqueue.engine.refusals import FlavorNotFound, InvalidPlacement, Refusal, Shortfall
+from multiqueue.engine.pending_reasons import (
+    FlavorAttempt,
+    FlavorNotFound,
+    InvalidPlacement,
+    Refusal,
+    Shortfall,
+)
 from multiqueue.engine.remote import ChosenFlavors, RemoteSearch
 from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount

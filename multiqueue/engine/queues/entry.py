@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.queues.resume import ResumeState
 from multiqueue.lib.amount import Amount
 from multiqueue.lib.heap import KeyedHeap

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.queues.entry import (
     Entry,
     EquivalenceClass,

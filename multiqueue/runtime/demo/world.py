@@ -19,6 +19,7 @@ from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster
 from multiqueue.embedded.cluster.cluster import SimOptions
 from multiqueue.embedded.cluster.nodes import parse_node_pool
+from multiqueue.embedded.cluster.simulated_kinds import SimulatedKind
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.informer import Informer
@@ -26,6 +27,7 @@ from multiqueue.kube.resources import CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS
 from multiqueue.kube.retries import READY
 from multiqueue.runtime.components import TaskScope, open_scope
 from multiqueue.runtime.demo import objects
+from multiqueue.runtime.demo.kinds import build_integrations, list_crds
 from multiqueue.runtime.demo.manager_process import ManagerProcess
 from multiqueue.runtime.demo.objects import WORKERS, DemoWorker
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
@@ -58,11 +60,13 @@ class WorldOptions:
             also for objects.
         persist: Keep the objects of the clusters over restarts.
         speed: Simulated seconds per second.
+        kinds: Kinds of jobs to serve beside Job.
     """
 
     data_dir: Path
     persist: bool = False
     speed: float = 1.0
+    kinds: tuple[SimulatedKind, ...] = ()
 
 
 class DemoWorld:
@@ -100,7 +104,10 @@ class DemoWorld:
                 client = KubeClient(credentials, user_agent="multiqueue-demo")
                 self.clients[name] = await stack.enter_async_context(client)
             self._health_port = _free_port()
-            configuration = objects.manager_configuration(health_port=self._health_port)
+            configuration = {
+                **objects.manager_configuration(health_port=self._health_port),
+                **build_integrations(self.options.kinds),
+            }
             await asyncio.to_thread(write_yaml, self._configuration, configuration)
             await stack.enter_async_context(self.manager.running())
             await self._wait_until_connected()
@@ -123,7 +130,10 @@ class DemoWorld:
                 kubeconfig=self._kubeconfig(worker.name),
                 objects=objects.worker_objects(worker),
                 simulation=SimOptions(pools=[pool], speed=self.options.speed),
-                manager=build_configuration(WORKER_CONFIGURATION),
+                crds=list_crds(self.options.kinds),
+                manager=build_configuration(
+                    {**WORKER_CONFIGURATION, **build_integrations(self.options.kinds)}
+                ),
             )
         )
 
@@ -136,6 +146,7 @@ class DemoWorld:
                 kubeconfig=self._kubeconfig(MANAGER),
                 objects=objects.manager_objects(),
                 secrets=objects.kubeconfig_secrets(kubeconfigs),
+                crds=list_crds(self.options.kinds),
                 simulation=SimOptions(pools=[pool], speed=self.options.speed),
             )
         )

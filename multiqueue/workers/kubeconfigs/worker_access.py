@@ -26,8 +26,7 @@ from multiqueue.workers.kubeconfigs.credentials import (
     KubeconfigRefusal,
     SafeKubeconfig,
 )
-from multiqueue.workers.kubeconfigs.kubeconfig_files import KubeconfigFiles
-from multiqueue.workers.kubeconfigs.sources import load_kubeconfig
+from multiqueue.workers.kubeconfigs.sources import KubeconfigFiles, load_kubeconfig
 
 REQUESTS_PER_SECOND, BURST = 20.0, 100.0
 """Limits for all people together, for one worker."""

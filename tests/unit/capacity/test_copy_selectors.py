@@ -13,7 +13,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.capacity.copy_selectors import add_copy_selectors
 from multiqueue.capacity.workload_view import build_workload_view
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import (
     FlavorView,
     QueueView,

@@ -11,7 +11,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.capacity.worker_state import INTENT_SECONDS, SETTLE_SECONDS, WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
-from multiqueue.model.build import DEFAULT_OPTIONS
+from multiqueue.model.build_workload import DEFAULT_OPTIONS
 from multiqueue.plugins import QueueView
 
 GPU = "nvidia.com/gpu"

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.engine.engine import Engine
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.model.cluster_queue import LocalQueue
 from tests import engine_world
 from tests.workloads import NAMESPACE, make_workload, reserved, with_status

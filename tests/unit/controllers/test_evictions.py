@@ -15,7 +15,7 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import complete_eviction, find, finish, is_evicted
 from multiqueue.controllers.evictions import Eviction, EvictionWriter, evicted_status
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.plan import CyclePlan, Evict, Preempt, PreemptedWorkload
 from multiqueue.kube.errors import NotFound, ServerError
 from multiqueue.observability.metrics import ManagerMetrics

@@ -19,7 +19,7 @@ from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.jobs.fleet_gate import NoFleet
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound, RequestTimeout, ServerError
-from multiqueue.model.build import build_workload
+from multiqueue.model.build_workload import build_workload
 from multiqueue.model.cluster_queue import LocalQueue
 from multiqueue.model.workload import Admission
 from tests import engine_world

@@ -12,7 +12,7 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_state import find
 from multiqueue.controllers.workload.controller import WorkloadController
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 from tests.unit.controllers.workload_views import because, make_cluster_queue, make_local_queue
 from tests.virtual_time import LoopClock, virtual_time
 from tests.workloads import make_workload, with_status

@@ -19,7 +19,7 @@ from multiqueue.api.v1beta2 import (
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import NothingToDo, WorkloadPlan, WriteStatus
 from multiqueue.controllers.workload.view import WorkloadSituation
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 from tests.workloads import NAMESPACE, T0, with_status
 
 

@@ -18,7 +18,7 @@ from multiqueue.dispatch.execute.accounting import (
     account,
     find_substitutions,
 )
-from multiqueue.model.build import build_workload
+from multiqueue.model.build_workload import build_workload
 from multiqueue.plugins import FlavorView, QueueView
 
 GPU = "nvidia.com/gpu"

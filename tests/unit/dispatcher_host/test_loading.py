@@ -12,9 +12,8 @@ import pytest
 
 from multiqueue.dispatcher_host.host import EndedError
 from multiqueue.dispatcher_host.loader import LONGEST_PAUSE, RETRY, Loader
-from multiqueue.dispatcher_host.package_stamp import stamp_package
 from multiqueue.dispatcher_host.policy import DispatcherSetting
-from multiqueue.dispatcher_host.registry import Dispatchers, Selection
+from multiqueue.dispatcher_host.registry import Dispatchers, Selection, stamp_package
 from multiqueue.plugins.testing import T0
 from tests.dispatcher_package import install
 

@@ -16,8 +16,8 @@ from multiqueue.engine.flavors.assignment import (
 from multiqueue.engine.flavors.flavor_search import FlavorSearch
 from multiqueue.engine.flavors.oracle import no_candidates
 from multiqueue.engine.flavors.partial_admission import find_reduced
+from multiqueue.engine.pending_reasons import Shortfall
 from multiqueue.engine.plan import Preempt
-from multiqueue.engine.refusals import Shortfall
 from multiqueue.model.cluster_queue import FlavorFungibility, FungibilityPolicy
 from multiqueue.model.workload import Workload
 from tests.engine_world import (

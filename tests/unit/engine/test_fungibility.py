@@ -11,9 +11,9 @@ from multiqueue.engine.flavors.assignment import FlavorMode, preference_key
 from multiqueue.engine.flavors.flavor_search import FlavorSearch
 from multiqueue.engine.flavors.oracle import no_candidates
 from multiqueue.engine.nominate import is_resume_outdated
+from multiqueue.engine.pending_reasons import FlavorNotFound, TopologyMismatch
 from multiqueue.engine.plan import Admit, Requeue
 from multiqueue.engine.queues.resume import ResumeState
-from multiqueue.engine.refusals import FlavorNotFound, TopologyMismatch
 from multiqueue.engine.tas.forest import Forest
 from multiqueue.model.cluster_queue import (
     ClusterQueue,

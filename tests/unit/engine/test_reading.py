@@ -8,12 +8,14 @@ import pytest
 
 from multiqueue.api.conditions import QueueReason, Reason
 from multiqueue.api.v1beta2.meta import Taint
-from multiqueue.engine.explain import Explanation, FlavorAttempt, PodSetExplanation
 from multiqueue.engine.options import EngineOptions
-from multiqueue.engine.refusals import (
+from multiqueue.engine.pending_reasons import (
     AffinityMismatch,
+    Explanation,
+    FlavorAttempt,
     FlavorNotFound,
     InvalidPlacement,
+    PodSetExplanation,
     Refusal,
     ResourceNotCovered,
     Shortfall,

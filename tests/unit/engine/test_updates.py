@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from multiqueue.engine.explain import PodSetExplanation, words_of
 from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.pending_reasons import PodSetExplanation, words_of
 from multiqueue.engine.plan import Requeue
 from multiqueue.model.cluster_queue import (
     LocalQueue,

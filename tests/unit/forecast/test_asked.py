@@ -10,7 +10,7 @@ from multiqueue.capacity.copy_selectors import add_copy_selectors
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.dispatch.decide.copy import encode_pod_set
 from multiqueue.forecast.asked import Asking
-from multiqueue.model.build import DEFAULT_OPTIONS, build_workload
+from multiqueue.model.build_workload import DEFAULT_OPTIONS, build_workload
 from multiqueue.plugins import FlavorView, QueueView, QuotaView, ResourceGroupView
 from tests.engine_world import T0
 from tests.unit.capacity.test_worker_state import GPU, make_workload

@@ -15,7 +15,7 @@ from multiqueue.api.names import PRICES, RUNTIME
 from multiqueue.api.serde import decode
 from multiqueue.forecast.asked import Asking
 from multiqueue.forecast.views import NOT_READ, Forecasts
-from multiqueue.model.build import DEFAULT_OPTIONS
+from multiqueue.model.build_workload import DEFAULT_OPTIONS
 from multiqueue.plugins import Basis, ClusterView, Prospect
 from multiqueue.plugins.testing import make_cluster
 from tests.unit.capacity.test_worker_state import FakeInformer, make_workload

@@ -20,7 +20,7 @@ from multiqueue.forecast.history import RuntimeHistory
 from multiqueue.forecast.node_informers import NodeInformers
 from multiqueue.forecast.other_workload import read_other_workload
 from multiqueue.forecast.worker_forecast import BACKLOG, INTENT, WorkerForecast
-from multiqueue.model.build import DEFAULT_OPTIONS
+from multiqueue.model.build_workload import DEFAULT_OPTIONS
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins import Forecast, Prospect, QueueView, WorkloadView
 from tests.unit.capacity.test_worker_state import GPU, FakeInformer, make_workload

@@ -1,7 +1,8 @@
 """What the engine tells about shares."""
 
-from multiqueue.engine.cache.drs import NO_SHARE, Share, ShareLoss
+from multiqueue.engine.cache.drs import NO_SHARE, Share
 from multiqueue.engine.options import EngineOptions, FairSharing
+from multiqueue.engine.pending_reasons import ShareLoss
 from tests.engine_world import World, make_workload, pod_set
 from tests.preemption_world import ANY, make_cpu_queue
 

@@ -7,8 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from multiqueue.api.conditions import Reason
-from multiqueue.engine.cache.drs import ShareLoss
 from multiqueue.engine.options import EngineOptions, FairSharing, FairStrategy
+from multiqueue.engine.pending_reasons import ShareLoss
 from multiqueue.engine.preemption.fair import find_share_loss
 from multiqueue.engine.preemption.room import fits
 from multiqueue.engine.preemption.simulation import without

@@ -9,20 +9,7 @@ from multiqueue.api.conditions import CheckState
 from multiqueue.api.config import Configuration
 from multiqueue.api.serde import decode
 from multiqueue.jobs.build_options import build_options
-from multiqueue.lib.amount import UNLIMITED
-from multiqueue.lib.quantity import parse_quantity
-from multiqueue.model import build
-from multiqueue.model.cluster_queue import (
-    CheckRule,
-    FlavorFungibility,
-    FungibilityPolicy,
-    FungibilityPreference,
-    Preemption,
-    PreemptionPolicy,
-    QueueingStrategy,
-    Quota,
-    StopPolicy,
-)
+from multiqueue.model.build_workload import BuildOptions, admission_to_wire, build_workload
 from multiqueue.model.placement import ANYWHERE
 from multiqueue.model.queue_order import RequeuingTimestamp
 from multiqueue.model.topology import TopologyAssignment, TopologyDomain
@@ -59,8 +46,8 @@ def workload(spec: Any = None, *, meta: Any = None, **status: Any) -> api.Worklo
 def test_the_job_of_a_workload_is_told_by_its_label() -> None:
     labels = {"kueue.x-k8s.io/job-uid": "j"}
 
-    assert build.build_workload(workload(meta={"labels": labels})).job_uid == "j"
-    assert build.build_workload(workload()).job_uid == ""
+    assert build_workload(workload(meta={"labels": labels})).job_uid == "j"
+    assert build_workload(workload()).job_uid == ""
 
 
 def template(cpu: str) -> dict[str, Any]:
@@ -68,7 +55,7 @@ def template(cpu: str) -> dict[str, Any]:
 
 
 def built(*args: Any, **kwargs: Any) -> Workload:
-    return build.build_workload(workload(*args, **kwargs))
+    return build_workload(workload(*args, **kwargs))
 
 
 def test_a_pending_workload_has_its_requests_queue_and_time() -> None:
@@ -91,8 +78,8 @@ def test_priority_may_be_boosted_where_the_gate_is_on(annotation: str, want: int
     boosted = workload({"priority": 7}, meta=meta)
     options = build_options(Configuration(feature_gates={"PriorityBoost": True}))
 
-    assert build.build_workload(boosted, options).priority == want
-    assert build.build_workload(boosted, build_options(Configuration())).priority == 7
+    assert build_workload(boosted, options).priority == want
+    assert build_workload(boosted, build_options(Configuration())).priority == 7
 
 
 def test_reclaimable_pods_need_no_quota() -> None:
@@ -104,8 +91,8 @@ def test_an_admission_gate_is_nothing_without_its_feature_gate() -> None:
     meta = {"annotations": {"kueue.x-k8s.io/admission-gated-by": "example.com/g"}}
     off = build_options(Configuration(feature_gates={"AdmissionGatedBy": False}))
 
-    assert build.build_workload(workload(meta=meta)).gated_by == "example.com/g"
-    assert build.build_workload(workload(meta=meta), off).gated_by == ""
+    assert build_workload(workload(meta=meta)).gated_by == "example.com/g"
+    assert build_workload(workload(meta=meta), off).gated_by == ""
 
 
 def test_preemption_gates_are_closed_until_the_status_says_open() -> None:
@@ -113,7 +100,7 @@ def test_preemption_gates_are_closed_until_the_status_says_open() -> None:
     spec = {"preemptionGates": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}
     states = [{"name": "a", "position": "Open"}, {"name": "b", "position": "Closed"}]
 
-    got = build.build_workload(workload(spec, preemptionGates=states))
+    got = build_workload(workload(spec, preemptionGates=states))
 
     assert got.closed_gates == ("b", "c")
 
@@ -138,7 +125,7 @@ def test_who_lost_borrowed_quota_queues_anew_where_no_priority_counts(
     }
     config = Configuration(feature_gates={"PrioritySortingWithinCohort": on})
 
-    got = build.build_workload(workload(conditions=[preempted]), build_options(config))
+    got = build_workload(workload(conditions=[preempted]), build_options(config))
 
     assert got.queue_order_at - got.created_at == want
 
@@ -146,7 +133,7 @@ def test_who_lost_borrowed_quota_queues_anew_where_no_priority_counts(
 def test_reclaimable_pods_are_nothing_without_their_gate() -> None:
     options = build_options(Configuration(feature_gates={"ReclaimablePods": False}))
     obj = workload(reclaimablePods=[{"name": "main", "count": 2}])
-    assert build.build_workload(obj, options).pod_sets[0].count == 3
+    assert build_workload(obj, options).pod_sets[0].count == 3
 
 
 @pytest.mark.parametrize(
@@ -195,9 +182,9 @@ def test_conditions_become_what_the_queues_look_at() -> None:
 )
 def test_an_eviction_may_move_a_workload_back(reason: str, timestamp: str, moves: bool) -> None:
     """E-13."""
-    options = build.BuildOptions(requeuing_timestamp=RequeuingTimestamp(timestamp))
+    options = BuildOptions(requeuing_timestamp=RequeuingTimestamp(timestamp))
     evicted = workload(conditions=[true("Evicted", reason)])
-    got = build.build_workload(evicted, options)
+    got = build_workload(evicted, options)
 
     assert (got.queue_order_at == LATER_AT) is moves
 
@@ -217,7 +204,7 @@ def test_a_reservation_has_the_usage_of_its_assignment() -> None:
     assert got.reservation.admitted
     assert got.reservation.reserved_at == LATER_AT
     assert got.reservation.admission.usage() == {("f", "cpu"): 3000}
-    assert build.admission_to_wire(got.reservation.admission) == admission()
+    assert admission_to_wire(got.reservation.admission) == admission()
 
 
 def test_the_topology_of_an_admission_is_read_and_written() -> None:
@@ -250,7 +237,7 @@ def test_the_topology_of_an_admission_is_read_and_written() -> None:
         domains=(TopologyDomain(("r1", "n-1"), 2), TopologyDomain(("r1", "n-2"), 1)),
     )
     assert got.unhealthy_nodes == ("n-2",)
-    assert build.admission_to_wire(got.reservation.admission) == wire
+    assert admission_to_wire(got.reservation.admission) == wire
 
 
 def test_a_topology_that_cannot_be_read_is_a_problem_and_no_error() -> None:
@@ -416,7 +403,7 @@ def test_problems_name_the_pod_set() -> None:
 
 def test_request_rules_apply_to_pending_workloads() -> None:
     rules = RequestRules(exclude_prefixes=("cpu",))
-    got = build.build_workload(workload(), build.BuildOptions(request_rules=rules))
+    got = build_workload(workload(), BuildOptions(request_rules=rules))
 
     assert got.pod_sets[0].requests == {}
 
@@ -425,10 +412,10 @@ def test_pods_take_of_their_node_what_they_say_whatever_they_count_for() -> None
     """E-7."""
     plain, ruled = (
         workload(),
-        build.BuildOptions(request_rules=RequestRules(exclude_prefixes=("cpu",))),
+        BuildOptions(request_rules=RequestRules(exclude_prefixes=("cpu",))),
     )
     (as_said,) = built().pod_sets
-    (excluded,) = build.build_workload(plain, ruled).pod_sets
+    (excluded,) = build_workload(plain, ruled).pod_sets
     assert as_said.pod_requests is None
     assert excluded.requests == {}
     assert excluded.node_requests == as_said.node_requests
@@ -444,102 +431,9 @@ def test_equal_workloads_have_equal_shapes() -> None:
     assert built({"podSets": [{"count": 3, "minCount": 1, "template": {}}]}).may_shrink
 
 
-def cluster_queue(**spec: Any) -> Any:
-    obj = {"metadata": {"name": "cq"}, "spec": spec}
-    return build.build_cluster_queue(decode(api.ClusterQueue, obj))
-
-
-def test_a_bare_cluster_queue_has_the_defaults() -> None:
-    got = cluster_queue()
-
-    assert (got.name, got.cohort, got.namespace_selector) == ("cq", "", None)
-    assert got.strategy is QueueingStrategy.BEST_EFFORT_FIFO
-    assert got.stop_policy is StopPolicy.NONE
-    assert got.fungibility == FlavorFungibility()
-    assert got.preemption == Preemption()
-    assert got.weight == parse_quantity("1")
-
-
-def test_a_cluster_queue_has_quotas_policies_and_checks() -> None:
-    resource = {"name": "cpu", "nominalQuota": "2", "borrowingLimit": "1", "lendingLimit": "100E"}
-    group = {"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [resource]}]}
-    got = cluster_queue(
-        resourceGroups=[group],
-        flavorFungibility={
-            "whenCanBorrow": "TryNextFlavor",
-            "whenCanPreempt": "MayStopSearch",
-            "preference": "PreemptionOverBorrowing",
-        },
-        preemption={
-            "withinClusterQueue": "LowerPriority",
-            "reclaimWithinCohort": "Any",
-            "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 3},
-        },
-        admissionChecksStrategy={"admissionChecks": [{"name": "ac", "onFlavors": ["f"]}]},
-        fairSharing={"weight": "500m"},
-    )
-
-    assert got.resource_groups[0].flavors[0].quotas == {
-        "cpu": Quota(nominal=2000, borrowing_limit=1000, lending_limit=UNLIMITED)
-    }
-    assert got.fungibility == FlavorFungibility(
-        when_can_borrow=FungibilityPolicy.TRY_NEXT_FLAVOR,
-        when_can_preempt=FungibilityPolicy.MAY_STOP_SEARCH,
-        preference=FungibilityPreference.PREEMPTION_OVER_BORROWING,
-    )
-    assert got.preemption == Preemption(
-        within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,
-        reclaim_within_cohort=PreemptionPolicy.ANY,
-        borrow_within_cohort=PreemptionPolicy.LOWER_PRIORITY,
-        borrow_max_priority_threshold=3,
-    )
-    assert got.checks == (CheckRule(name="ac", on_flavors=frozenset({"f"})),)
-    assert got.weight == parse_quantity("0.5")
-
-
-def test_preemption_without_borrowing_never_borrows() -> None:
-    got = cluster_queue(preemption={"reclaimWithinCohort": "Any"}, flavorFungibility={})
-
-    assert got.preemption.borrow_within_cohort is PreemptionPolicy.NEVER
-    assert got.fungibility.preference is FungibilityPreference.BORROWING_OVER_PREEMPTION
-
-
-def test_other_kinds_keep_what_decides() -> None:
-    cohort = decode(api.Cohort, {"metadata": {"name": "co"}, "spec": {"parentName": "root"}})
-    queue = decode(
-        api.LocalQueue,
-        {
-            "metadata": {"name": "q", "namespace": "ns", "deletionTimestamp": CREATED},
-            "spec": {"clusterQueue": "cq", "stopPolicy": "Hold"},
-        },
-    )
-    check = decode(
-        api.AdmissionCheck,
-        {
-            "metadata": {"name": "ac"},
-            "spec": {"controllerName": "example.com/c"},
-            "status": {"conditions": [true("Active")]},
-        },
-    )
-    flavor = decode(
-        api.ResourceFlavor,
-        {"metadata": {"name": "f"}, "spec": {"nodeLabels": {"a": "b"}, "topologyName": "t"}},
-    )
-    topology = decode(
-        api.Topology, {"metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": "rack"}]}}
-    )
-
-    assert build.build_cohort(cohort).parent == "root"
-    assert build.build_local_queue(queue).terminating
-    assert build.build_local_queue(queue).stop_policy is StopPolicy.HOLD
-    assert build.build_admission_check(check).active
-    assert build.build_resource_flavor(flavor).topology_name == "t"
-    assert build.build_topology(topology).levels == ("rack",)
-
-
 def test_pods_by_hardware_are_read_from_the_annotation() -> None:
     meta = {"annotations": {names.ALTERNATIVES: "h100=2"}}
-    (pod_set,) = build.build_workload(workload(meta=meta)).pod_sets
+    (pod_set,) = build_workload(workload(meta=meta)).pod_sets
     assert pod_set.alternatives == (("", 3), ("h100", 2))
     assert pod_set.pods_on("x", {"accelerator": "h100"}) == 2
     assert pod_set.pods_on("x", {}) == 3
@@ -556,8 +450,8 @@ def test_pods_by_hardware_are_read_from_the_annotation() -> None:
 def test_alternatives_that_make_no_sense_are_a_problem(
     annotations: dict[str, str], why: str
 ) -> None:
-    options = build.BuildOptions(elastic=True)
-    got = build.build_workload(workload(meta={"annotations": annotations}), options)
+    options = BuildOptions(elastic=True)
+    got = build_workload(workload(meta={"annotations": annotations}), options)
     (problem,) = got.problems
     assert problem.startswith(f"metadata.annotations[{names.ALTERNATIVES}]: ")
     assert why in problem

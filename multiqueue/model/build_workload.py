@@ -1,38 +1,29 @@
-"""Turns API objects into the engine's values; only this package knows both.
+"""Turns Workloads into the engine's values.
 
 The cache feed calls it for every event. Pure and cheap: one pass over the object. Reading a
-Workload never raises: unreadable fields become `Workload.problems` and so a visible reason. Queues
-and flavors raise `QuantityError` for quotas that no API server accepts.
+Workload never raises: unreadable fields become `Workload.problems` and so a visible reason.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.alternatives import OTHERWISE, find_alternatives, resolve_alternatives
 from multiqueue.api.conditions import (
-    ACTIVE,
     Reason,
     WorkloadCondition,
     is_true,
 )
-from multiqueue.api.slices import replaced_key
+from multiqueue.api.slices import is_elastic, replaced_key
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.workload_state import closed_gates, has_quota
-from multiqueue.model import cluster_queue as model
-from multiqueue.model.build_alternatives import read_alternatives
-from multiqueue.model.build_quotas import (
-    build_fungibility,
-    build_preemption,
-    build_resource_groups,
-    build_weight,
-)
 from multiqueue.model.build_status import StatusReader
 from multiqueue.model.pod_template import read_pod_template
 from multiqueue.model.queue_order import RequeuingTimestamp
-from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.surroundings import (
     NOTHING,
     NamespaceSurroundings,
@@ -68,79 +59,6 @@ class BuildOptions:
 
 
 DEFAULT_OPTIONS = BuildOptions()
-
-
-def build_resource_flavor(obj: api.ResourceFlavor) -> ResourceFlavor:
-    """Turn a ResourceFlavor into the engine's value."""
-    spec = obj.spec
-    return ResourceFlavor(
-        name=obj.metadata.name,
-        node_labels=spec.node_labels,
-        node_taints=spec.node_taints,
-        tolerations=spec.tolerations,
-        topology_name=spec.topology_name,
-    )
-
-
-def build_topology(obj: api.Topology) -> Topology:
-    """Turn a Topology into the engine's value."""
-    return Topology(
-        name=obj.metadata.name, levels=tuple(level.node_label for level in obj.spec.levels)
-    )
-
-
-def build_cluster_queue(obj: api.ClusterQueue) -> model.ClusterQueue:
-    """Turn a ClusterQueue into the engine's value; only its spec and deletion count."""
-    spec = obj.spec
-    strategy, scope = spec.admission_checks_strategy, spec.admission_scope
-    mode = model.AdmissionMode(scope.admission_mode) if scope else model.AdmissionMode.NONE
-    return model.ClusterQueue(
-        name=obj.metadata.name,
-        cohort=spec.cohort_name,
-        strategy=model.QueueingStrategy(spec.queueing_strategy),
-        namespace_selector=spec.namespace_selector,
-        resource_groups=build_resource_groups(spec.resource_groups),
-        fungibility=build_fungibility(spec.flavor_fungibility),
-        preemption=build_preemption(spec.preemption),
-        checks=tuple(
-            model.CheckRule(name=rule.name, on_flavors=frozenset(rule.on_flavors))
-            for rule in (strategy.admission_checks if strategy else ())
-        ),
-        stop_policy=model.StopPolicy(spec.stop_policy),
-        terminating=bool(obj.metadata.deletion_timestamp),
-        weight=build_weight(spec.fair_sharing),
-        admission_mode=mode,
-    )
-
-
-def build_cohort(obj: api.Cohort) -> model.Cohort:
-    """Turn a Cohort into the engine's value."""
-    return model.Cohort(
-        name=obj.metadata.name,
-        parent=obj.spec.parent_name,
-        resource_groups=build_resource_groups(obj.spec.resource_groups),
-        weight=build_weight(obj.spec.fair_sharing),
-    )
-
-
-def build_local_queue(obj: api.LocalQueue) -> model.LocalQueue:
-    """Turn a LocalQueue into the engine's value."""
-    return model.LocalQueue(
-        key=obj.metadata.key,
-        cluster_queue=obj.spec.cluster_queue,
-        stop_policy=model.StopPolicy(obj.spec.stop_policy),
-        terminating=bool(obj.metadata.deletion_timestamp),
-        weight=build_weight(obj.spec.fair_sharing),
-    )
-
-
-def build_admission_check(obj: api.AdmissionCheck) -> model.AdmissionCheckInfo:
-    """Turn an AdmissionCheck into the engine's value."""
-    return model.AdmissionCheckInfo(
-        name=obj.metadata.name,
-        active=is_true(obj.status.conditions, ACTIVE),
-        controller_name=obj.spec.controller_name,
-    )
 
 
 def build_workload(
@@ -288,3 +206,36 @@ def build_pod_sets(
 
 def _is_false_for(condition: Condition | None, reason: Reason) -> bool:
     return condition is not None and condition.status == "False" and condition.reason == reason
+
+
+ByHardware = tuple[tuple[str, int], ...]
+"""Pods by hardware; `OTHERWISE` stands for hardware that is not named."""
+
+
+def read_alternatives(
+    obj: api.Workload, counts: Mapping[str, int], *, elastic: bool = False
+) -> tuple[Mapping[str, ByHardware], list[str]]:
+    """Return the pod counts that a Workload declares by hardware, and the problems of reading them.
+
+    Args:
+        obj: The Workload.
+        counts: Pods that still need quota, by name of the pod set.
+        elastic: Whether Workloads may be slices of elastic jobs.
+
+    Returns:
+        The counts by name of the pod set, for pod sets that declare any; and the problems.
+    """
+    text = find_alternatives(obj.metadata.annotations)
+    if not text:
+        return {}, []
+    path = f"metadata.annotations[{names.ALTERNATIVES}]"
+    if elastic and is_elastic(obj):
+        return {}, [f"{path}: an elastic job has no alternatives; remove one of the two"]
+    try:
+        found = resolve_alternatives(text, {ps.name: ps.count for ps in obj.spec.pod_sets})
+    except ValueError as error:
+        return {}, [f"{path}: {error}"]
+    return {
+        name: tuple(sorted({**pods, OTHERWISE: counts[name]}.items()))
+        for name, pods in found.items()
+    }, []

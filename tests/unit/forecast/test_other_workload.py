@@ -9,7 +9,7 @@ import msgspec
 from multiqueue.api.v1beta2 import Admission, AdmissionCheckState, WorkloadStatus
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_state import reserve_quota, sync_admitted
-from multiqueue.forecast.check_times import CheckTimes, read_check_time
+from multiqueue.forecast.other_workload import CheckTimes, read_check_time
 from multiqueue.plugins.forecast import Forecast, Prospect, StartEstimate
 from tests.engine_world import T0, seconds
 

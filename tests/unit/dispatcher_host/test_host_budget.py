@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from multiqueue.dispatcher_host.budget import within
+from multiqueue.dispatcher_host.host import within
 from tests.virtual_time import VirtualTimeLoop, virtual_time
 
 

@@ -15,7 +15,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.dispatch.decide.cluster_state import GroupConfig
 from multiqueue.dispatch.decide.view import GroupView
-from multiqueue.dispatch.execute.first_offer import PATIENCE_SECONDS, FirstOffers
+from multiqueue.dispatch.gate import PATIENCE_SECONDS, DispatchGate
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.kube.errors import Conflict
@@ -62,8 +62,10 @@ class Dispatcher:
             clock=SimpleNamespace(now=lambda: T0), informers=informers, recorder=event
         )
         observer: Any = SimpleNamespace(foresee=self._see)
-        self.offers = FirstOffers(
+        capacity: Any = SimpleNamespace()
+        self.gate = DispatchGate(
             context,
+            capacity,
             GroupConfig(),
             observer,
             ask=self._ask,
@@ -87,7 +89,7 @@ class Dispatcher:
     async def write(self, reserved: api.Workload | None = None) -> api.WorkloadStatus:
         """Reserve quota; returns the status that is written."""
         reserved = reserved or make_reserved()
-        async with self.offers.offer(reserved) as amend:
+        async with self.gate.offer(reserved) as amend:
             return amend(reserved.status)
 
 
@@ -113,7 +115,7 @@ async def test_that_no_cluster_can_take_it_is_written_and_told() -> None:
 async def test_what_was_not_written_is_asked_again() -> None:
     dispatcher = Dispatcher(make_nomination("a"))
     with pytest.raises(Conflict):
-        async with dispatcher.offers.offer(make_reserved()):
+        async with dispatcher.gate.offer(make_reserved()):
             raise Conflict(409, message="it changed")
     assert dispatcher.memory.asked_at is None
     assert (dispatcher.forgotten, dispatcher.told) == (["u"], [])
@@ -132,7 +134,7 @@ async def test_a_check_that_waits_for_nothing_any_more_is_left_alone() -> None:
     """It was decided on an older state: what is written is built from the newest."""
     dispatcher = Dispatcher(make_nomination("a"))
     rejected = make_reserved(state="Rejected").status
-    async with dispatcher.offers.offer(make_reserved()) as amend:
+    async with dispatcher.gate.offer(make_reserved()) as amend:
         assert amend(rejected) == rejected
         running = msgspec.structs.replace(make_reserved().status, cluster_name="b")
         assert amend(running) == running
@@ -147,8 +149,8 @@ async def test_nobody_is_asked_about_the_checks_of_others_or_by_who_does_not_lea
     reserved = make_reserved()
     assert await dispatcher.write(reserved) == reserved.status
     assert dispatcher.asked == 0
-    assert dispatcher.offers.concerns(("provisioning", "multikueue"))
-    assert not dispatcher.offers.concerns(("provisioning",))
+    assert dispatcher.gate.may_offer(("provisioning", "multikueue"))
+    assert not dispatcher.gate.may_offer(("provisioning",))
 
 
 @virtual_time

@@ -1,6 +1,5 @@
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement, Toleration
-from multiqueue.model.build_placement import build_placement
-from multiqueue.model.placement import ANYWHERE, Placement
+from multiqueue.model.placement import ANYWHERE, Placement, build_placement
 
 
 def test_a_template_without_wishes_may_run_anywhere() -> None:
