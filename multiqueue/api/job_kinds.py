@@ -88,7 +88,7 @@ JOB_KINDS: tuple[KnownKind, ...] = (
         folder="spark",
         gate="SparkApplicationIntegration",
     ),
-    _row(f"{_TRAINER}/trainjob", "TrainJob", f"{_TRAINER}/v1alpha1"),
+    _row(f"{_TRAINER}/trainjob", "TrainJob", f"{_TRAINER}/v1alpha1", folder="trainjob"),
     _row(f"{_CODEFLARE}/appwrapper", "AppWrapper", f"{_CODEFLARE}/v1beta2", folder="appwrapper"),
 )
 SUPPORTED_FRAMEWORKS = frozenset(each.framework for each in JOB_KINDS if each.folder)

@@ -50,12 +50,14 @@ class PodSetInfo:
 class JobPatch:
     """One write to a job: a JSON merge patch, of the object or of a subresource.
 
-    ``completes`` is false for a step of a start or stop that needs further writes.
+    ``completes`` is false for a step of a start or stop that needs further writes. ``ends_stop`` is
+    true for the last step of a stop whose first step has suspended the job already.
     """
 
     patch: Mapping[str, Any]
     subresource: str | None = None
     completes: bool = True
+    ends_stop: bool = False
 
 
 class Integration(Protocol):

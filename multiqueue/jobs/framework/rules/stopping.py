@@ -22,7 +22,7 @@ def stop(view: JobView, message: str, workload: Workload | None = None) -> JobPl
     patch = view.integration.stop_patch(view.job, workload.spec.pod_sets if workload else ())
     if patch is None:
         return None if view.suspended else Wait()
-    is_stopped = patch.completes and not view.suspended
+    is_stopped = patch.ends_stop or (patch.completes and not view.suspended)
     return WriteJob(
         patch=patch,
         strict="suspend" not in (patch.patch.get("spec") or {}),
