@@ -25,6 +25,7 @@ from multiqueue.jobs.batch_job.sizes import (
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import (
     Finished,
+    IntegrationDefaults,
     InvalidJobError,
     Job,
     JobPatch,
@@ -51,7 +52,7 @@ _CLEAR_START_TIME = JobPatch(
 )
 
 
-class BatchJob:
+class BatchJob(IntegrationDefaults):
     """The integration ``batch/job``."""
 
     name: Final = "batch/job"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from multiqueue.api.v1beta2 import PodSet, ReclaimablePod, Toleration
+from multiqueue.api.v1beta2 import Condition, PodSet, ReclaimablePod, Toleration, Workload
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.kube.resources import Resource
 
@@ -60,6 +60,30 @@ class JobPatch:
     ends_stop: bool = False
 
 
+class IntegrationDefaults:
+    """What most kinds leave as it is; an integration derives from it."""
+
+    def is_skipped(self, job: Job) -> bool:
+        """Return false: the job is not left alone."""
+        _ = job
+        return False
+
+    def is_top_level(self, job: Job) -> bool:
+        """Return false: an owner of the job may manage it."""
+        _ = job
+        return False
+
+    def on_hold(self, job: Job) -> bool:
+        """Return false: the job keeps its quota."""
+        _ = job
+        return False
+
+    def more_conditions(self, job: Job, workload: Workload) -> tuple[Condition, ...]:
+        """Return nothing: the Workload has the usual conditions."""
+        _ = job, workload
+        return ()
+
+
 class Integration(Protocol):
     """What the framework has to know about one job kind."""
 
@@ -84,6 +108,22 @@ class Integration(Protocol):
 
     def is_elastic(self, job: Job) -> bool:
         """Whether the job may change its size while it runs, and gates its new pods (E-165)."""
+        ...
+
+    def is_skipped(self, job: Job) -> bool:
+        """Whether the job is left alone although it names a queue."""
+        ...
+
+    def is_top_level(self, job: Job) -> bool:
+        """Whether the job manages itself, whoever owns it (J-28)."""
+        ...
+
+    def on_hold(self, job: Job) -> bool:
+        """Whether the job gives its quota back until it leaves this state (J-130)."""
+        ...
+
+    def more_conditions(self, job: Job, workload: Workload) -> tuple[Condition, ...]:
+        """Return conditions of this kind only that the Workload is to have (J-249)."""
         ...
 
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:

@@ -16,6 +16,11 @@ import structlog
 from multiqueue.api.names import key_of, split_key
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.ancestors import (
+    NestingTooDeepError,
+    OwnerNotFoundError,
+    controller_of,
+)
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.execute import JobExecutor
 from multiqueue.jobs.framework.gvk import GroupVersionKind
@@ -23,13 +28,24 @@ from multiqueue.jobs.framework.integration import Integration, Job
 from multiqueue.jobs.framework.observe import JobObserver
 from multiqueue.jobs.framework.priority import DEFAULT_CLASS
 from multiqueue.jobs.framework.related import list_related, related_key
-from multiqueue.jobs.informers import BY_JOB_CLASS, BY_NAMESPACE, BY_PREBUILT, BY_RELATED
+from multiqueue.jobs.framework.view import JobView
+from multiqueue.jobs.informers import (
+    BY_CONTROLLER,
+    BY_JOB_CLASS,
+    BY_NAMESPACE,
+    BY_PREBUILT,
+    BY_RELATED,
+)
+from multiqueue.jobs.owners import InformerOwners
 from multiqueue.kube.errors import NotFound
+from multiqueue.kube.events import build_reference
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import Resource
 
 MAX_STEPS = 12
 """Maximum steps of one reconcile; from a foreign job to a Workload it takes five."""
+OWNER_SECONDS = 5.0
+"""Delay before an owner that is gone is looked for again; then the job is about to go, too."""
 CONCURRENCY = 16
 """Jobs of one kind that are reconciled at the same time; each mostly waits for one request."""
 
@@ -89,12 +105,32 @@ class JobReconciler:
             job = self._informer.store.get(key)
             if job is None:
                 return DONE
-            view = self._observer.observe(job)
+            view = await self._observe(job)
+            if isinstance(view, Result):
+                return view
             result = await self._executor.execute(decide(view), view)
             if result is not None:
                 return result
         log.warning("job does not come to rest", job=key, steps=MAX_STEPS)
         return Result(requeue_after=1.0)
+
+    async def _observe(self, job: Job) -> JobView | Result:
+        """Return what is known about a job, or how its reconcile ends without that."""
+        if controller_of(job) is None or self._integration.is_top_level(job):
+            return self._observer.observe(job)
+        context = self._context
+        owners = InformerOwners(context.informers, context.integrations)
+        manage_all = context.config.manage_jobs_without_queue_name
+        try:
+            ancestor = await owners.ancestor_of(job, context.client, manage_all=manage_all)
+        except OwnerNotFoundError as error:
+            log.info("job waits for its owner", job=_key(job), error=str(error))
+            return Result(requeue_after=OWNER_SECONDS)
+        except NestingTooDeepError as error:
+            reference = build_reference(job, self._integration.resource)
+            context.recorder.event(reference, "Warning", "JobNestingTooDeep", str(error))
+            return DONE
+        return self._observer.observe(job, ancestor)
 
     async def _delete_left_behind(self, key: str) -> None:
         """Delete Workloads whose job is gone, in case no garbage collector runs.
@@ -143,6 +179,8 @@ class JobReconciler:
             gvk = GroupVersionKind.of(owner.api_version, owner.kind)
             if (gvk.group, gvk.kind) == (self._integration.gvk.group, self._integration.gvk.kind):
                 self._reconciler.queue.add(key_of(namespace, owner.name))
+            for job in self._informer.store.by_index(BY_CONTROLLER, owner.uid):
+                self._reconciler.queue.add(_key(job))
         for job in self._informer.store.by_index(BY_PREBUILT, workload.metadata.key):
             self._reconciler.queue.add(_key(job))
 
