@@ -74,7 +74,7 @@ async def test_it_waits_runs_and_ends(example: KindExample) -> None:
         running = await until_suspended(cluster, example, value=False)
         assert node_selectors(running) == [{"zone": "a"}] * len(workload.spec.pod_sets)
         assert [p.name for p in workload.spec.pod_sets] == [
-            p.name for p in example.kind.integration.pod_sets(example.make())
+            p.name for p in example.kind.integration.pod_sets(example.read(example.make()))
         ]
         if not example.simulated.ends:
             return
