@@ -18,6 +18,7 @@ from multiqueue.jobs.framework.fields import FieldPath, describe_path, get_field
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import (
     Finished,
+    IntegrationDefaults,
     InvalidJobError,
     Job,
     JobPatch,
@@ -60,7 +61,7 @@ class PodSetSource:
         return self.shown or describe_path(self.template)
 
 
-class TemplateKind(ABC):
+class TemplateKind(IntegrationDefaults, ABC):
     """A kind with pod templates and a suspend field; subclasses give the rest.
 
     Attributes:
@@ -114,16 +115,6 @@ class TemplateKind(ABC):
 
     def is_elastic(self, job: Job) -> bool:
         """Whether the job may change its size while it runs; false by default."""
-        _ = job
-        return False
-
-    def is_skipped(self, job: Job) -> bool:
-        """Whether the job is left alone although it names a queue; false by default."""
-        _ = job
-        return False
-
-    def on_hold(self, job: Job) -> bool:
-        """Whether the job gives its quota back until it leaves this state (J-130)."""
         _ = job
         return False
 
