@@ -14,6 +14,7 @@ from multiqueue.api.names import V1BETA2
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_finished
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
+from multiqueue.jobs.framework.fields import get_field
 from multiqueue.jobs.framework.template_kind import TemplateKind
 from multiqueue.kube import resources
 from tests.integration.queue_steps import make_queue
@@ -53,6 +54,14 @@ async def until_suspended(
         return found if known else None
 
     return await cluster.changes.until(job, f"a job with suspend={value}")
+
+
+def is_field_set(cluster: QueueCluster, example: KindExample) -> bool:
+    """Whether the job's field for that is true, be its stop complete or not."""
+    job = cluster.informers.jobs[example.row.framework].store.get(f"{NAMESPACE}/job")
+    kind = example.kind.integration
+    assert isinstance(kind, TemplateKind)
+    return job is not None and get_field(job, kind.suspend_field) is True
 
 
 def node_selectors(obj: Any) -> list[Any]:
@@ -107,9 +116,7 @@ async def test_a_stopped_job_is_as_its_user_wrote_it(example: KindExample) -> No
             {"apiVersion": V1BETA2, "spec": {"active": False}},
             namespace=NAMESPACE,
         )
-        stopped = await until_suspended(cluster, example, value=True)
-        wanted = example.kind.integration.set_suspended(written, value=True)["spec"]
-        assert stopped["spec"] == wanted
+        await cluster.changes.until(lambda: is_field_set(cluster, example), "a job to suspend")
         await example.set_phase(cluster, "job", JobPhase.SUSPENDED)
 
         def released() -> bool:
@@ -117,6 +124,9 @@ async def test_a_stopped_job_is_as_its_user_wrote_it(example: KindExample) -> No
             return found is not None and not has_quota(found.status)
 
         await cluster.changes.until(released, "released quota")
+        stopped = await until_suspended(cluster, example, value=True)
+        wanted = example.kind.integration.set_suspended(written, value=True)["spec"]
+        assert stopped["spec"] == wanted
 
 
 @every_kind

@@ -119,6 +119,7 @@ def _spark_spec() -> Json:
         "type": "Scala",
         "mode": "cluster",
         "sparkVersion": "4.0.0",
+        "image": "spark",
         "mainApplicationFile": "local:///app.jar",
         "driver": role,
         "executor": {**role, "instances": 1},

@@ -45,10 +45,15 @@ class SparkApplication(TemplateKind):
         metadata = {key: {**(base.get(key) or {}), **(role.get(key) or {})} for key in _METADATA}
         main = {
             "name": f"spark-kubernetes-{source.name}",
+            "image": role.get("image") or get_field(job, ("spec", "image")),
             "resources": build_resources(role),
         }
-        containers = [main, *(role.get("sidecars") or ())]
-        spec = {"containers": containers, "schedulingGates": get_field(role, _GATES)}
+        containers = [_filled(main), *(role.get("sidecars") or ())]
+        spec = {
+            "containers": containers,
+            "restartPolicy": "Never",
+            "schedulingGates": get_field(role, _GATES),
+        }
         for field in ("initContainers", *_SPEC, "affinity", "priorityClassName"):
             spec[field] = role.get(field)
         spec["nodeSelector"] = get_field(job, _SELECTOR) or role.get("nodeSelector")
