@@ -32,7 +32,6 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         "that was read",
         Gate.TAS_MULTI_LAYER_TOPOLOGY: "layers of slices are always obeyed",
         Gate.CUSTOM_METRIC_LABELS: "metrics have no labels of their users' choice yet",
-        Gate.SPARK_APPLICATION_INTEGRATION: _RAY,
         Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: _POD,
         Gate.CONCURRENT_ADMISSION: "a Workload is tried in one variant at a time",
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: "the metric is not there yet",
