@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,11 +65,13 @@ class KindExample:
             self.kind.integration, job, lambda resource, _, name: known.get((resource.kind, name))
         )
 
-    async def create_objects(self, client: KubeClient) -> None:
-        """Create the objects that the example refers to."""
+    async def create_objects(
+        self, client: KubeClient, change: Callable[[Any], Any] = lambda obj: obj
+    ) -> None:
+        """Create the objects that the example refers to, changed as a test needs them."""
         related = {each.kind: each for each in list_related(self.kind.integration)}
         for obj in self.simulated.objects():
-            await client.create(related[obj["kind"]], obj)
+            await client.create(related[obj["kind"]], change(obj))
 
     async def set_phase(self, cluster: QueueCluster, name: str, phase: JobPhase) -> None:
         """Write the status that the kind's own controller would write."""

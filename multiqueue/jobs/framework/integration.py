@@ -50,14 +50,12 @@ class PodSetInfo:
 class JobPatch:
     """One write to a job: a JSON merge patch, of the object or of a subresource.
 
-    ``completes`` is false for a step of a start or stop that needs further writes. ``ends_stop`` is
-    true for the last step of a stop whose first step has suspended the job already.
+    ``completes`` is false for a step of a start or stop that needs further writes.
     """
 
     patch: Mapping[str, Any]
     subresource: str | None = None
     completes: bool = True
-    ends_stop: bool = False
 
 
 class IntegrationDefaults:
@@ -65,6 +63,11 @@ class IntegrationDefaults:
 
     def is_skipped(self, job: Job) -> bool:
         """Return false: the job is not left alone."""
+        _ = job
+        return False
+
+    def has_leftovers(self, job: Job) -> bool:
+        """Return false: the write that suspends a job removes all that a start added."""
         _ = job
         return False
 
@@ -112,6 +115,10 @@ class Integration(Protocol):
 
     def is_skipped(self, job: Job) -> bool:
         """Whether the job is left alone although it names a queue."""
+        ...
+
+    def has_leftovers(self, job: Job) -> bool:
+        """Whether a suspended job still has fields of an admission; its stop is unfinished then."""
         ...
 
     def is_top_level(self, job: Job) -> bool:

@@ -86,13 +86,15 @@ class SparkApplication(TemplateKind):
         return self.set_suspended(drop_field(job, _SELECTOR), value=False)
 
     def restored(self, job: Job, pod_sets: Sequence[PodSet]) -> Job:
-        """Return the application with the fields of its Workload, and its count of executors."""
+        """Return the application with the fields of its Workload.
+
+        Deviates: its count of executors stays. Upstream sets it to the admitted one, which undoes a
+        change that somebody made while the application ran, and for which it was stopped.
+        """
         if len(pod_sets) != len(ROLES):
             return job
         for name, pod_set in zip(ROLES, pod_sets, strict=True):
             role = _with_fields(name, _role(job, name), pod_set.template)
-            if name == "executor" and (pod_set.count or "instances" in role):
-                role["instances"] = pod_set.count
             job = set_field(job, ("spec", name), role)
         restored: Job = drop_field(job, _SELECTOR)
         return restored

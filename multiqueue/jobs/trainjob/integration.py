@@ -53,9 +53,9 @@ class TrainJob(TemplateKind):
         runtime = find(resource, namespace, reference["name"])
         return job if runtime is None else {**job, RELATED: runtime}
 
-    def is_suspended(self, job: Job) -> bool:
-        """Whether the field is true; a stop waits for active jobs before it can be completed."""
-        return super().is_suspended(job) and not (is_filled(job) and self.is_active(job))
+    def has_leftovers(self, job: Job) -> bool:
+        """Whether our entry has fields of an admission; it is emptied once no job is active."""
+        return is_filled(job)
 
     def sources(self, job: Job) -> Sequence[PodSetSource]:
         """Return one pod set for each replicated job.
@@ -87,7 +87,7 @@ class TrainJob(TemplateKind):
         """Render the jobs; what an earlier admission added counts only while they run."""
         if RELATED not in job:
             raise InvalidJobError(_describe_missing(job))
-        runs = not super().is_suspended(job)
+        runs = not self.is_suspended(job)
         return render_replicated_jobs(job, job[RELATED], own_patch=runs)
 
     def start_patch(self, job: Job, infos: Sequence[PodSetInfo]) -> JobPatch:
@@ -110,12 +110,12 @@ class TrainJob(TemplateKind):
         """Suspend, then empty our entry once no job is active (J-432)."""
         _ = pod_sets
         filled = is_filled(job)
-        if not super().is_suspended(job):
+        if not self.is_suspended(job):
             suspended = write_job(job, self.set_suspended(job, value=True))
             return JobPatch(patch=suspended.patch, completes=not filled)
         if not filled or self.is_active(job):
             return None
-        return JobPatch(patch=write_job(job, with_empty_entry(job)).patch, ends_stop=True)
+        return write_job(job, with_empty_entry(job))
 
     def finished(self, job: Job) -> Finished | None:
         """Return the end of the TrainJob by its conditions Complete and Failed."""

@@ -129,10 +129,10 @@ def test_a_global_selector_moves_to_the_roles_and_is_not_lost() -> None:
     assert "nodeSelector" not in stopped
 
 
-def test_a_stop_restores_the_admitted_count() -> None:
-    job = make(executor={"instances": 3})
+def test_a_stop_keeps_a_count_that_was_changed() -> None:
+    admitted = kind().pod_sets(make(executor={"instances": 3}))
     changed = make(executor={"instances": 4})
-    assert kind().restored(changed, kind().pod_sets(job))["spec"]["executor"]["instances"] == 3
+    assert kind().restored(changed, admitted)["spec"]["executor"] == {"instances": 4}
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ def stop(view: JobView, message: str, workload: Workload | None = None) -> JobPl
         return None
     patch = view.integration.stop_patch(view.job, workload.spec.pod_sets if workload else ())
     if patch is None:
-        return None if view.suspended else Wait()
-    is_stopped = patch.ends_stop or (patch.completes and not view.suspended)
+        return None if view.stopped else Wait()
+    is_stopped = patch.completes and not view.stopped
     return WriteJob(
         patch=patch,
         strict="suspend" not in (patch.patch.get("spec") or {}),
