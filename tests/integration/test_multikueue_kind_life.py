@@ -114,6 +114,7 @@ async def kind_world(example: KindExample) -> AsyncIterator[KindWorld]:
     ) as world:
         for cluster in (world.hub, *world.workers.values()):
             await make_cpu_queue(cluster, "8")
+            await example.create_objects(cluster.client)
         async with world.manager(config):
             yield KindWorld(world, example)
 
