@@ -33,13 +33,13 @@ from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.resources import Resource
 from multiqueue.kube.sender import SendOutcome
 from multiqueue.observability.metrics import ManagerMetrics
-from multiqueue.runtime.apply import create_missing
+from multiqueue.runtime.manifests import create_missing
 from multiqueue.runtime.preconditions import list_informers
+from tests.builders.workloads import NAMESPACE
 from tests.least_privilege import MANAGER_TOKEN, TOKENS, audit_sink, kubeconfig_of, rbac_objects
 from tests.virtual_time import loop_clock
 from tests.waiting import Changes
 
-NAMESPACE = "team-a"
 CONFIG = Configuration(namespace="kueue-system")
 
 

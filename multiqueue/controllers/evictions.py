@@ -187,7 +187,7 @@ def _victims(decision: Preempt) -> list[Eviction]:
             uid=victim.uid,
             reason=victim.reason,
             message=victim.message,
-            preemptor=decision.workload,
+            preemptor="" if victim.reason is Reason.FLAVOR_MIGRATION else decision.workload,
             cluster_queue=decision.cluster_queue,
         )
         for victim in decision.victims

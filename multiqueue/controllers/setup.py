@@ -7,15 +7,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from multiqueue.api.config import Gate
-from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
 from multiqueue.controllers.cohort_controller import CohortController
+from multiqueue.controllers.device_watch import DeviceWatch
 from multiqueue.controllers.elastic.ungater import ElasticUngater
 from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.failure_recovery import FailureRecovery
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
+from multiqueue.controllers.plan_applier import PlanApplier
 from multiqueue.controllers.provisioning.check_controller import ProvisioningCheckController
 from multiqueue.controllers.provisioning.controller import ProvisioningController
 from multiqueue.controllers.provisioning.watch import RequestWatch
@@ -26,6 +27,7 @@ from multiqueue.controllers.topology.feed import TopologyFeed
 from multiqueue.controllers.topology.ungater import TopologyUngater
 from multiqueue.controllers.topology.watch import TopologyWatch
 from multiqueue.controllers.transitions import TransitionRecorder
+from multiqueue.controllers.variants.controller import build_variants
 from multiqueue.controllers.workload.controller import WorkloadController
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.build_options import build_options
@@ -63,12 +65,14 @@ def build_controllers(
     def on_broken(error: Exception) -> None:
         loop.fail(error)
 
+    devices = _device_watch(context)
     feed = CacheFeed(
         context,
         engine,
         options=build_options(context.config),
         on_change=on_change,
         on_broken=on_broken,
+        devices=next(iter(devices), None),
     )
 
     def is_admitting(key: str) -> bool:
@@ -102,7 +106,10 @@ def build_controllers(
 
     evictions = EvictionWriter(context, is_admitting=is_admitting, on_failed=on_failed)
     topology = build_topology(context, engine, on_change=on_change)
-    loop = SchedulerLoop(context, engine, applier, evictions, until_fed=topology.until_fed)
+    inputs: list[Callable[[], Awaitable[None]]] = [watch.until_known for watch in devices]
+    if topology.until_fed is not None:
+        inputs.append(topology.until_fed)
+    loop = SchedulerLoop(context, engine, applier, evictions, until_fed=inputs)
     feed.attach()
 
     def on_fleet_change() -> None:
@@ -124,13 +131,20 @@ def build_controllers(
         *build_in_use_controllers(context),
         *build_provisioning(context),
         *topology.runnables,
+        *devices,
         *_failure_recovery(context),
         *_elastic_jobs(context),
+        *build_variants(context, on_family=workloads.enqueue),
         *(
             JobReconciler(context, integration, dispatches=gate is not None)
             for integration in context.integrations.integrations
         ),
     ]
+
+
+def _device_watch(context: ManagerContext) -> list[DeviceWatch]:
+    wanted = context.config.gates.enabled(Gate.KUEUE_DRA_INTEGRATION)
+    return [DeviceWatch(context)] if wanted else []
 
 
 def _failure_recovery(context: ManagerContext) -> list[Runnable]:

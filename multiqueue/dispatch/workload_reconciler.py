@@ -110,6 +110,7 @@ class WorkloadReconciler:
             context.informers,
             fleet,
             self._global_queue,
+            integrations=context.integrations,
             enqueue=self.enqueue,
             is_known=self._memories.__contains__,
             on_room=self._waiting.wake,

@@ -113,6 +113,11 @@ class DispatchRunner:
         return self._loader.label
 
     @property
+    def host(self) -> Host | None:
+        """The host of the dispatcher; None while it is not loaded."""
+        return self._loader.host
+
+    @property
     def load_problem(self) -> str:
         """Why the dispatcher is not loaded; empty if it is, or if that is not known yet."""
         return self._loader.problem

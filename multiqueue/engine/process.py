@@ -29,6 +29,7 @@ from multiqueue.engine.preemption.target import PreemptionRequest, preemption_me
 from multiqueue.engine.preemption_limit import limit_preemption
 from multiqueue.engine.queues.entry import Entry, as_admitted
 from multiqueue.engine.requeue import resume_state, returns_at_once
+from multiqueue.engine.variants import is_migration
 from multiqueue.engine.world import Course, EngineParts, Head
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy
@@ -84,7 +85,7 @@ def process(world: EngineParts, course: Course, head: Head, now: datetime) -> He
         return refuse(head, RequeueReason.NO_FIT)  # E-72
     if assignment.mode is Mode.PREEMPT and not verdict.targets:
         return _refuse_preemption(world, course, head, assignment)
-    if assignment.mode is Mode.PREEMPT and is_gated(world, head):
+    if assignment.mode is Mode.PREEMPT and not is_migration(verdict) and is_gated(world, head):
         return _gate(head)
     course.reservations.make()
     if assignment.mode is Mode.DEFERRED_FIT:

@@ -55,6 +55,9 @@ class Waiting:
         pending = self._pending.get(record.cluster_queue)
         if pending is None or not record.is_open or not is_queueable(entry.workload):
             return
+        has_variants = self._cache.queues[pending.name].spec.concurrent is not None
+        if has_variants and not (entry.workload.family or entry.workload.is_elastic):
+            return  # it will be marked as a parent, whose variants queue in its place (E-170)
         if held_until is not None:
             pending.push_held(entry)
             self._agenda.hold_until(entry, held_until)

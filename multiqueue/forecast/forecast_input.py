@@ -34,7 +34,7 @@ class Waiter:
     curve: Curve
 
 
-class QueueLine(NamedTuple):
+class WaitingClass(NamedTuple):
     """Equal Workloads of one queue, ordered by rank, and what each of them needs.
 
     If the first does not fit, none of the others fits.
@@ -58,7 +58,7 @@ class ForecastInput:
 
     tree: Tree
     runs: Sequence[Runs]
-    lines: Sequence[QueueLine]
+    lines: Sequence[WaitingClass]
     strict: frozenset[str]
     now: float
 
@@ -95,7 +95,7 @@ class ForecastStage:
         """How many Workloads come before the asking one."""
         return sum(self.before)
 
-    def _gate(self, line: QueueLine) -> Gate:
+    def _gate(self, line: WaitingClass) -> Gate:
         if not line.wants.needs:
             return ()
         node = self.nodes[line.waiters[0].queue]

@@ -20,8 +20,10 @@ from multiqueue.api.conditions import (
 )
 from multiqueue.api.slices import is_elastic, replaced_key
 from multiqueue.api.v1beta2.meta import Condition
+from multiqueue.api.variants import allowed_flavors, is_parent, parent_of, variant_order
 from multiqueue.api.workload_state import closed_gates, has_quota
 from multiqueue.model.build_status import StatusReader
+from multiqueue.model.devices import NOT_COUNTED, DeviceRules, charge_devices
 from multiqueue.model.pod_template import read_pod_template
 from multiqueue.model.queue_order import RequeuingTimestamp
 from multiqueue.model.surroundings import (
@@ -46,6 +48,8 @@ class BuildOptions:
 
     requeuing_timestamp: RequeuingTimestamp = RequeuingTimestamp.EVICTION
     request_rules: RequestRules = NO_RULES
+    devices: DeviceRules = NOT_COUNTED
+    """How devices of dynamic resource allocation count (E-175)."""
     priority_boost: bool = False
     """Gate PriorityBoost: whether the annotation counts."""
     reclaimable_pods: bool = True
@@ -54,6 +58,8 @@ class BuildOptions:
     """Gate AdmissionGatedBy: whether the annotation keeps a Workload out of the queues."""
     elastic: bool = False
     """Gate ElasticJobsViaWorkloadSlices: whether a Workload may replace another one of its job."""
+    concurrent: bool = False
+    """Gate ConcurrentAdmission: whether variants queue for their parent, or it for them."""
     reclaimed_last: bool = False
     """Without gate PrioritySortingWithinCohort: who lost borrowed quota queues anew (E-13)."""
 
@@ -76,6 +82,7 @@ def build_workload(
     meta, status = obj.metadata, obj.status
     conditions = {condition.type: condition for condition in status.conditions}
     pod_sets, problems = build_pod_sets(obj, options, surroundings)
+    requeued, parent = conditions.get(WorkloadCondition.REQUEUED), parent_of(obj)
     reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED)
     reader = StatusReader(obj)
     return Workload(
@@ -101,7 +108,7 @@ def build_workload(
         pods_ready=bool(status.cluster_name)
         or is_true(status.conditions, WorkloadCondition.PODS_READY),
         evicted=conditions.get(WorkloadCondition.EVICTED),
-        requeued=conditions.get(WorkloadCondition.REQUEUED),
+        requeued=None if _is_false_for(requeued, Reason.INADMISSIBLE) else requeued,
         requeue_at=reader.requeue_at(),
         reservation=reader.reservation(pod_sets),
         is_broken=status.admission is None and has_quota(status),
@@ -110,6 +117,11 @@ def build_workload(
         unhealthy_nodes=tuple(node.name for node in status.unhealthy_nodes),
         closed_gates=closed_gates(obj),
         replaces=replaced_key(obj) if options.elastic else "",
+        family=parent.uid if parent else "",
+        variant_order=variant_order(obj) if parent else 0,
+        allowed_flavors=allowed_flavors(obj) if options.concurrent else None,
+        is_elastic=is_elastic(obj),
+        stands_aside=is_parent(obj) if options.concurrent else parent is not None,
         problems=(*problems, *reader.problems),
     )
 
@@ -185,9 +197,13 @@ def build_pod_sets(
     for item in obj.spec.pod_sets:
         template = adjust_template(item.template, surroundings)
         pod, placement, unread = read_pod_template(template)
+        devices = charge_devices(template, pod.requests, options.devices, surroundings.devices)
         found = [*pod.problems, *unread, *find_broken_limits(template, surroundings)]
+        if not has_quota(obj.status):
+            found += devices.problems
         problems += [f'pod set "{item.name}": {problem}' for problem in found]
-        requests = transform_requests(pod.requests, options.request_rules)
+        requests = devices.replace_in(transform_requests(pod.requests, options.request_rules))
+        on_nodes = {k: v for k, v in pod.requests.items() if k not in devices.replaced}
         wish = item.topology_request
         pod_sets.append(
             PodSet(
@@ -197,7 +213,7 @@ def build_pod_sets(
                 requests=requests,
                 placement=placement,
                 topology_request=wish if wish and wish.asks_for_place else None,
-                pod_requests=None if requests == pod.requests else pod.requests,
+                pod_requests=None if requests == on_nodes else on_nodes,
                 alternatives=alternatives.get(item.name, ()),
             )
         )

@@ -119,11 +119,22 @@ class CheckRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConcurrentAdmission:
+    """Each workload is tried in one variant for each flavor (E-170).
+
+    Shape: ``last_acceptable`` is the last flavor to which a running workload moves, "" if it may
+    move to any better one.
+    """
+
+    last_acceptable: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQueue:
     """A pool of quota.
 
     Shape: ``cohort`` is "" for a queue without one; a ``namespace_selector`` of None matches
-    nothing.
+    nothing; ``concurrent`` is None if workloads are not tried in variants.
     """
 
     name: str
@@ -138,6 +149,7 @@ class ClusterQueue:
     terminating: bool = False
     weight: Quantity = DEFAULT_WEIGHT
     admission_mode: AdmissionMode = AdmissionMode.NONE
+    concurrent: ConcurrentAdmission | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +182,13 @@ class AdmissionCheckInfo:
     controller_name: str = ""
 
 
-def build_cluster_queue(obj: api.ClusterQueue) -> ClusterQueue:
-    """Turn a ClusterQueue into the engine's value; only its spec and deletion count."""
+def build_cluster_queue(obj: api.ClusterQueue, *, concurrent: bool = False) -> ClusterQueue:
+    """Turn a ClusterQueue into the engine's value; only its spec and deletion count.
+
+    Args:
+        obj: The ClusterQueue.
+        concurrent: Gate ConcurrentAdmission: its policy counts.
+    """
     spec = obj.spec
     strategy, scope = spec.admission_checks_strategy, spec.admission_scope
     mode = AdmissionMode(scope.admission_mode) if scope else AdmissionMode.NONE
@@ -191,7 +208,17 @@ def build_cluster_queue(obj: api.ClusterQueue) -> ClusterQueue:
         terminating=bool(obj.metadata.deletion_timestamp),
         weight=_build_weight(spec.fair_sharing),
         admission_mode=mode,
+        concurrent=_build_concurrent(obj) if concurrent else None,
     )
+
+
+def _build_concurrent(obj: api.ClusterQueue) -> ConcurrentAdmission | None:
+    policy = obj.spec.concurrent_admission_policy
+    if policy is None:
+        return None
+    limits = policy.migration.constraints if policy.migration else None
+    last = limits.last_acceptable_flavor_name if limits else None
+    return ConcurrentAdmission(last_acceptable=last or "")
 
 
 def build_cohort(obj: api.Cohort) -> Cohort:

@@ -35,9 +35,9 @@ from multiqueue.webhooks.endpoints import (
     validate_path,
 )
 from multiqueue.webhooks.server import WebhookServer
-from tests.queue_objects import make_job
+from tests.builders.jobs import make_job
+from tests.builders.workloads import make_template
 from tests.unit.webhooks.lookups import Queues
-from tests.workloads import make_template
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(120)]
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.config import Configuration
+from multiqueue.api.config.types import Integrations
 from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.kube import resources
-from tests.integration.queue_steps import admitted, complete, make_queue, running, submit
-from tests.queue_manager import NAMESPACE, queue_cluster
-from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
+from tests.integration.queue_steps import admitted, complete, create_queue, running, submit
+from tests.queue_manager import queue_cluster
 from tests.virtual_time import virtual_time
 
 
 @virtual_time
 async def test_a_job_is_admitted_with_its_flavor_and_started() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster, gpu="a100")
+        await create_queue(cluster, gpu="a100")
         await submit(cluster, make_job("train"))
         job = await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         workload = admitted(cluster, "train")
@@ -34,7 +38,7 @@ async def test_a_job_is_admitted_with_its_flavor_and_started() -> None:
 @virtual_time
 async def test_a_life_costs_three_writes_of_the_workload() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         await complete(cluster, "train")
@@ -47,9 +51,38 @@ async def test_a_life_costs_three_writes_of_the_workload() -> None:
 
 
 @virtual_time
+async def test_who_pays_is_on_the_workload_and_its_pods() -> None:
+    """The label of the LocalQueue counts; a stop takes it off the template again."""
+    config = Configuration(integrations=Integrations(chargeback_label_keys=("payer", "team")))
+    async with queue_cluster() as cluster, cluster.manager(config):
+        await create_queue(cluster)
+        queue = make_local_queue("paid")
+        queue["metadata"]["labels"] = {"payer": "owner"}
+        await cluster.create(resources.LOCAL_QUEUES, queue)
+        job = make_job("train", queue="paid", labels={"payer": "me", "team": "ml"})
+        await submit(cluster, job)
+        started = await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+        workload = cluster.workload_of("train")
+        assert workload is not None
+        pods = started["spec"]["template"]["metadata"]["labels"]
+        for labels in (workload.metadata.labels, pods):
+            assert (labels["payer"], labels["team"]) == ("owner", "ml")
+        hold = {"spec": {"stopPolicy": "HoldAndDrain"}}
+        await cluster.patch(resources.CLUSTER_QUEUES, "cq", hold)
+
+        def restored() -> bool:
+            job = cluster.job("train")
+            assert job is not None
+            labels = job["spec"]["template"]["metadata"].get("labels") or {}
+            return bool(job["spec"]["suspend"]) and "payer" not in labels
+
+        await cluster.changes.until(restored, "a template without the labels")
+
+
+@virtual_time
 async def test_what_does_not_fit_waits_with_a_reason_and_follows_a_finished_job() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster, cpu="1")
+        await create_queue(cluster, cpu="1")
         await submit(cluster, make_job("first"))
         await cluster.changes.until(lambda: running(cluster, "first"), "the first running")
         await submit(cluster, make_job("second"))
@@ -99,14 +132,14 @@ async def test_a_job_for_an_unknown_queue_is_told_so_and_runs_once_the_queue_exi
 
         got = await cluster.changes.until(reason, "a reason")
         assert got == (Reason.MISCONFIGURED, "LocalQueue lq doesn't exist")
-        await make_queue(cluster)
+        await create_queue(cluster)
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
 
 
 @virtual_time
 async def test_a_deleted_job_takes_its_workload_along_and_frees_the_quota() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster, cpu="1")
+        await create_queue(cluster, cpu="1")
         await submit(cluster, make_job("first"))
         await cluster.changes.until(lambda: running(cluster, "first"), "the first running")
         await submit(cluster, make_job("second"))
@@ -122,7 +155,7 @@ async def test_a_deleted_job_takes_its_workload_along_and_frees_the_quota() -> N
 @virtual_time
 async def test_queue_statuses_show_usage() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train", cpu="1500m"))
 
         def usage() -> tuple[object, ...] | None:
@@ -140,7 +173,7 @@ async def test_queue_statuses_show_usage() -> None:
 @virtual_time
 async def test_the_quota_of_a_workload_is_never_given_twice() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster, cpu="3")
+        await create_queue(cluster, cpu="3")
         for number in range(8):
             await submit(cluster, make_job(f"job-{number}"))
         await cluster.changes.until(

@@ -14,9 +14,11 @@ from multiqueue.api.workload_state import is_finished
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
 from multiqueue.jobs.framework.fields import get_field, set_field
 from multiqueue.jobs.framework.template_kind import TemplateKind
+from tests.builders.queues import GPU
+from tests.builders.workloads import NAMESPACE
 from tests.job_kinds import EXAMPLES, KindExample, config_for
-from tests.multikueue_world import GPU, World, make_config, multikueue_world
-from tests.queue_manager import NAMESPACE, QueueCluster
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
+from tests.queue_manager import QueueCluster
 
 DISPATCHED = [
     each
@@ -58,7 +60,7 @@ def job_on(cluster: QueueCluster, example: KindExample) -> dict[str, Any] | None
     return cluster.informers.jobs[example.row.framework].store.get(f"{NAMESPACE}/train")
 
 
-async def until_runs(world: World, example: KindExample) -> dict[str, Any]:
+async def until_runs(world: MultiKueueWorld, example: KindExample) -> dict[str, Any]:
     def runs() -> dict[str, Any] | None:
         job = job_on(world.workers["w1"], example)
         return None if job is None or example.kind.integration.is_suspended(job) else job

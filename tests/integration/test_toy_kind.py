@@ -17,9 +17,10 @@ from multiqueue.jobs.framework.template_kind import (
 )
 from multiqueue.jobs.registry import SupportedKind
 from multiqueue.jobs.rights import build_role, manager_rules, worker_rules
-from multiqueue.runtime.apply import create_missing
-from tests.multikueue_world import GPU, make_config, multikueue_world
-from tests.queue_manager import NAMESPACE
+from multiqueue.runtime.manifests import create_missing
+from tests.builders.queues import GPU
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import make_config, multikueue_world
 
 ROW = KnownKind(
     framework="toys.example.com/toy",

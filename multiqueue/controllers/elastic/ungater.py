@@ -24,10 +24,16 @@ from multiqueue.api.workload_state import find, is_admitted
 from multiqueue.controllers.elastic.ungate import decide_ungating, granted_slice, is_gated
 from multiqueue.jobs.belongings import Belongings
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.ancestors import (
+    NestingTooDeepError,
+    OwnerNotFoundError,
+    find_ancestor,
+)
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Job
 from multiqueue.jobs.framework.reconciler import wait_settled
-from multiqueue.jobs.informers import BY_OWNER, prebuilt_name
+from multiqueue.jobs.informers import BY_CONTROLLER, BY_OWNER, prebuilt_name
+from multiqueue.jobs.owners import InformerOwners
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
@@ -93,6 +99,7 @@ class ElasticUngater:
         self._context = context
         self._wanted = asyncio.Event()
         self._slots = asyncio.Semaphore(WRITES_AT_A_TIME)
+        self._owners = InformerOwners(context.informers, context.integrations)
         # Made once, so that a second run does not add them again.
         self._job_handlers = {
             integration.name: partial(self._on_job, integration.name)
@@ -155,6 +162,12 @@ class ElasticUngater:
         return Result(requeue_after=DELETED_SECONDS) if verdict.waits else DONE
 
     def _granted(self, job: Job) -> Workload | None:
+        """Return the slice whose pods may run, of the job or of the one that manages it (J-332)."""
+        manage_all = self._context.config.manage_jobs_without_queue_name
+        try:
+            job = find_ancestor(job, self._owners, manage_all=manage_all) or job
+        except (NestingTooDeepError, OwnerNotFoundError):
+            return None
         store, metadata = self._context.informers.workloads.store, job["metadata"]
         brought = prebuilt_name(job)
         if brought:
@@ -211,6 +224,7 @@ class ElasticUngater:
         for reference in new.metadata.owner_references:
             gvk = GroupVersionKind.of(reference.api_version, reference.kind)
             self._wake(PodOwner(gvk, names.key_of(new.metadata.namespace, reference.name)))
+            self._wake_children(reference.uid)
 
     def _on_pod(self, old: WaitingPod | None, pod: WaitingPod | None) -> None:
         del old
@@ -229,6 +243,12 @@ class ElasticUngater:
         integration = self._context.integrations.find_by_gvk(owner.gvk)
         if integration is not None and self._waits(owner.key):
             self._reconciler.queue.add((integration.name, owner.key))
+
+    def _wake_children(self, uid: str) -> None:
+        """Reconcile the jobs that a job controls: its pods may be theirs."""
+        for integration, informer in self._context.informers.jobs.items():
+            for child in informer.store.by_index(BY_CONTROLLER, uid):
+                self._on_job(integration, None, child)
 
     def _waits(self, job: str) -> bool:
         return bool(self._pods.store.by_index(BY_JOB, job))

@@ -11,6 +11,7 @@ from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.v1beta2 import PreemptionGateState, WorkloadStatus
 from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.api.variants import parent_of
 from multiqueue.api.workload_state import (
     CLOSED,
     deactivate,
@@ -95,8 +96,9 @@ def follow_class(view: WorkloadSituation) -> WorkloadPlan | None:
     priority_class, metadata = view.priority_class, view.workload.metadata
     if priority_class is None or priority_class.value == view.workload.spec.priority:
         return None
-    # A manager elsewhere owns the spec of its copy and would revert the change.
-    if names.MULTIKUEUE_ORIGIN in metadata.labels:
+    # A manager elsewhere owns the spec of its copy and would revert the change; variants follow
+    # their parent.
+    if names.MULTIKUEUE_ORIGIN in metadata.labels or parent_of(view.workload) is not None:
         return None
     return PatchSpec(patch={"priority": priority_class.value})
 

@@ -13,6 +13,7 @@ import structlog
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
+from multiqueue.api.config.gates import Gate
 from multiqueue.api.ran_on import read_ran_on
 from multiqueue.api.workload_state import is_admitted, is_evicted
 from multiqueue.capacity.fleet_limits import FleetLimits
@@ -98,10 +99,13 @@ class Executor:
             case steps.SyncJob(cluster=cluster):
                 if self._find_remote_job(cluster, seen) is None:
                     return await self._remote.create_job(cluster, seen, memory)
-                outcome = await self._mirror(cluster, seen)
-                if seen.view.local is None or not seen.view.local.elastic:
-                    return outcome
-                return _join([outcome, await self._slices.resize_job(cluster, seen, memory)])
+                outcomes = [
+                    await self._mirror(cluster, seen),
+                    await self._sync_spec(cluster, seen, memory),
+                ]
+                if seen.view.local is not None and seen.view.local.elastic:
+                    outcomes.append(await self._slices.resize_job(cluster, seen, memory))
+                return _join(outcomes)
             case steps.MirrorStatus(cluster=cluster):
                 return await self._mirror(cluster, seen)
             case steps.FinishJob():
@@ -246,6 +250,17 @@ class Executor:
             await self._local.patch_job_status(seen.adapter, seen.job, sync.patch)
         self._observe_lag(cluster, seen)
         return Outcome(after=DEFERRED_SECONDS) if sync.deferred else DONE
+
+    async def _sync_spec(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
+        """Forward what of the local job's spec may change while the job runs (M-145)."""
+        remote, adapter = self._find_remote_job(cluster, seen), seen.adapter
+        is_on = self._context.config.gates.enabled(Gate.MULTIKUEUE_REMOTE_SPEC_SYNC)
+        if not is_on or remote is None or seen.job is None or adapter is None:
+            return DONE
+        patch = adapter.spec_patch(seen.job, remote)
+        if patch is None:
+            return DONE
+        return await self._remote.patch_job(cluster, remote, patch, seen, memory)
 
     def _observe_lag(self, cluster: str, seen: Observation) -> None:
         session = self._fleet.find_session(cluster)

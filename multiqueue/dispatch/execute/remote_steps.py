@@ -166,6 +166,21 @@ class RemoteSteps:
         )
         return self.judge(got, cluster, seen, memory)
 
+    async def patch_job(
+        self, cluster: str, remote: Json, patch: Json, seen: Observation, memory: GroupMemory
+    ) -> Outcome:
+        """Change the remote job, if it still is in the state that was seen."""
+        adapter = seen.adapter
+        if adapter is None:
+            return WAITING
+        got = await self.call(
+            "change job",
+            cluster,
+            seen.view.key,
+            lambda writer: writer.patch_job(adapter, remote, patch),
+        )
+        return self.judge(got, cluster, seen, memory)
+
     async def update_priority(
         self, step: UpdatePriority, seen: Observation, memory: GroupMemory
     ) -> Outcome:

@@ -6,6 +6,7 @@ from typing import Any
 
 import structlog
 
+from multiqueue.api.slices import counts_of
 from multiqueue.dispatch.decide.copy import digest_of, stamp_job
 from multiqueue.dispatch.execute.outcome import DONE, WAITING, Outcome
 from multiqueue.dispatch.execute.remote_steps import RemoteSteps
@@ -50,7 +51,7 @@ class SliceSteps:
             local,
             remote,
             workload_name=workload.metadata.name,
-            pods=workload.spec.pod_sets[0].count,
+            pods=counts_of(workload.spec.pod_sets),
         )
         if patch is None:
             return DONE
@@ -58,13 +59,7 @@ class SliceSteps:
             patch = stamp_job(patch, workload, owner=self._fleet.owner)
             # Recorded before the request, which may succeed without our knowing.
             memory.suspects.add(cluster)
-        got = await self._remote.call(
-            "resize job",
-            cluster,
-            seen.view.key,
-            lambda writer: writer.patch_job(adapter, remote, patch),
-        )
-        outcome = self._remote.judge(got, cluster, seen, memory)
+        outcome = await self._remote.patch_job(cluster, remote, patch, seen, memory)
         if outcome is DONE:
             log.info("remote job resized", worker=cluster, workload=seen.view.key)
         return outcome
@@ -74,7 +69,7 @@ class SliceSteps:
         workload, key = seen.workload, seen.view.key
         if workload is None:
             return WAITING
-        counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+        counts = counts_of(workload.spec.pod_sets)
         digest = digest_of(workload)
         got = await self._remote.call(
             "resize copy",

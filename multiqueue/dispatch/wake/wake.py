@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.names import DISPATCH_PROFILE, STOPPING, key_of
+from multiqueue.api.names import DISPATCH_PROFILE, key_of
 from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.capacity.checks import is_multikueue
 from multiqueue.capacity.filters import read_constraints
@@ -19,7 +19,9 @@ from multiqueue.dispatch.observe.lineage import Lineage
 from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.dispatch.wake.waiting import Rank
 from multiqueue.jobs.context import Informers
+from multiqueue.jobs.framework.integration import Integration, Job
 from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
+from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube.clock import Moment
 from multiqueue.model.build_workload import effective_priority
 from multiqueue.workers.connections.fleet import Fleet, FleetListener, Reach
@@ -42,6 +44,7 @@ class Wakes:
         informers: The manager's informers.
         fleet: The workers.
         global_queue: The Workloads that wait for room.
+        integrations: The kinds of jobs.
         enqueue: Asks for a reconcile of a Workload.
         is_known: Whether there is memory of a Workload.
         on_room: Called when room changes on a worker.
@@ -56,6 +59,7 @@ class Wakes:
         fleet: Fleet,
         global_queue: GlobalQueue,
         *,
+        integrations: IntegrationRegistry,
         enqueue: Callable[[str], None],
         is_known: Callable[[str], bool],
         on_room: Callable[[], None],
@@ -76,8 +80,8 @@ class Wakes:
         informers.multikueue_clusters.add_handler(self._on_cluster)
         informers.local_queues.add_handler(self._on_queue)
         informers.cluster_queues.add_handler(self._on_queue)
-        for informer in informers.jobs.values():
-            informer.add_handler(self._on_job)
+        for integration in integrations.integrations:
+            informers.jobs[integration.name].add_handler(partial(self._on_job, integration))
         fleet.add_listener(
             FleetListener(
                 on_remote=self.on_remote, on_connection=self._on_connection, on_room=on_room
@@ -164,9 +168,9 @@ class Wakes:
         if self._global_queue.leave(key):
             self._on_room()
 
-    def _on_job(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
-        """Reconcile if spec, status or constraints of the job changed (M-140)."""
-        if new is None or (old is not None and _same_job(old, new)):
+    def _on_job(self, integration: Integration, old: Job | None, new: Job | None) -> None:
+        """Reconcile if spec or constraints of the job changed, or whether it runs (M-140)."""
+        if new is None or (old is not None and _same_job(integration, old, new)):
             return
         uid = new["metadata"].get("uid", "")
         for workload in self._informers.workloads.store.by_index(BY_OWNER, uid):
@@ -258,15 +262,11 @@ def _rank(workload: api.Workload) -> Rank:
     )
 
 
-def _same_job(old: dict[str, Any], new: dict[str, Any]) -> bool:
+def _same_job(integration: Integration, old: Job, new: Job) -> bool:
     return bool(
         old["metadata"].get("generation") == new["metadata"].get("generation")
         and old.get("spec") == new.get("spec")
-        and (old.get("status") or {}).get("active") == (new.get("status") or {}).get("active")
-        and _is_stopping(old) == _is_stopping(new)
+        and integration.is_active(old) == integration.is_active(new)
+        and integration.is_suspended(old) == integration.is_suspended(new)
         and read_constraints(old) == read_constraints(new)
     )
-
-
-def _is_stopping(job: dict[str, Any]) -> bool:
-    return STOPPING in (job["metadata"].get("annotations") or {})

@@ -190,8 +190,114 @@ def _trainjob_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
     }
 
 
+def _replica_specs(field: str, *types: str) -> Callable[[], Json]:
+    def spec() -> Json:
+        each = {"replicas": 1, "restartPolicy": "Never", "template": pod_template()}
+        return {field: {type_: dict(each) for type_ in types}}
+
+    return spec
+
+
+def _replica_statuses(field: str) -> Callable[[Mapping[str, Any], JobPhase], Json]:
+    """Return the statuses of the training operator and of the MPI operator."""
+    conditions: Mapping[JobPhase, tuple[Json, ...]] = {
+        JobPhase.SUSPENDED: (condition("Suspended"), condition("Running", status=False)),
+        JobPhase.RUNNING: (condition("Created"),),
+        JobPhase.READY: (condition("Running"),),
+        JobPhase.SUCCEEDED: (condition("Running", status=False), condition("Succeeded")),
+        JobPhase.FAILED: (condition("Running", status=False), condition("Failed")),
+    }
+    counts = {
+        "active": {JobPhase.RUNNING, JobPhase.READY},
+        "succeeded": {JobPhase.SUCCEEDED},
+        "failed": {JobPhase.FAILED},
+    }
+
+    def status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+        replicas = {
+            type_: {
+                name: each.get("replicas", 1) if phase in phases else 0
+                for name, phases in counts.items()
+            }
+            for type_, each in spec[field].items()
+        }
+        return {"conditions": list(conditions[phase]), "replicaStatuses": replicas}
+
+    return status
+
+
+def _replicated(framework: str, field: str, *types: str) -> SimulatedKind:
+    return SimulatedKind(
+        framework=framework, spec=_replica_specs(field, *types), status=_replica_statuses(field)
+    )
+
+
+def _ray_cluster_spec() -> Json:
+    def node(**more: Any) -> Json:
+        return {"rayStartParams": {}, "template": pod_template(), **more}
+
+    workers = node(groupName="workers", replicas=1, minReplicas=0, maxReplicas=10)
+    return {"headGroupSpec": node(), "workerGroupSpecs": [workers]}
+
+
+def _ray_cluster_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    _ = spec
+    states = {JobPhase.RUNNING: "", JobPhase.READY: "ready", JobPhase.FAILED: "failed"}
+    return {"state": states.get(phase, "suspended")}
+
+
+def _ray_job_spec() -> Json:
+    return {
+        "entrypoint": "python job.py",
+        "shutdownAfterJobFinishes": True,
+        "submissionMode": "K8sJobMode",
+        "submitterPodTemplate": pod_template(),
+        "rayClusterSpec": _ray_cluster_spec(),
+    }
+
+
+def _ray_job_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    deployment, job = {
+        JobPhase.SUSPENDED: ("Suspended", ""),
+        JobPhase.RUNNING: ("Initializing", ""),
+        JobPhase.READY: ("Running", "RUNNING"),
+        JobPhase.SUCCEEDED: ("Complete", "SUCCEEDED"),
+        JobPhase.FAILED: ("Failed", "FAILED"),
+    }[phase]
+    return {
+        "jobDeploymentStatus": deployment,
+        "jobStatus": job,
+        "message": f"simulated: {deployment}",
+        "rayClusterStatus": _ray_cluster_status(spec, phase),
+    }
+
+
+def _ray_service_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    _ = spec
+    return {"conditions": [condition("Ready", status=phase is JobPhase.READY)]}
+
+
 SIMULATED_KINDS = (
     SimulatedKind(framework="jobset.x-k8s.io/jobset", spec=_jobset_spec, status=_jobset_status),
+    _replicated("kubeflow.org/jaxjob", "jaxReplicaSpecs", "Worker"),
+    _replicated("kubeflow.org/mpijob", "mpiReplicaSpecs", "Launcher", "Worker"),
+    _replicated("kubeflow.org/paddlejob", "paddleReplicaSpecs", "Master", "Worker"),
+    _replicated("kubeflow.org/pytorchjob", "pytorchReplicaSpecs", "Master", "Worker"),
+    _replicated("kubeflow.org/tfjob", "tfReplicaSpecs", "Chief", "PS", "Worker"),
+    _replicated("kubeflow.org/xgboostjob", "xgbReplicaSpecs", "Master", "Worker"),
+    SimulatedKind(
+        framework="ray.io/raycluster",
+        spec=_ray_cluster_spec,
+        status=_ray_cluster_status,
+        ends=False,
+    ),
+    SimulatedKind(framework="ray.io/rayjob", spec=_ray_job_spec, status=_ray_job_status),
+    SimulatedKind(
+        framework="ray.io/rayservice",
+        spec=lambda: {"rayClusterConfig": _ray_cluster_spec()},
+        status=_ray_service_status,
+        ends=False,
+    ),
     SimulatedKind(
         framework="sparkoperator.k8s.io/sparkapplication", spec=_spark_spec, status=_spark_status
     ),

@@ -107,7 +107,7 @@ def find_flavor(
     attempts: list[FlavorAttempt] = []
     for index in range(start, len(group.flavors)):
         name = group.flavors[index].name
-        if search.nominated is not None and not _is_nominated(search.nominated, name, pod_sets):
+        if not _is_looked_at(search, name, pod_sets):
             continue
         refusal = _refuse_flavor(search, name, group, pod_sets)
         if refusal is None and search.remote is not None:
@@ -141,10 +141,13 @@ def _choose(outcome: _Outcome, flavor: str, tried: int) -> Choices:
     }
 
 
-def _is_nominated(
-    nominated: Mapping[str, frozenset[str]], flavor: str, pod_sets: Sequence[PodSet]
-) -> bool:
-    return any(flavor in nominated.get(pod_set.name, ()) for pod_set in pod_sets)
+def _is_looked_at(search: FlavorSearch, flavor: str, pod_sets: Sequence[PodSet]) -> bool:
+    allowed, nominated = search.workload.allowed_flavors, search.nominated
+    if allowed is not None and flavor not in allowed:
+        return False
+    return nominated is None or any(
+        flavor in nominated.get(pod_set.name, ()) for pod_set in pod_sets
+    )
 
 
 def _refuse_flavor(

@@ -19,7 +19,10 @@ from multiqueue.model.workload import Workload
 
 
 class Target(NamedTuple):
-    """A workload that has to leave, and by which rule; ``reason`` is one of the ``IN_C…`` ones."""
+    """A workload that has to leave, and by which rule.
+
+    ``reason`` is one of the ``IN_C…`` ones, or FLAVOR_MIGRATION for a variant of the same job.
+    """
 
     entry: Entry
     reason: Reason
@@ -68,6 +71,8 @@ def preemption_message(
         target: who leaves.
         queues: all ClusterQueues by name.
     """
+    if target.reason is Reason.FLAVOR_MIGRATION:
+        return f"Migrates to a more favorable flavor with variant {preemptor.key}"
     uid, job_uid = preemptor.uid or _UNKNOWN, preemptor.job_uid or _UNKNOWN
     return (
         f"Preempted to accommodate a workload (UID: {uid}, JobUID: {job_uid})"

@@ -10,9 +10,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from multiqueue.api import names
+from multiqueue.api.slices import counts_of
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.jobs.batch_job.integration import MANAGED_LABELS, BatchJob
 from multiqueue.jobs.batch_job.sizes import completions_of, parallelism_of, sizes_of
+from multiqueue.jobs.framework.copy_adapter import GONE_REASON, MAX_LABEL_VALUE, slice_patch
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Finished, Job
 from multiqueue.jobs.framework.multikueue import NO_PODS, StatusSync
@@ -20,12 +22,10 @@ from multiqueue.jobs.informers import prebuilt_name
 from multiqueue.jobs.workload_wire import diff
 from multiqueue.kube.resources import JOBS, Resource
 
-MAX_LABEL_VALUE = 63
 DROPPED_SPEC = ("managedBy", "manualSelector", "selector", "ttlSecondsAfterFinished")
 """Fields that the copy must not have: the worker's own controller runs it (M-132), it gets its own
 selector, and it must still exist when its end is read (M-148)."""
 ADAPTER_REASON = "MultiKueueAdapter"
-GONE_REASON = "RemoteJobGone"
 _ENDED_COUNTS = ("active", "ready", "terminating")
 
 
@@ -107,19 +107,17 @@ class BatchJobAdapter:
             return StatusSync(patch={"status": change} if change else None)
         return StatusSync(patch=_suspended_patch(ours, remote), deferred=True)
 
+    def spec_patch(self, local: Job, remote: Job) -> dict[str, Any] | None:
+        """Change nothing: beside its size, the spec of a Job is copied once."""
+        _ = local, remote
+        return None
+
     def resize_patch(
-        self, local: Job, remote: Job, *, workload_name: str, pods: int
+        self, local: Job, remote: Job, *, workload_name: str, pods: Mapping[str, int]
     ) -> dict[str, Any] | None:
         """Patch name and parallelism, and completions if both change together (Indexed Jobs)."""
-        patch: dict[str, Any] = {}
-        if prebuilt_name(remote) != workload_name:
-            is_label = len(workload_name) <= MAX_LABEL_VALUE
-            patch["metadata"] = {
-                "annotations": {names.PREBUILT_WORKLOAD_NAME: workload_name},
-                "labels": {names.PREBUILT_WORKLOAD_NAME: workload_name if is_label else None},
-            }
-        (pod_set,) = self._integration.pod_sets(local)
-        if pod_set.count == pods:
+        patch = slice_patch(remote, workload_name)
+        if counts_of(self._integration.pod_sets(local)) == pods:
             here, there = local["spec"], remote["spec"]
             sizes = {
                 key: here[key]

@@ -19,6 +19,7 @@ from multiqueue.api.v1beta2 import PodSet, PodSetTopologyRequest, Workload
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import InvalidJobError, Job
 from multiqueue.jobs.framework.priority import JobPriority
+from multiqueue.jobs.framework.slice_templates import show_start
 from multiqueue.lib.digits import is_number
 
 HASH_LENGTH = 5
@@ -44,10 +45,15 @@ def workload_name(
     gvk: GroupVersionKind, name: str, uid: str, *, extra: str = "", limit: int = MAX_NAME
 ) -> str:
     """Return the name of the job's Workload; it is always the same for the same job (E-180)."""
-    text = "\n".join([gvk.kind, gvk.group, name, uid, *([extra] if extra else [])])
-    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:HASH_LENGTH]
+    digest = workload_digest(gvk, name, uid, extra=extra)
     prefix = f"{gvk.kind.lower()}-{name}"[: limit - HASH_LENGTH - 1]
     return f"{prefix}-{digest}"
+
+
+def workload_digest(gvk: GroupVersionKind, name: str, uid: str, *, extra: str = "") -> str:
+    """Return the end of a Workload's name, which tells owners of alike names apart."""
+    text = "\n".join([gvk.kind, gvk.group, name, uid, *([extra] if extra else [])])
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:HASH_LENGTH]
 
 
 def queue_name(job: Job) -> str:
@@ -146,16 +152,18 @@ def compose_slice(
         name_limit: The longest allowed name.
         taken: Names of earlier slices.
         replaced: The slice to replace. Its templates are the original ones; the templates of a
-            running job also have the fields that its start added.
+            running job also have the fields that its start added (see `slice_templates`).
 
     Raises:
         InvalidJobError: the job has too many pod sets or a malformed label.
     """
     if replaced is not None:
-        counts = {pod_set.name: pod_set.count for pod_set in pod_sets}
+        running = {pod_set.name: pod_set for pod_set in pod_sets}
         pod_sets = [
-            msgspec.structs.replace(pod_set, count=counts[pod_set.name])
-            for pod_set in replaced.spec.pod_sets
+            msgspec.structs.replace(
+                show_start(known, running[known.name]), count=running[known.name].count
+            )
+            for known in replaced.spec.pod_sets
         ]
     body = compose_workload(
         job,

@@ -32,7 +32,8 @@ class CopyAdapter:
         kind: The kind's integration.
         success: The condition of a job that ended well.
         failure: The condition of a job that failed.
-        dropped: Fields that the copy must not have, beside the one that names the controller.
+        dropped: Fields that the copy must not have, beside those that name the controller and the
+            time to live.
     """
 
     def __init__(
@@ -41,13 +42,13 @@ class CopyAdapter:
         *,
         success: str = "Completed",
         failure: str = "Failed",
-        dropped: Sequence[FieldPath] = (("spec", "ttlSecondsAfterFinished"),),
+        dropped: Sequence[FieldPath] = (),
     ) -> None:
         self.kind = kind
         self.gvk = kind.gvk
         self.resource = kind.resource
         self._success, self._failure = success, failure
-        self._dropped = tuple(dropped)
+        self._dropped = (kind.ttl_field, *dropped)
 
     def refusal(self, job: Job) -> str | None:
         """Refuse a job whose controller field does not name MultiKueue (M-137)."""
@@ -100,17 +101,24 @@ class CopyAdapter:
         change = diff(local.get("status") or {}, remote.get("status") or {})
         return StatusSync(patch={"status": change} if change else None)
 
+    def spec_patch(self, local: Job, remote: Job) -> dict[str, Any] | None:
+        """Change nothing: the spec is copied once (J-145)."""
+        _ = local, remote
+        return None
+
     def resize_patch(
-        self, local: Job, remote: Job, *, workload_name: str, pods: int
+        self, local: Job, remote: Job, *, workload_name: str, pods: Mapping[str, int]
     ) -> dict[str, Any] | None:
         """Change nothing: jobs of this kind have one size."""
         _ = local, remote, workload_name, pods
         return None
 
     def stopped_patch(self, local: Job) -> dict[str, Any] | None:
-        """Change nothing: the status of the next worker replaces all of it."""
-        _ = local
-        return None
+        """Remove the status of a worker that no longer runs the job.
+
+        It would say for ever that pods run, so that the quota would never be released.
+        """
+        return {"status": None} if self.kind.is_active(local) else None
 
     def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
         """Add the condition of a job that ended."""
@@ -132,3 +140,16 @@ class CopyAdapter:
     def workload_name(self, remote: Job) -> str | None:
         """Return the name of the prebuilt Workload."""
         return prebuilt_name(remote) or None
+
+
+def slice_patch(remote: Job, workload_name: str) -> dict[str, Any]:
+    """Return the patch that makes a remote job belong to another slice; empty if it does."""
+    if prebuilt_name(remote) == workload_name:
+        return {}
+    is_label = len(workload_name) <= MAX_LABEL_VALUE
+    return {
+        "metadata": {
+            "annotations": {names.PREBUILT_WORKLOAD_NAME: workload_name},
+            "labels": {names.PREBUILT_WORKLOAD_NAME: workload_name if is_label else None},
+        }
+    }

@@ -27,10 +27,12 @@ from multiqueue.jobs.framework.view import JobView
 Rule = Callable[[JobView], JobPlan | None]
 
 RULES: tuple[Rule, ...] = (
-    ownership.release_with_job,
+    # Before the release: a kind may keep the quota of a job that is being deleted (J-368).
     ownership.leave_skipped,
+    ownership.release_with_job,
     ownership.ignore_unmanaged,
     ownership.follow_ancestor,
+    ownership.keep_annotations,
     prebuilt.adopt_prebuilt,
     prebuilt.refuse_out_of_sync,
     # The slice to keep must be clear before anything is stopped or started for it.

@@ -63,8 +63,15 @@ class MultiKueueAdapter(Protocol):
         """Return how the remote status changes the local one (M-133, M-140)."""
         ...
 
+    def spec_patch(self, local: Job, remote: Job) -> dict[str, Any] | None:
+        """Return the patch of a remote job for what changed in the local one's spec (M-145).
+
+        None if nothing has to be written. Sizes are not part of it: see `resize_patch`.
+        """
+        ...
+
     def resize_patch(
-        self, local: Job, remote: Job, *, workload_name: str, pods: int
+        self, local: Job, remote: Job, *, workload_name: str, pods: Mapping[str, int]
     ) -> dict[str, Any] | None:
         """Return the patch of an elastic job's remote job for another slice or size (M-161).
 
@@ -75,7 +82,7 @@ class MultiKueueAdapter(Protocol):
             local: The job on the manager.
             remote: The job on the worker.
             workload_name: The name of the slice that the remote job is to belong to.
-            pods: The size of that slice.
+            pods: The size of that slice: numbers of pods by pod set.
         """
         ...
 

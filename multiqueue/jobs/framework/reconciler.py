@@ -40,7 +40,7 @@ from multiqueue.jobs.owners import InformerOwners
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import build_reference
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.resources import Resource
+from multiqueue.kube.resources import JOBS, Resource
 
 MAX_STEPS = 12
 """Maximum steps of one reconcile; from a foreign job to a Workload it takes five."""
@@ -179,8 +179,10 @@ class JobReconciler:
             gvk = GroupVersionKind.of(owner.api_version, owner.kind)
             if (gvk.group, gvk.kind) == (self._integration.gvk.group, self._integration.gvk.kind):
                 self._reconciler.queue.add(key_of(namespace, owner.name))
-            for job in self._informer.store.by_index(BY_CONTROLLER, owner.uid):
-                self._reconciler.queue.add(_key(job))
+            if self._integration.resource == JOBS:
+                # Children of other kinds are stopped by their parents' own controllers (J-17).
+                for job in self._informer.store.by_index(BY_CONTROLLER, owner.uid):
+                    self._reconciler.queue.add(_key(job))
         for job in self._informer.store.by_index(BY_PREBUILT, workload.metadata.key):
             self._reconciler.queue.add(_key(job))
 

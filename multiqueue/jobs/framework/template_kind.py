@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.api.job_kinds import KnownKind
+from multiqueue.api.names import MULTIKUEUE_CONTROLLER
 from multiqueue.api.v1beta2 import PodSet, ReclaimablePod
 from multiqueue.jobs.framework.fields import FieldPath, describe_path, get_field, set_field
 from multiqueue.jobs.framework.gvk import GroupVersionKind
@@ -69,6 +70,7 @@ class TemplateKind(IntegrationDefaults, ABC):
         managed_by_field: The path of the field that names the job's controller; None if the kind
             has no such field.
         own_controller: The name of the kind's own controller in that field (M-136).
+        ttl_field: The path of the field that says how many seconds a job is kept after its end.
         pod_labels: A selector of the job's pods, with ``{name}`` for the job's name (J-160);
             empty if the kind's controller gives its pods no label with the name.
         related: Collections that the kind reads beside its own. They are watched only if the kind
@@ -78,6 +80,7 @@ class TemplateKind(IntegrationDefaults, ABC):
     suspend_field: FieldPath = ("spec", "suspend")
     managed_by_field: FieldPath | None = ("spec", "managedBy")
     own_controller: str = ""
+    ttl_field: FieldPath = ("spec", "ttlSecondsAfterFinished")
     pod_labels: str = ""
     related: tuple[Resource, ...] = ()
 
@@ -118,6 +121,11 @@ class TemplateKind(IntegrationDefaults, ABC):
         _ = job
         return False
 
+    def own_annotations(self, job: Job) -> Mapping[str, str]:
+        """Return the annotations that are kept on a queued job of the kind; none by default."""
+        _ = job
+        return {}
+
     def template_of(self, job: Job, source: PodSetSource) -> Mapping[str, Any]:
         """Return the pod template of a pod set, as the Workload is to have it."""
         template = get_field(job, source.template)
@@ -146,14 +154,21 @@ class TemplateKind(IntegrationDefaults, ABC):
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
         """Return one pod set for each source.
 
+        Deviates: upstream only logs that a job is invalid; here it gets an Event.
+
         Raises:
-            InvalidJobError: the job is invalid.
+            InvalidJobError: the job is invalid, or has no pod template at all.
         """
-        return tuple(self._pod_set(job, source) for source in self.read_sources(job))
+        sources = self.read_sources(job)
+        if not sources:
+            raise InvalidJobError(
+                f"the {self.gvk.kind} has no pod template, so there is nothing to run; add one"
+            )
+        return tuple(self._pod_set(job, source) for source in sources)
 
     def template_path(self, job: Job, position: int) -> str:
         """Return where the pod template of a pod set is."""
-        return describe_path(self.read_sources(job)[position].template)
+        return self.read_sources(job)[position].path
 
     def read_sources(self, job: Job) -> Sequence[PodSetSource]:
         """Return the pod sets; a job that is not what its kind looks like is invalid, too.
@@ -172,7 +187,8 @@ class TemplateKind(IntegrationDefaults, ABC):
     def _pod_set(self, job: Job, source: PodSetSource) -> PodSet:
         if source.count < 0:
             raise InvalidJobError(
-                f'pod set "{source.name}": a count of {source.count} pods is negative; correct it'
+                f'pod set "{source.name}": {source.count} pods are requested with '
+                f"{source.path}; correct the counts, they must not be negative"
             )
         template = _without_creation_time(self.template_of(job, source))
         return PodSet(
@@ -207,14 +223,17 @@ class TemplateKind(IntegrationDefaults, ABC):
     def restored(self, job: Job, pod_sets: Sequence[PodSet]) -> Job:
         """Return the job with the templates of its Workload, as far as a start changed them.
 
-        If the number of pod sets is another one, nothing is restored (J-127).
+        If the number of pod sets is another one, nothing is restored (J-127). A template that the
+        job does not have, because its kind makes a default one, is not added.
         """
         sources = self.read_sources(job)
         if len(sources) != len(pod_sets):
             return job
         for source, pod_set in zip(sources, pod_sets, strict=True):
-            template = get_field(job, source.template) or {}
-            job = set_field(job, source.template, restore_template(template, pod_set.template))
+            template = get_field(job, source.template)
+            if isinstance(template, Mapping):
+                restored = restore_template(template, pod_set.template)
+                job = set_field(job, source.template, restored)
         return job
 
     def set_suspended(self, job: Job, *, value: bool) -> Job:
@@ -249,13 +268,10 @@ class TemplateKind(IntegrationDefaults, ABC):
     def priority_class(self, job: Job) -> str:
         """Return the priority class of the first pod set that names one (J-93)."""
         try:
-            sources = self.read_sources(job)
+            templates = [self.template_of(job, source) for source in self.read_sources(job)]
         except InvalidJobError:
             return ""
-        names = (
-            get_field(self.template_of(job, source), ("spec", "priorityClassName"))
-            for source in sources
-        )
+        names = (get_field(template, ("spec", "priorityClassName")) for template in templates)
         return next((str(name) for name in names if name), "")
 
     def pod_selector(self, job: Job) -> str:
@@ -266,6 +282,16 @@ class TemplateKind(IntegrationDefaults, ABC):
         """Return the controller that runs the job if it is not the kind's own, or ""."""
         value = get_field(job, self.managed_by_field) if self.managed_by_field else None
         return "" if value in {None, self.own_controller} else str(value)
+
+    def time_to_live(self, job: Job) -> int | None:
+        """Return the job's time to live if it runs on workers.
+
+        The kind's controller then leaves the job alone, here, and the copy has no time to live.
+        """
+        if self.managed_by(job) != MULTIKUEUE_CONTROLLER:
+            return None
+        seconds = get_field(job, self.ttl_field)
+        return seconds if isinstance(seconds, int) else None
 
 
 def write_job(job: Job, changed: Job) -> JobPatch:

@@ -15,7 +15,18 @@ from multiqueue.dispatch.execute.worker_writes import Busy
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.kube.errors import TransportError
-from tests.workloads import make_workload
+from tests.builders.workloads import make_workload
+
+
+class Answered(RemoteSteps):
+    """Every request has the same answer."""
+
+    def __init__(self, *args: Any, got: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.got = got
+
+    async def call(self, *_: Any) -> Any:
+        return self.got
 
 
 @pytest.mark.parametrize(
@@ -31,13 +42,9 @@ async def test_a_resize_is_told_when_it_is_done(got: object, told: int) -> None:
     view = GroupView(key=workload.metadata.key)
     seen = Observation(view=view, workload=workload, adapter=adapter, job={})
 
-    async def call(*_: object) -> object:
-        return got
-
     context: Any = SimpleNamespace()
     fitting: Any = None  # nothing is sent
-    remote = RemoteSteps(context, fleet, fitting, wake=lambda _: None)
-    steps = SliceSteps(fleet, SimpleNamespace(call=call, judge=remote.judge))  # type: ignore[arg-type]
+    steps = SliceSteps(fleet, Answered(context, fleet, fitting, wake=lambda _: None, got=got))
     with capture_logs() as logs:
         await steps.resize_job("w", seen, GroupMemory())
     assert [entry["event"] for entry in logs].count("remote job resized") == told

@@ -8,7 +8,7 @@ from multiqueue.engine.eligibility import refuse_placement, refuse_topology
 from multiqueue.engine.pending_reasons import AffinityMismatch, InvalidPlacement, UntoleratedTaint
 from multiqueue.model.placement import NodeSelectorTerm, Placement
 from multiqueue.model.resource_flavor import ResourceFlavor
-from tests.engine_world import pod_set
+from tests.builders.engine import pod_set
 
 
 def needs(key: str, operator: str, *values: str) -> LabelSelectorRequirement:

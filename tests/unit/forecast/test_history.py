@@ -24,7 +24,7 @@ from multiqueue.forecast.traits import (
 )
 from multiqueue.model.build_workload import build_workload
 from multiqueue.plugins.forecast import Basis, Runtime
-from tests.workloads import make_workload, minutes, with_status
+from tests.builders.workloads import make_workload, minutes, with_status
 
 GPU = "nvidia.com/gpu"
 SECONDS = st.floats(1, 1e6)

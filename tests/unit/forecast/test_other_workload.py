@@ -11,7 +11,7 @@ from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_state import reserve_quota, sync_admitted
 from multiqueue.forecast.other_workload import CheckTimes, read_check_time
 from multiqueue.plugins.forecast import Forecast, Prospect, StartEstimate
-from tests.engine_world import T0, seconds
+from tests.builders.engine import T0, seconds
 
 NOW = StartEstimate(at=T0, earliest=T0, latest=T0)
 FITS = Forecast(prospect=Prospect.FITS, reason="fits", start=NOW)

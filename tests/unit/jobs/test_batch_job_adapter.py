@@ -222,7 +222,7 @@ class TestResize:
 
     def resized(self, remote: Any, *, pods: int, here: int) -> Any:
         local = {"metadata": {"name": "j"}, "spec": {"parallelism": here, "completions": 9}}
-        return ADAPTER.resize_patch(local, remote, workload_name="two", pods=pods)
+        return ADAPTER.resize_patch(local, remote, workload_name="two", pods={"main": pods})
 
     def remote(self, name: str, parallelism: int) -> Any:
         annotations = {names.PREBUILT_WORKLOAD_NAME: name}
@@ -253,5 +253,7 @@ class TestResize:
         """T-423: to take a job over does not let the local one go."""
         local = make_job(suspend=True, parallelism=5)
         remote = make_job(status=RUNNING, parallelism=2)
-        assert ADAPTER.resize_patch(local, remote, workload_name="two", pods=5) is not None
+        assert (
+            ADAPTER.resize_patch(local, remote, workload_name="two", pods={"main": 5}) is not None
+        )
         assert ADAPTER.status_patch(local, remote).deferred

@@ -33,6 +33,7 @@ from multiqueue.jobs.framework.plan import (
     Wait,
     WriteJob,
 )
+from tests.builders.workloads import T0, admitted, evicted, minutes, reserved, with_status
 from tests.unit.jobs.job_views import (
     JOB,
     make_view,
@@ -44,7 +45,6 @@ from tests.unit.jobs.job_views import (
     stored_job,
     suspends,
 )
-from tests.workloads import T0, admitted, evicted, minutes, reserved, with_status
 
 COMPLETE = {"conditions": [{"type": "Complete", "status": "True", "message": "done"}]}
 FAILED = {"conditions": [{"type": "Failed", "status": "True", "message": "boom"}]}
@@ -134,6 +134,22 @@ def test_a_job_on_hold_gives_its_quota_back_until_it_goes_on() -> None:
     assert decide(make_view(job, integration=Resting())) == Wait()
     again = status_after(decide(make_view(stored_job(), held, integration=Resting())))
     assert not is_on_hold(again.status)
+
+
+def test_a_job_that_runs_after_its_hold_is_stopped_before_it_queues_again() -> None:
+    job, workload = stored_job(annotations={"hold": ""}), admitted(own_workload(stored_job()))
+    held = status_after(decide(make_view(job, workload, integration=Resting())))
+    plan = decide(make_view(stored_job(suspend=False), held, integration=Resting()))
+    assert suspends(plan)
+    stopping = stored_job(status={"active": 1})
+    assert decide(make_view(stopping, held, integration=Resting())) == Wait()
+
+
+def test_a_kind_may_keep_the_quota_of_a_job_under_deletion() -> None:
+    """J-368."""
+    job = stored_job(deleted=True, suspend=False, annotations={"skip": ""})
+    workload = admitted(own_workload(job))
+    assert decide(make_view(job, workload, integration=Resting())) == Wait()
 
 
 def test_a_kind_may_have_conditions_of_its_own() -> None:

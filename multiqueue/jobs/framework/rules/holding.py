@@ -25,7 +25,9 @@ def hold(view: JobView) -> JobPlan | None:
     if workload is None:
         return Wait() if holds else None
     if not holds:
-        return _continue(view, workload) if is_on_hold(workload.status) else None
+        # A job that runs without quota is stopped first.
+        is_quiet = view.suspended and not view.integration.is_active(view.job)
+        return _continue(view, workload) if is_quiet and is_on_hold(workload.status) else None
     if not has_quota(workload.status):
         return Wait()
 

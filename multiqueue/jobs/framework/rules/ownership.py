@@ -6,7 +6,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.api.names import ELASTIC_JOB, RESOURCE_IN_USE
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_state import finish, is_admitted, is_evicted, is_finished
-from multiqueue.jobs.framework.integration import Job
+from multiqueue.jobs.framework.integration import Job, JobPatch
 from multiqueue.jobs.framework.plan import (
     ChangeStatus,
     EventNote,
@@ -15,6 +15,7 @@ from multiqueue.jobs.framework.plan import (
     Wait,
     WriteJob,
 )
+from multiqueue.jobs.framework.template_kind import TemplateKind
 from multiqueue.jobs.framework.view import JobView
 
 OWNER_GONE = "The workload's owner no longer exists"
@@ -55,6 +56,20 @@ def ignore_unmanaged(view: JobView) -> JobPlan | None:
     if view.ancestor is not None:
         return None
     return None if view.queue or view.options.manage_all else Wait()
+
+
+def keep_annotations(view: JobView) -> JobPlan | None:
+    """Write the annotations that the job's kind keeps on it (J-325)."""
+    kind = view.integration
+    if view.ended or not isinstance(kind, TemplateKind):
+        return None
+    present = view.job["metadata"].get("annotations") or {}
+    wanted = kind.own_annotations(view.job)
+    changes = {key: value for key, value in wanted.items() if present.get(key) != value}
+    if not changes:
+        return None
+    patch = JobPatch(patch={"metadata": {"annotations": changes}})
+    return WriteJob(patch=patch, strict=False)
 
 
 def follow_ancestor(view: JobView) -> JobPlan | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.jobs.framework.plan import EventNote, JobPlan, Wait, WriteJob
+from multiqueue.jobs.framework.slice_templates import original_pod_sets
 from multiqueue.jobs.framework.view import JobView
 
 MAX_EVENT = 1024
@@ -19,7 +20,7 @@ def stop(view: JobView, message: str, workload: Workload | None = None) -> JobPl
     """
     if view.ended:
         return None
-    patch = view.integration.stop_patch(view.job, workload.spec.pod_sets if workload else ())
+    patch = view.integration.stop_patch(view.job, original_pod_sets(workload) if workload else ())
     if patch is None:
         return None if view.stopped else Wait()
     is_stopped = patch.completes and not view.stopped

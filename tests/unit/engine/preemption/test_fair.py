@@ -15,7 +15,7 @@ from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.lib.quantity import parse_quantity
 from multiqueue.model.cluster_queue import ClusterQueue, Cohort, PreemptionPolicy
-from tests.engine_world import T0, seconds
+from tests.builders.engine import T0, seconds
 from tests.preemption_world import ANY, LOWER, NEVER, Holdings, make_cpu_queue
 
 OWN = Reason.IN_CLUSTER_QUEUE

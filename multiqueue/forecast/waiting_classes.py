@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from multiqueue.engine.queues.entry import is_queueable, rank_of
 from multiqueue.forecast.curve import Curve
-from multiqueue.forecast.forecast_input import QueueLine, Waiter, Wants, build_wants
+from multiqueue.forecast.forecast_input import Waiter, WaitingClass, Wants, build_wants
 from multiqueue.model.cluster_queue import ClusterQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Shape, Workload
@@ -28,7 +28,7 @@ FEW = 64
 """So many Workloads may wait to be sorted into their lines."""
 
 
-class Lines:
+class WaitingClasses:
     """Waiting Workloads by queue.
 
     Attributes:
@@ -104,7 +104,7 @@ class Lines:
         """Whether a Workload waits."""
         return key in self._waiting
 
-    def of(self, queues: Iterable[str], *, without: str) -> list[QueueLine]:
+    def of(self, queues: Iterable[str], *, without: str) -> list[WaitingClass]:
         """Return the lines of these queues, leaving out one Workload."""
         self._settle()
         own = self._places.get(without)
@@ -118,16 +118,16 @@ class Lines:
                     waiters = [waiter for waiter in line if waiter.key != without]
                 if waiters:
                     wants = self._find_wants(self._waiting[waiters[0].key][0], queue)
-                    found.append(QueueLine(wants, waiters))
+                    found.append(WaitingClass(wants, waiters))
         return found
 
-    def build_line(self, workload: Workload, curve: Curve) -> QueueLine | None:
+    def build_line(self, workload: Workload, curve: Curve) -> WaitingClass | None:
         """Return a line of one Workload alone; None if its queue is unknown."""
         queue = self._cluster_queues.get(self._targets.get(workload.queue, ""))
         if queue is None:
             return None
         waiter = Waiter(workload.key, rank_of(workload), queue.name, curve)
-        return QueueLine(self._find_wants(workload, queue), (waiter,))
+        return WaitingClass(self._find_wants(workload, queue), (waiter,))
 
     def _find_wants(self, workload: Workload, queue: ClusterQueue) -> Wants:
         """Return what equal Workloads of a queue need; computed once for all of them."""

@@ -40,7 +40,7 @@ class _Line:
         return bisect_left(self._ranks, rank) - (own is not None and own < rank)
 
 
-class StrictLines:
+class StrictFifoQueues:
     """The queues that were asked about; each is updated when it is asked about again."""
 
     def __init__(self) -> None:

@@ -13,12 +13,12 @@ from multiqueue.embedded.server.create import create
 from multiqueue.embedded.server.entry import StoredObject
 from multiqueue.embedded.server.kinds import JsonObject, Scale
 from multiqueue.embedded.server.managed import last_applied
-from multiqueue.embedded.server.managed.apply import (
+from multiqueue.embedded.server.managed.apply_configuration import (
     Application,
     ApplyConflictError,
     ServerSideApplied,
 )
-from multiqueue.embedded.server.managed.apply import apply as apply_to
+from multiqueue.embedded.server.managed.apply_configuration import apply as apply_to
 from multiqueue.embedded.server.managed.merge_types import MergeType
 from multiqueue.embedded.server.managed.owners import (
     MANAGED_FIELDS,
