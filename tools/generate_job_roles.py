@@ -52,10 +52,15 @@ def _manager_rules(row: KnownKind) -> Iterator[Rule]:
     yield from reader_rules([each for each in related if each.plural not in _QUEUED])
 
 
+def _worker_rules(row: KnownKind) -> Iterator[Rule]:
+    if load_kind(row).adapter is not None:
+        yield from worker_rules(row)
+
+
 def build_file(path: str) -> str:
     """Return the text of one of `FILES`."""
     what, name, account = FILES[path]
-    rules_of = _manager_rules if name == MANAGER else worker_rules
+    rules_of = _manager_rules if name == MANAGER else _worker_rules
     rows = (row for row in JOB_KINDS if row.folder and row.framework not in _WRITTEN_BY_HAND)
     objects = build_role(name, account, [rule for row in rows for rule in rules_of(row)])
     body: str = yaml.safe_dump_all(objects, sort_keys=False, default_flow_style=None, width=110)

@@ -16,6 +16,7 @@ from multiqueue.embedded.cluster.kind_crds import build_kind_crds
 from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.embedded.cluster.simulated_kinds import SIMULATED_KINDS, SimulatedKind
 from multiqueue.jobs.reading import is_over, is_ready, read_pod_sets
+from multiqueue.jobs.setup import load_kind
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import ApiError
 from multiqueue.kube.informer import Informer
@@ -53,12 +54,13 @@ class KindOutcome:
 
 
 def choose_kinds(text: str) -> tuple[SimulatedKind, ...]:
-    """Return the kinds of a list such as ``jobset,rayjob``, or all that are simulated.
+    """Return the kinds of a list such as ``jobset,rayjob``, or all that can run on workers.
 
     Raises:
         ValueError: a kind is unknown; the message has those that are known.
     """
-    known = {_ROWS[each.framework].kind.lower(): each for each in SIMULATED_KINDS}
+    rows = ((_ROWS[each.framework], each) for each in SIMULATED_KINDS)
+    known = {row.kind.lower(): each for row, each in rows if load_kind(row).adapter is not None}
     if text == ALL:
         return tuple(known.values())
     asked = [name.strip().lower() for name in text.split(",") if name.strip()]
@@ -112,7 +114,10 @@ def build_example(each: SimulatedKind, row: KnownKind, team: str) -> Json:
     for pods in read_pod_sets(job):
         template = job
         for step in filter(None, pods.path.replace("]", "").replace("[", ".").split(".")):
-            template = template[int(step)] if isinstance(template, list) else template[step]
+            if isinstance(template, list):
+                template = template[int(step)]
+            else:
+                template = template.setdefault(step, {})
         annotations = template.setdefault("metadata", {}).setdefault("annotations", {})
         annotations[RUN_SECONDS] = RUN_FOR if each.ends else "forever"
     return job
