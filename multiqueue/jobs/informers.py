@@ -17,6 +17,7 @@ from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration
+from multiqueue.jobs.framework.job_source import BY_OWNER, BY_OWNER_KEY, BY_PREBUILT, owner_key
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
@@ -26,10 +27,6 @@ from multiqueue.kube.store import Indexer
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-BY_OWNER = "owner"
-"""Workloads by the uid of each owner."""
-BY_OWNER_KEY = "owner-key"
-"""Workloads by `owner_key` of each owner: finds those whose owner is gone."""
 BY_QUEUE = "queue"
 """Workloads by the key of the LocalQueue that they request."""
 BY_CLUSTER_QUEUE = "cluster-queue"
@@ -46,15 +43,8 @@ BY_JOB_CLASS = "job-class"
 """Jobs by the WorkloadPriorityClass or PriorityClass that they name."""
 BY_NAMESPACE = "namespace"
 """Jobs by namespace."""
-BY_PREBUILT = "prebuilt"
-"""Jobs by the key of their prebuilt Workload."""
 BY_FLAVOR = "flavor"
 """ClusterQueues by the flavors they have quota in."""
-
-
-def owner_key(gvk: GroupVersionKind, namespace: str, name: str) -> str:
-    """Return the identity of an owner in the cluster, without version and uid."""
-    return f"{gvk.group}/{gvk.kind}/{namespace}/{name}"
 
 
 def prebuilt_name(job: dict[str, Any]) -> str:
@@ -99,11 +89,13 @@ def build_informers(
         resource: Resource,
         indexers: dict[str, Indexer[dict[str, Any]]] | None = None,
         namespace: str | None = None,
+        label_selector: str = "",
     ) -> Informer[dict[str, Any]]:
         return Informer(
             client,
             resource,
             namespace=namespace,
+            label_selector=label_selector,
             indexers=indexers or {},
             on_failed_object=failed(resource),
         )
@@ -126,10 +118,12 @@ def build_informers(
         runtime_classes=untyped(resources.RUNTIME_CLASSES),
         secrets=untyped(resources.SECRETS, namespace=config.namespace),
         jobs={
-            integration.name: untyped(
-                integration.resource, {**JOB_INDEXES, BY_JOB_CLASS: _by_class(integration)}
+            kind.integration.name: untyped(
+                kind.integration.resource,
+                {**JOB_INDEXES, BY_JOB_CLASS: _by_class(kind.integration), **kind.indexes},
+                label_selector=kind.label_selector,
             )
-            for integration in integrations.integrations
+            for kind in integrations.kinds
         },
     )
 

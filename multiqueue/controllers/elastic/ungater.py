@@ -26,8 +26,9 @@ from multiqueue.jobs.belongings import Belongings
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Job
+from multiqueue.jobs.framework.job_source import BY_OWNER
 from multiqueue.jobs.framework.reconciler import wait_settled
-from multiqueue.jobs.informers import BY_OWNER, prebuilt_name
+from multiqueue.jobs.informers import prebuilt_name
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result

@@ -19,7 +19,8 @@ from multiqueue.dispatch.observe.lineage import Lineage
 from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.dispatch.wake.waiting import Rank
 from multiqueue.jobs.context import Informers
-from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
+from multiqueue.jobs.framework.job_source import BY_OWNER
+from multiqueue.jobs.informers import BY_CHECK
 from multiqueue.kube.clock import Moment
 from multiqueue.model.build import effective_priority
 from multiqueue.workers.connections.fleet import Fleet, FleetListener, Reach

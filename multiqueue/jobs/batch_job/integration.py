@@ -28,6 +28,7 @@ from multiqueue.jobs.framework.integration import (
     Job,
     JobPatch,
     PodSetInfo,
+    WholeObject,
 )
 from multiqueue.jobs.framework.pod_set_info import injection_patch, restore_patch
 from multiqueue.jobs.framework.topology_request import build_topology_request
@@ -44,7 +45,7 @@ MANAGED_LABELS = (
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 
 
-class BatchJob:
+class BatchJob(WholeObject):
     """The integration ``batch/job``."""
 
     name: Final = "batch/job"

@@ -7,15 +7,15 @@ from typing import Any
 
 from multiqueue.api.config import Gate
 from multiqueue.api.names import key_of
-from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_admitted
 from multiqueue.jobs.context import Informers, ManagerContext
 from multiqueue.jobs.framework.compose import queue_name
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration, Job
+from multiqueue.jobs.framework.job_source import BY_OWNER, JobSource
 from multiqueue.jobs.framework.priority import PriorityClasses
 from multiqueue.jobs.framework.view import JobOptions, JobView
-from multiqueue.jobs.informers import BY_OWNER, BY_OWNER_KEY, owner_key, prebuilt_name
+from multiqueue.jobs.informers import prebuilt_name
 
 MAX_DEPTH = 10
 """Limit for the search of an ancestor; deeper nesting is a cycle or a mistake."""
@@ -39,13 +39,20 @@ class JobObserver:
     Args:
         context: The manager's context.
         integration: The integration of the kind.
+        source: Finds the jobs.
         dispatches: Whether this program sends Workloads to workers.
     """
 
     def __init__(
-        self, context: ManagerContext, integration: Integration, *, dispatches: bool
+        self,
+        context: ManagerContext,
+        integration: Integration,
+        source: JobSource,
+        *,
+        dispatches: bool,
     ) -> None:
         self._context = context
+        self._source = source
         self._dispatches = dispatches
         self._integration = integration
         self._options = JobOptions.from_config(context.config)
@@ -60,9 +67,7 @@ class JobObserver:
         return JobView(
             job=job,
             integration=self._integration,
-            workloads=tuple(
-                sorted(informers.workloads.store.by_index(BY_OWNER, metadata["uid"]), key=_age)
-            ),
+            workloads=tuple(self._source.list_workloads(job)),
             prebuilt_name=prebuilt,
             prebuilt=informers.workloads.store.get(key_of(namespace, prebuilt))
             if prebuilt
@@ -79,21 +84,6 @@ class JobObserver:
     def _is_dispatched(self, job: Job) -> bool:
         adapter = self._context.integrations.find_adapter(self._integration.gvk)
         return self._dispatches and adapter is not None and adapter.refusal(job) is None
-
-    def left_behind(self, key: str, uid: str | None) -> list[Workload]:
-        """Return the Workloads whose owner had this key but another uid: that owner is gone."""
-        namespace, _, name = key.partition("/")
-        index = owner_key(self._integration.gvk, namespace, name)
-        return sorted(
-            (
-                workload
-                for workload in self._context.informers.workloads.store.by_index(
-                    BY_OWNER_KEY, index
-                )
-                if all(owner.uid != uid for owner in workload.metadata.owner_references)
-            ),
-            key=_age,
-        )
 
     def _ancestor_admitted(self, job: Job) -> bool | None:
         """Return whether a job's topmost queued owner is admitted; None if there is none."""
@@ -131,7 +121,3 @@ def namespace_labels(informers: Informers, namespace: str) -> Mapping[str, str]:
     found: dict[str, Any] | None = informers.namespaces.store.get(namespace)
     labels = (found or {}).get("metadata", {}).get("labels") or {}
     return {NAME_LABEL: namespace, **labels}
-
-
-def _age(workload: Workload) -> tuple[str, str]:
-    return (workload.metadata.creation_timestamp, workload.metadata.name)

@@ -12,8 +12,7 @@ from typing import Any
 
 import structlog
 
-from multiqueue.api.names import key_of, split_key
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2 import OwnerReference, Workload
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.execute import JobExecutor
@@ -21,7 +20,7 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration, Job
 from multiqueue.jobs.framework.observe import JobObserver
 from multiqueue.jobs.framework.priority import DEFAULT_CLASS
-from multiqueue.jobs.informers import BY_JOB_CLASS, BY_NAMESPACE, BY_PREBUILT
+from multiqueue.jobs.informers import BY_JOB_CLASS, BY_NAMESPACE
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 
@@ -49,7 +48,10 @@ class JobReconciler:
         self._context = context
         self._integration = integration
         self._informer = context.informers.jobs[integration.name]
-        self._observer = JobObserver(context, integration, dispatches=dispatches)
+        kind = context.integrations.find_kind(integration.gvk)
+        assert kind is not None, "only enabled kinds are reconciled"
+        self._source = kind.source(context, integration)
+        self._observer = JobObserver(context, integration, self._source, dispatches=dispatches)
         self._executor = JobExecutor(context)
         workers = context.config.controller.workers_for(
             integration.resource.kind, integration.resource.group, CONCURRENCY
@@ -77,7 +79,7 @@ class JobReconciler:
         await self._delete_left_behind(key)
         for _ in range(MAX_STEPS):
             self._reconciler.queue.note_reconcile(key)
-            job = self._informer.store.get(key)
+            job = self._source.find(key)
             if job is None:
                 return DONE
             view = self._observer.observe(job)
@@ -94,24 +96,26 @@ class JobReconciler:
         """
         if not self._informer.synced.is_set():
             return
-        job = self._informer.store.get(key)
-        if not self._observer.left_behind(key, _uid(job)):
-            return
-        job = await self._read(key)
-        for workload in self._observer.left_behind(key, _uid(job)):
-            await self._executor.delete(workload)
+        left = self._source.left_behind(key, self._source.find(key))
+        for workload in left:
+            owners = [o for o in workload.metadata.owner_references if self._is_of_kind(o)]
+            if not any([await self._is_alive(workload, owner) for owner in owners]):
+                await self._executor.delete(workload)
 
-    async def _read(self, key: str) -> Job | None:
-        """Read a job from the API server and update the informer; None if it is gone."""
-        namespace, name = split_key(key)
+    def _is_of_kind(self, owner: OwnerReference) -> bool:
+        gvk = GroupVersionKind.of(owner.api_version, owner.kind)
+        return gvk[::2] == self._integration.gvk[::2]
+
+    async def _is_alive(self, workload: Workload, owner: OwnerReference) -> bool:
+        """Read an owner from the API server and update the informer."""
         try:
             job: Job = await self._context.client.get(
-                self._integration.resource, name, namespace=namespace
+                self._integration.resource, owner.name, namespace=workload.metadata.namespace
             )
         except NotFound:
-            return None
+            return False
         self._informer.observe(job)
-        return job
+        return bool(job["metadata"]["uid"] == owner.uid)
 
     def _listen(self) -> None:
         informers = self._context.informers
@@ -122,18 +126,13 @@ class JobReconciler:
         informers.namespaces.add_handler(self._on_namespace)
 
     def _on_job(self, old: Job | None, new: Job | None) -> None:
-        self._reconciler.queue.add(_key(new or old or {}))
+        self._reconciler.queue.add(self._source.key_of(new or old or {}))
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
         workload = new or old
         assert workload is not None
-        namespace = workload.metadata.namespace
-        for owner in workload.metadata.owner_references:
-            gvk = GroupVersionKind.of(owner.api_version, owner.kind)
-            if (gvk.group, gvk.kind) == (self._integration.gvk.group, self._integration.gvk.kind):
-                self._reconciler.queue.add(key_of(namespace, owner.name))
-        for job in self._informer.store.by_index(BY_PREBUILT, workload.metadata.key):
-            self._reconciler.queue.add(_key(job))
+        for key in self._source.keys_for(workload):
+            self._reconciler.queue.add(key)
 
     def _on_class(self, old: Any, new: Any) -> None:
         """Reconcile jobs for which a missing priority class was created."""
@@ -144,27 +143,18 @@ class JobReconciler:
         if name == DEFAULT_CLASS:
             return
         for job in self._informer.store.by_index(BY_JOB_CLASS, name):
-            self._reconciler.queue.add(_key(job))
+            self._reconciler.queue.add(self._source.key_of(job))
 
     def _on_namespace(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         if new is None or old is None or _labels(old) == _labels(new):
             return
         for job in self._informer.store.by_index(BY_NAMESPACE, new["metadata"]["name"]):
-            self._reconciler.queue.add(_key(job))
+            self._reconciler.queue.add(self._source.key_of(job))
 
 
 async def wait_settled(*informers: Any) -> None:
     """Wait until each informer has listed its kind, or knows that the kind is not served."""
     await asyncio.gather(*(informer.settled.wait() for informer in informers))
-
-
-def _key(job: Job) -> str:
-    metadata = job["metadata"]
-    return key_of(metadata["namespace"], metadata["name"])
-
-
-def _uid(job: Job | None) -> str | None:
-    return job["metadata"]["uid"] if job is not None else None
 
 
 def _labels(namespace: dict[str, Any]) -> Any:

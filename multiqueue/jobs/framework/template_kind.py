@@ -22,6 +22,7 @@ from multiqueue.jobs.framework.integration import (
     Job,
     JobPatch,
     PodSetInfo,
+    WholeObject,
 )
 from multiqueue.jobs.framework.pod_set_info import apply_info, restore_template
 from multiqueue.jobs.framework.topology_request import build_topology_request
@@ -50,7 +51,7 @@ class PodSetSource:
     sub_group_count: int | None = None
 
 
-class TemplateKind(ABC):
+class TemplateKind(WholeObject, ABC):
     """A kind with pod templates and a suspend field; subclasses give the rest.
 
     Attributes:

@@ -114,6 +114,11 @@ class JobView:
         """Whether the job is suspended."""
         return self.integration.is_suspended(self.job)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing has to be stopped; some members may run while others wait."""
+        return self.suspended and not self.integration.is_composed
+
     @cached_property
     def ended(self) -> bool:
         """Whether the job has ended."""
@@ -221,6 +226,9 @@ class JobView:
         Raises:
             InvalidJobError: the job is invalid.
         """
+        own = self.integration.matches(self.job, workload)
+        if own is not None:
+            return own
         return is_finished(workload.status) or is_equivalent(
             self.pod_sets,
             workload,

@@ -66,6 +66,8 @@ def follow_queue(view: JobView) -> JobPlan | None:
     workload = view.workload
     if workload is None or workload.spec.queue_name == view.queue or is_remote_copy(workload):
         return None
+    if not view.integration.follows_queue(view.job):
+        return None
     if workload.status.admission is not None or has_quota(workload.status):
         return None
     return PatchWorkload(workload=workload, patch={"spec": {"queueName": view.queue}})

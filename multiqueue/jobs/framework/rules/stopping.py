@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.jobs.framework.plan import EventNote, JobPlan, Wait, WriteJob
+from multiqueue.api.workload_state import find, is_evicted
+from multiqueue.jobs.framework.plan import EventNote, JobPlan, Wait, WriteJob, WriteMembers
 from multiqueue.jobs.framework.view import JobView
 
 
@@ -13,6 +15,8 @@ def stop(view: JobView, message: str, workload: Workload | None = None) -> JobPl
     With the Workload, the fields that its admission added are removed again. The first step, which
     keeps pods from starting, is written even if the job changed meanwhile; restoring is not.
     """
+    if view.integration.is_composed:
+        return _stop_members(view, message)
     if view.ended:
         return None
     patch = view.integration.stop_patch(view.job, workload.spec.pod_sets if workload else ())
@@ -24,3 +28,24 @@ def stop(view: JobView, message: str, workload: Workload | None = None) -> JobPl
         strict=not first,
         note=EventNote(reason="Stopped", message=message) if first else None,
     )
+
+
+def _stop_members(view: JobView, message: str) -> JobPlan | None:
+    """Stop every member that runs; whether they have ended yet is not waited for here."""
+    writes = view.integration.stop_writes(view.job, _reason(view), message, view.now)
+    if not writes:
+        return None
+    return WriteMembers(writes=writes, note=EventNote(reason="Stopped", message=message))
+
+
+def _reason(view: JobView) -> str:
+    """Return why the job is stopped, as pods are told (J-123)."""
+    workload = view.workload
+    if workload is None:
+        return "NoMatchingWorkload"
+    if workload.metadata.deletion_timestamp:
+        return "WorkloadDeleted"
+    evicted = find(workload.status, WorkloadCondition.EVICTED)
+    if evicted is not None and is_evicted(workload.status):
+        return f"WorkloadEvictedDueTo{evicted.reason}"
+    return "NotAdmitted"
