@@ -1,8 +1,9 @@
 """The conditions of a Workload that is not admitted, which depend on two feature gates.
 
-UnadmittedWorkloadsObservability (on): QuotaReserved=False has a detailed reason; without the gate,
-it has one of the few reasons that older tools know (E-85). UnadmittedWorkloadsExplicitStatus (off):
-both conditions are False from the beginning, and Admitted=False names what is missing (E-110).
+UnadmittedWorkloadsObservability (on): QuotaReserved=False has a detailed reason, and Admitted=False
+beside it names what is missing. Without the gate, QuotaReserved=False has one of the few reasons
+that older tools know (E-85). UnadmittedWorkloadsExplicitStatus (off): both conditions are False
+from the beginning (E-110).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def tell_unadmitted(status: WorkloadStatus, *, now: datetime, generation: int) -
         message = "The workload has not all checks ready"
     else:
         reason = Reason.PENDING_DELAYED_TOPOLOGY_REQUESTS
-        message = "The workload has pending delayed topology requests"
+        message = "There are pending delayed topology requests"
     return with_condition(
         status,
         WorkloadCondition.ADMITTED,

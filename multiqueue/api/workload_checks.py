@@ -176,7 +176,7 @@ def _join(first: PodSetUpdate, second: PodSetUpdate) -> PodSetUpdate | str:
         theirs: dict[str, str] = getattr(second, field)
         for key in sorted(ours.keys() & theirs.keys()):
             if ours[key] != theirs[key]:
-                return f'conflict for {wire} "{key}": "{ours[key]}" and "{theirs[key]}"'
+                return f'conflict for {wire}: "{key}" is "{ours[key]}" and "{theirs[key]}"'
         joined[field] = {**ours, **theirs}
     tolerations = (
         *first.tolerations,

@@ -1,9 +1,9 @@
 """PodsReady of a Workload: how it follows the pods, and the eviction if pods are late.
 
 Pure, like `workload_state`. Parity: E-106, E-185.
-Deviates: upstream writes False when a Workload is created. Here an absent condition means the same,
-and False is written with the admission, so that waiting for pods costs no extra write. The end of
-a backoff has no jitter, because the queue decides the order.
+Deviates: upstream writes False when the job of a Workload is first seen. Here False comes with the
+first other change of the status, so that waiting for pods costs no extra write. The end of a
+backoff has no jitter, because the queue decides the order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from multiqueue.api.conditions import Reason, WorkloadCondition
-from multiqueue.api.v1beta2 import RequeueState, WorkloadStatus
+from multiqueue.api.names import RESOURCE_IN_USE
+from multiqueue.api.v1beta2 import RequeueState, Workload, WorkloadStatus
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_state import (
     NOT_READY,
@@ -26,8 +27,8 @@ from multiqueue.api.workload_state import (
     with_condition,
 )
 
-READY = "All pods are ready or succeeded"
-RECOVERING = f"{NOT_READY} any more"
+READY = "All pods reached readiness and the workload is running"
+RECOVERING = "At least one pod has failed, waiting for recovery"
 LIMIT_EXCEEDED = "exceeding the maximum number of re-queuing retries"
 _MAX_DOUBLINGS = 62
 
@@ -51,6 +52,19 @@ def are_pods_ready(status: WorkloadStatus) -> bool:
     """Whether all pods were ready or had succeeded when PodsReady was last set."""
     condition = find(status, WorkloadCondition.PODS_READY)
     return condition is not None and condition.status == "True"
+
+
+def begin_waiting(workload: Workload, *, now: datetime) -> WorkloadStatus:
+    """Return the status with PodsReady=False if it says nothing.
+
+    Only of a Workload that was made for its job, as its finalizer tells; a prebuilt one may turn
+    out to be another job's.
+    """
+    status, metadata = workload.status, workload.metadata
+    is_known = find(status, WorkloadCondition.PODS_READY) is not None
+    if is_known or RESOURCE_IN_USE not in metadata.finalizers:
+        return status
+    return sync_pods_ready(status, ready=False, now=now, generation=metadata.generation)
 
 
 def sync_pods_ready(

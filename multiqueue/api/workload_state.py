@@ -199,7 +199,7 @@ def sync_admitted(status: WorkloadStatus, *, now: datetime, generation: int = 0)
     """Set Admitted from quota, checks and delayed topology (E-110).
 
     While the condition is True, only the loss of quota ends it: a check that is added or pending
-    again does not. The condition stays absent until it first becomes True.
+    again does not. `api.unadmitted` has the reasons of False.
     """
     if is_admitted(status):
         return status if has_quota(status) else _end_admission(status, now, generation)

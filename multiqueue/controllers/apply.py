@@ -19,14 +19,15 @@ import structlog
 from msgspec.structs import replace
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.config import Gate
 from multiqueue.api.serde import decode
+from multiqueue.api.unadmitted import tell_unadmitted
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_checks import sync_checks
-from multiqueue.api.workload_readiness import sync_pods_ready
+from multiqueue.api.workload_readiness import begin_waiting
 from multiqueue.api.workload_state import (
     has_quota,
     is_active,
-    is_admitted,
     is_finished,
     is_on_hold,
     reserve_quota,
@@ -248,9 +249,12 @@ class PlanApplier:
         if admission.decision.replaces:
             old = self._context.informers.workloads.store.get(admission.decision.replaces)
             status = taken_over(status, old, now)
-        if self._context.config.wait_for_pods_ready is None or not is_admitted(status):
+        config = self._context.config
+        if config.gates.enabled(Gate.UNADMITTED_WORKLOADS_OBSERVABILITY):
+            status = tell_unadmitted(status, now=now, generation=newest.metadata.generation)
+        if config.wait_for_pods_ready is None:
             return status
-        return sync_pods_ready(status, ready=False, now=now, generation=newest.metadata.generation)
+        return begin_waiting(replace(newest, status=status), now=now)
 
     async def _is_written(self, key: str) -> bool:
         """Ask whether a write without an answer succeeded; keep its quota until then."""

@@ -21,8 +21,6 @@ from multiqueue.controllers.local_queue_meter import LocalQueueMeter
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import workload_reference
 
-HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
-"""Reasons for waiting that the end of another Workload does not change."""
 HOLD_SECONDS = 3.0
 """How long the Event of reserved quota waits for the admission, to become one Event with it."""
 
@@ -246,23 +244,6 @@ class TransitionRecorder:
 
     def _pending(self, new: Workload, transition: Transition) -> None:
         self._event(new, transition.reason, transition.message, kind="Warning")
-        if transition.reason in HOPELESS:
-            self._tell_owner(new, transition)
-
-    def _tell_owner(self, workload: Workload, transition: Transition) -> None:
-        """Write on the job itself that waiting will not help, because its user looks there."""
-        for owner in workload.metadata.owner_references:
-            if owner.controller:
-                reference = {
-                    "apiVersion": owner.api_version,
-                    "kind": owner.kind,
-                    "namespace": workload.metadata.namespace,
-                    "name": owner.name,
-                    "uid": owner.uid,
-                }
-                self._context.recorder.event(
-                    reference, "Warning", transition.reason, transition.message
-                )
 
     def _event(
         self,

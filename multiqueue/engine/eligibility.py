@@ -68,14 +68,7 @@ def refuse_levels(
 
 def wants_topology(pod_set: PodSet) -> bool:
     """Whether the pod set asks for a topology explicitly."""
-    request = pod_set.topology_request
-    return request is not None and bool(
-        request.required
-        or request.preferred
-        or request.unconstrained
-        or request.pod_set_slice_required_topology
-        or request.podset_slice_required_topology_constraints
-    )
+    return pod_set.topology_request is not None and pod_set.topology_request.asks_for_place
 
 
 def find_untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:

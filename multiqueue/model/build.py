@@ -270,6 +270,7 @@ def build_pod_sets(
         found = [*pod.problems, *unread, *find_broken_limits(template, surroundings)]
         problems += [f'pod set "{item.name}": {problem}' for problem in found]
         requests = transform_requests(pod.requests, options.request_rules)
+        wish = item.topology_request
         pod_sets.append(
             PodSet(
                 name=item.name,
@@ -277,7 +278,7 @@ def build_pod_sets(
                 min_count=item.min_count,
                 requests=requests,
                 placement=placement,
-                topology_request=item.topology_request,
+                topology_request=wish if wish and wish.asks_for_place else None,
                 pod_requests=None if requests == pod.requests else pod.requests,
                 alternatives=alternatives.get(item.name, ()),
             )

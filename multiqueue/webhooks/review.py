@@ -9,8 +9,10 @@ from typing import Any
 
 import orjson
 
+from multiqueue.api.names import GROUP
 from multiqueue.api.validation import FieldError, invalid_status
 from multiqueue.api.validation.access import mapping, text
+from multiqueue.api.validation.field_error import refused_status
 from multiqueue.lib.bounded_json import MAX_CONTAINERS, JsonError, load
 from multiqueue.lib.json_patch import build_json_patch
 
@@ -131,10 +133,7 @@ def write_review(request: ReviewRequest, verdict: ReviewVerdict) -> bytes:
     """Return the answer: a refusal with a cause per error, or a patch, and warnings."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": not verdict.errors}
     if verdict.errors:
-        name = request.name or text(mapping(request.obj, "metadata").get("name"))
-        response["status"] = invalid_status(
-            verdict.errors, kind=request.kind, group=request.group, name=name
-        )
+        response["status"] = _refusal(request, verdict.errors)
     elif verdict.changed is not None:
         patch = build_json_patch(request.obj, verdict.changed)
         if patch:
@@ -143,6 +142,13 @@ def write_review(request: ReviewRequest, verdict: ReviewVerdict) -> bytes:
     if verdict.warnings:
         response["warnings"] = [_shorten(warning) for warning in verdict.warnings]
     return _write(response)
+
+
+def _refusal(request: ReviewRequest, errors: Sequence[FieldError]) -> dict[str, Any]:
+    if request.group != GROUP:
+        return refused_status(errors)
+    name = request.name or text(mapping(request.obj, "metadata").get("name"))
+    return invalid_status(errors, kind=request.kind, group=request.group, name=name)
 
 
 def _write(response: Mapping[str, Any]) -> bytes:

@@ -155,6 +155,7 @@ class Integrations(Section, frozen=True, kw_only=True):
     frameworks: tuple[str, ...] = ("batch/job",)
     external_frameworks: tuple[str, ...] = ()
     label_keys_to_copy: tuple[str, ...] = ()
+    chargeback_label_keys: tuple[str, ...] = ()
 
 
 class MultiKueueExternalFramework(Section, frozen=True, kw_only=True):

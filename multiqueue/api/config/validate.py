@@ -153,9 +153,13 @@ def _integrations(config: Configuration) -> Iterator[str]:
     yield from _kinds(path, section.external_frameworks)
     if "Job.v1.batch" in section.external_frameworks:
         yield f'{path}: "Job.v1.batch" is built in; remove it'
-    for i, key in enumerate(section.label_keys_to_copy):
-        for problem in check_qualified_name(key):
-            yield f'integrations.labelKeysToCopy[{i}]: "{key}": {problem}'
+    for field, keys in (
+        ("labelKeysToCopy", section.label_keys_to_copy),
+        ("chargebackLabelKeys", section.chargeback_label_keys),
+    ):
+        for i, key in enumerate(keys):
+            for problem in check_qualified_name(key):
+                yield f'integrations.{field}[{i}]: "{key}": {problem}'
 
 
 def _kinds(path: str, kinds: Iterable[str]) -> Iterator[str]:

@@ -75,6 +75,17 @@ class PodSetTopologyRequest(Struct, frozen=True, kw_only=True):
         described("Slices in slices, the largest first.", list_type="atomic", maxItems=3),
     ] = ()
 
+    @property
+    def asks_for_place(self) -> bool:
+        """Whether the pods want to be somewhere; a label with their index alone is no wish."""
+        return bool(
+            self.required
+            or self.preferred
+            or self.unconstrained
+            or self.pod_set_slice_required_topology
+            or self.podset_slice_required_topology_constraints
+        )
+
 
 class PodSet(Struct, frozen=True, kw_only=True):
     """A number of equal pods."""

@@ -115,6 +115,23 @@ def join_errors(errors: Sequence[FieldError]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
+def refused_status(errors: Sequence[FieldError]) -> dict[str, Any]:
+    """Return the metav1.Status of a refusal of an object of another API group, such as a job.
+
+    Its code is 403, as upstream's webhooks answer; 422 is left to the group's own server.
+    """
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "code": 403,
+        "reason": "Forbidden",
+        "message": join_errors(errors),
+        "details": {"causes": [error.as_cause() for error in errors]},
+    }
+
+
 def invalid_status(
     errors: Sequence[FieldError], *, kind: str, group: str, name: str
 ) -> dict[str, Any]:

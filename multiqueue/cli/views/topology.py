@@ -17,7 +17,7 @@ def explain_topology(workload: Workload) -> str:
 
 def _where(pod_set: PodSet) -> str:
     request = pod_set.topology_request
-    if request is None:
+    if request is None or not request.asks_for_place:
         return ""
     parts = [_domain(request)]
     if request.pod_set_slice_required_topology is not None:

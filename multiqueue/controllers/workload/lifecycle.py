@@ -118,13 +118,14 @@ def _deactivated(view: WorkloadSituation) -> WorkloadStatus:
     status = deactivate(_status(view), now=view.now, generation=view.generation)
     if has_quota(status):
         return status
-    return set_pending(
+    status = set_pending(
         status,
         reason=view.options.word(Reason.DEACTIVATED),
         message=DEACTIVATED_MESSAGE,
         now=view.now,
         generation=view.generation,
     )
+    return view.complete(status)
 
 
 def end_backoff(view: WorkloadSituation) -> WorkloadPlan | None:

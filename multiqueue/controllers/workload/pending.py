@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 
 from multiqueue.api.conditions import MAX_MESSAGE, Reason, WorkloadCondition
-from multiqueue.api.unadmitted import tell_unadmitted
 from multiqueue.api.v1beta2 import WorkloadStatus
 from multiqueue.api.workload_checks import applicable_checks, sync_checks
 from multiqueue.api.workload_state import (
@@ -106,9 +105,9 @@ def pending_status(view: WorkloadSituation) -> WorkloadStatus:
             now=view.now,
             generation=view.generation,
         )
-    if view.options.explicit_status:
-        status = tell_unadmitted(status, now=view.now, generation=view.generation)
     evaluated = find(status, WorkloadCondition.QUOTA_RESERVED) is not None
+    if view.options.explicit_status or evaluated:
+        status = view.complete(status)
     if view.cluster_queue is not None and evaluated:
         checks = applicable_checks(view.cluster_queue.spec, None)
         status = sync_checks(status, checks, view.now)

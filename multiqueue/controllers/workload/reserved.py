@@ -8,7 +8,6 @@ from datetime import datetime
 import msgspec
 
 from multiqueue.api.conditions import CheckState, Reason
-from multiqueue.api.unadmitted import tell_unadmitted
 from multiqueue.api.v1beta2 import WorkloadStatus
 from multiqueue.api.workload_checks import (
     applicable_checks,
@@ -75,9 +74,7 @@ def _synced(view: WorkloadSituation) -> WorkloadStatus:
     if is_evicted(status):
         return status
     status = sync_admitted(status, now=view.now, generation=view.generation)
-    if not view.options.explicit_status:
-        return status
-    return tell_unadmitted(status, now=view.now, generation=view.generation)
+    return view.complete(status)
 
 
 def reject(view: WorkloadSituation) -> WorkloadPlan | None:

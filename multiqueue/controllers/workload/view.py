@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from multiqueue.api.conditions import Reason
+import msgspec
+
+from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.config import Configuration, Gate
-from multiqueue.api.unadmitted import coarse_reason
+from multiqueue.api.unadmitted import coarse_reason, tell_unadmitted
 from multiqueue.api.v1beta2 import (
     ClusterQueue,
     LocalQueue,
     PodSetRequest,
     Workload,
     WorkloadPriorityClass,
+    WorkloadStatus,
 )
-from multiqueue.api.workload_readiness import ReadinessRules
+from multiqueue.api.workload_readiness import ReadinessRules, begin_waiting
+from multiqueue.api.workload_state import find
 from multiqueue.engine.explain import Explanation
 
 
@@ -108,3 +112,23 @@ class WorkloadSituation:
     def generation(self) -> int:
         """Generation of the Workload, for its conditions."""
         return self.workload.metadata.generation
+
+    def complete(self, status: WorkloadStatus) -> WorkloadStatus:
+        """Return the status to write, with Admitted=False and PodsReady=False (E-110, E-185).
+
+        Nothing is written for them alone, unless gate UnadmittedWorkloadsExplicitStatus wants it.
+        """
+        is_written = status != self.workload.status
+        told = tell_unadmitted(status, now=self.now, generation=self.generation)
+        is_told = is_written or _has_other_reason(status, told)
+        if self.options.explicit_status or (is_told and not self.options.coarse_reasons):
+            status = told
+        if not is_written or self.options.readiness is None:
+            return status
+        return begin_waiting(msgspec.structs.replace(self.workload, status=status), now=self.now)
+
+
+def _has_other_reason(before: WorkloadStatus, after: WorkloadStatus) -> bool:
+    """Whether Admitted=False was there, with a reason that is outdated."""
+    was, now = (find(status, WorkloadCondition.ADMITTED) for status in (before, after))
+    return was is not None and now is not None and was.reason != now.reason

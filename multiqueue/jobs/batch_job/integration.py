@@ -11,6 +11,7 @@ from typing import Any, Final
 from multiqueue.api import names
 from multiqueue.api.alternatives import find_alternatives, parse_alternatives
 from multiqueue.api.v1beta2 import PodSet, ReclaimablePod
+from multiqueue.api.validation.workload import is_int32
 from multiqueue.jobs.batch_job.indexes import count_indexes
 from multiqueue.jobs.batch_job.sizes import (
     as_asked,
@@ -43,6 +44,11 @@ MANAGED_LABELS = (
 )
 """Labels that the API server puts into the template of every Job."""
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+
+
+_CLEAR_START_TIME = JobPatch(
+    patch={"status": {"startTime": None}}, subresource="status", completes=False
+)
 
 
 class BatchJob(WholeObject):
@@ -78,9 +84,7 @@ class BatchJob(WholeObject):
                 template=template,
                 count=pod_count(as_asked(job) if self.is_suspended(job) else job),
                 min_count=_min_count(job),
-                topology_request=build_topology_request(
-                    template, pod_index_label=INDEX_LABEL if _is_indexed(job) else None
-                ),
+                topology_request=build_topology_request(template, pod_index_label=INDEX_LABEL),
             ),
         )
 
@@ -107,10 +111,10 @@ class BatchJob(WholeObject):
         return ready >= pod_count(job)
 
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Slots that no further pod will use.
+        """Slots that no further pod will use (J-172).
 
-        Kubernetes keeps the count of pods that ended on another worker. It includes none of the
-        pods that are active here.
+        Deviates: a dispatched job, or one with alternatives, keeps the count of pods that ended in
+        an earlier run, perhaps on another worker. It includes none of the pods that are active now.
         """
         begins_anew = _has_alternatives(job) or _is_dispatched(job)
         if begins_anew and not _tells_of_this_run(job):
@@ -118,7 +122,8 @@ class BatchJob(WholeObject):
         parallelism, terminal = parallelism_of(job), _terminal_count(job)
         if parallelism <= 1 or terminal == 0:
             return ()
-        needed = max(completions_of(job) - terminal, _status(job).get("active") or 0, 0)
+        active = int(_status(job).get("active") or 0) if begins_anew else 0
+        needed = max(completions_of(job) - terminal, active, 0)
         if needed >= parallelism:
             return ()
         return (ReclaimablePod(name=names.DEFAULT_PODSET, count=parallelism - needed),)
@@ -126,9 +131,9 @@ class BatchJob(WholeObject):
     def start_patch(self, job: Job, infos: Sequence[PodSetInfo]) -> JobPatch:
         """Clear a start time first, if there is one: Kubernetes refuses changes while it is set."""
         if _status(job).get("startTime"):
-            return JobPatch(patch={"status": {"startTime": None}}, subresource="status")
+            return _CLEAR_START_TIME
         if len(infos) != 1:
-            raise InvalidJobError(f"expected 1 pod set to start, got {len(infos)}")
+            raise InvalidJobError(f"invalid podset infos: expecting 1 podset, got {len(infos)}")
         spec: dict[str, Any] = {"suspend": False}
         template = injection_patch(job["spec"].get("template") or {}, infos[0])
         if template:
@@ -152,10 +157,11 @@ class BatchJob(WholeObject):
         if restored and not job["spec"].get("suspend"):
             annotations = {names.STOPPING: "true"}
             return JobPatch(
-                patch={"metadata": {"annotations": annotations}, "spec": {"suspend": True}}
+                patch={"metadata": {"annotations": annotations}, "spec": {"suspend": True}},
+                completes=False,
             )
         if restored and _status(job).get("startTime"):
-            return JobPatch(patch={"status": {"startTime": None}}, subresource="status")
+            return _CLEAR_START_TIME
         if restored and self.is_active(job):
             return None
         patch = _merged(restore_sizes_patch(job), {"spec": restored} if restored else {})
@@ -193,17 +199,14 @@ def _is_indexed(job: Job) -> bool:
 
 
 def _min_count(job: Job) -> int | None:
+    """Return the least number of pods; text that is no number is ignored (J-163)."""
     text = _annotations(job).get(names.JOB_MIN_PARALLELISM)
-    if text is None:
+    if not is_int32(text):
         return None
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
+    value = int(str(text))
     if value < 1:
         raise InvalidJobError(
-            f'annotation {names.JOB_MIN_PARALLELISM}: "{text}" is not a positive whole number;'
-            " correct or remove it"
+            f"annotation {names.JOB_MIN_PARALLELISM}: {value} is not positive; correct or remove it"
         )
     count = pod_count(job)
     if value > count:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -36,6 +37,7 @@ _COPIED = frozenset(
 """Annotations that are copied from a job to its Workload, beside those of ProvisioningRequests."""
 MAX_LABEL = 63
 MAX_POD_SETS = 18
+MAX_INT32 = 2**31 - 1
 
 
 def workload_name(
@@ -59,19 +61,11 @@ def workload_class(job: Job) -> str:
 
 
 def max_execution_seconds(job: Job) -> int | None:
-    """Return how long the job may run.
-
-    Raises:
-        InvalidJobError: the label is not a positive whole number.
-    """
+    """Return how long the job may run; a label that is no number of seconds is ignored (J-57)."""
     text = (job["metadata"].get("labels") or {}).get(names.MAX_EXEC_TIME_SECONDS)
-    if text is None:
+    if not isinstance(text, str) or not is_number(text):
         return None
-    if not is_number(text) or int(text) < 1:
-        raise InvalidJobError(
-            f'label {names.MAX_EXEC_TIME_SECONDS}: "{text}" is not a positive whole number'
-        )
-    return int(text)
+    return int(text) if 0 < int(text) <= MAX_INT32 else None
 
 
 def owner_reference(job: Job, gvk: GroupVersionKind) -> dict[str, Any]:
@@ -93,9 +87,19 @@ def compose_workload(
     priority: JobPriority,
     *,
     label_keys: Sequence[str] = (),
+    more_labels: Mapping[str, str] = MappingProxyType({}),
     name_limit: int = MAX_NAME,
 ) -> dict[str, Any]:
     """Return the Workload to create for a job, complete for a single write.
+
+    Args:
+        job: The job.
+        gvk: The kind of the job.
+        pod_sets: The pod sets that the job requests.
+        priority: The priority of the job.
+        label_keys: Labels to copy from the job.
+        more_labels: Further labels.
+        name_limit: The longest allowed name.
 
     Raises:
         InvalidJobError: the job has too many pod sets or a malformed label.
@@ -109,7 +113,7 @@ def compose_workload(
         "metadata": {
             "name": workload_name(gvk, metadata["name"], metadata["uid"], limit=name_limit),
             "namespace": metadata["namespace"],
-            "labels": _labels(job, label_keys),
+            "labels": {**_labels(job, label_keys), **more_labels},
             "annotations": _annotations(job),
             "ownerReferences": [owner_reference(job, gvk)],
             "finalizers": [names.RESOURCE_IN_USE],
@@ -125,6 +129,7 @@ def compose_slice(
     priority: JobPriority,
     *,
     label_keys: Sequence[str] = (),
+    more_labels: Mapping[str, str] = MappingProxyType({}),
     name_limit: int = MAX_NAME,
     taken: frozenset[str] = frozenset(),
     replaced: Workload | None = None,
@@ -137,6 +142,7 @@ def compose_slice(
         pod_sets: The pod sets that the job requests.
         priority: The priority of the job.
         label_keys: Labels to copy from the job.
+        more_labels: Further labels.
         name_limit: The longest allowed name.
         taken: Names of earlier slices.
         replaced: The slice to replace. Its templates are the original ones; the templates of a
@@ -152,7 +158,13 @@ def compose_slice(
             for pod_set in replaced.spec.pod_sets
         ]
     body = compose_workload(
-        job, gvk, pod_sets, priority, label_keys=label_keys, name_limit=name_limit
+        job,
+        gvk,
+        pod_sets,
+        priority,
+        label_keys=label_keys,
+        more_labels=more_labels,
+        name_limit=name_limit,
     )
     metadata, annotations = body["metadata"], body["metadata"]["annotations"]
     metadata["name"] = _slice_name(job, gvk, name_limit, taken)
@@ -182,13 +194,36 @@ def build_spec(job: Job, pod_sets: Sequence[PodSet], priority: JobPriority) -> d
     spec: dict[str, Any] = {
         "queueName": queue_name(job),
         "podSets": [build_pod_set(pod_set) for pod_set in pod_sets],
-        "active": True,
         **build_priority(priority),
     }
     seconds = max_execution_seconds(job)
     if seconds is not None:
         spec["maximumExecutionTimeSeconds"] = seconds
     return spec
+
+
+def without_repeated_variables(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a pod template in which each container has each environment variable once (J-90).
+
+    The last value counts, at the place of the first; the API server keeps lists by name like that.
+    """
+    spec = template.get("spec") or {}
+    changed = {
+        field: [_with_variables_once(container) for container in spec[field]]
+        for field in ("initContainers", "containers")
+        if any(_repeats_variables(container) for container in spec.get(field) or ())
+    }
+    return {**template, "spec": {**spec, **changed}} if changed else template
+
+
+def _repeats_variables(container: Mapping[str, Any]) -> bool:
+    variables = container.get("env") or ()
+    return len({variable.get("name") for variable in variables}) < len(variables)
+
+
+def _with_variables_once(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    by_name = {variable.get("name"): variable for variable in container.get("env") or ()}
+    return {**container, "env": list(by_name.values())} if by_name else container
 
 
 def build_priority(priority: JobPriority) -> dict[str, Any]:

@@ -58,14 +58,20 @@ class PodSetInfo:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Toleration] = ()
     scheduling_gates: Sequence[str] = ()
+    overrides: frozenset[str] = frozenset()
+    """Keys of labels and annotations that replace another value instead of contradicting it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPatch:
-    """One write to a job: a JSON merge patch, of the object or of a subresource."""
+    """One write to a job: a JSON merge patch, of the object or of a subresource.
+
+    ``completes`` is false for a step of a start or stop that needs further writes.
+    """
 
     patch: Mapping[str, Any]
     subresource: str | None = None
+    completes: bool = True
 
 
 class MemberAction(Enum):

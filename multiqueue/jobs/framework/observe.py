@@ -73,6 +73,7 @@ class JobObserver:
             if prebuilt
             else None,
             namespace_labels=namespace_labels(informers, namespace),
+            queue_labels=self._queue_labels(namespace, queue_name(job)),
             ancestor_admitted=self._ancestor_admitted(job),
             dispatched=self._is_dispatched(job),
             options=self._options,
@@ -80,6 +81,10 @@ class JobObserver:
             find_flavor=informers.resource_flavors.store.get,
             now=self._context.clock.now(),
         )
+
+    def _queue_labels(self, namespace: str, name: str) -> Mapping[str, str]:
+        queue = self._context.informers.local_queues.store.get(key_of(namespace, name))
+        return queue.metadata.labels if queue is not None else {}
 
     def _is_dispatched(self, job: Job) -> bool:
         adapter = self._context.integrations.find_adapter(self._integration.gvk)

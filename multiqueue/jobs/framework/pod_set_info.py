@@ -1,13 +1,14 @@
 """The fields that admission adds to a pod template: adding them and removing them. Pure.
 
-Parity: E-184 (injection at start), E-153 (contradicting values make the start fail for good).
+Parity: E-184, J-115 to J-119 (injection at start), E-153 (contradicting values make the start fail
+for good).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from multiqueue.api import names
@@ -28,8 +29,27 @@ from multiqueue.jobs.workload_wire import diff
 
 Template = Mapping[str, Any]
 
-_LABEL_VALUE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-"""Queue names that are DNS labels also fit a label; longer ones are left out."""
+_DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+MAX_LABEL = 63
+"""Longest value of a label; a longer name of a queue is left out."""
+
+
+_BAD_UPDATE = "invalid admission check PodSetUpdate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfoOptions:
+    """Which labels and annotations pods get at the start.
+
+    Attributes:
+        name_queues: Gate AssignQueueLabelsForPods: labels name their queues.
+        name_workload: Gate TopologyAwareScheduling: an annotation names their Workload.
+        chargeback_keys: Labels of the Workload that its pods get, too.
+    """
+
+    name_queues: bool = True
+    name_workload: bool = True
+    chargeback_keys: tuple[str, ...] = ()
 
 
 class FlavorNotFoundError(Exception):
@@ -43,15 +63,14 @@ class StartConflictError(Exception):
 def build_infos(
     workload: Workload,
     find_flavor: Callable[[str], ResourceFlavor | None],
-    *,
-    name_queues: bool = True,
+    options: InfoOptions | None = None,
 ) -> tuple[PodSetInfo, ...]:
     """Return what the admission of this Workload adds, one entry per pod set.
 
     Args:
         workload: The admitted Workload.
         find_flavor: Finds a flavor by its name.
-        name_queues: Gate AssignQueueLabelsForPods: pods get labels that name their queues.
+        options: Which labels and annotations the pods get.
 
     Raises:
         FlavorNotFoundError: an assigned flavor does not exist.
@@ -59,28 +78,31 @@ def build_infos(
     """
     admission = workload.status.admission
     assert admission is not None, "only an admitted Workload starts"
+    options = options or InfoOptions()
     updates = merge_pod_set_updates(workload.status)
     if isinstance(updates, str):
-        raise StartConflictError(updates)
+        raise StartConflictError(f"{_BAD_UPDATE}: {updates}")
     assignments = {assignment.name: assignment for assignment in admission.pod_set_assignments}
-    queue_labels: Mapping[str, str] = {}
-    if name_queues:
-        queue_labels = _queue_labels(workload.spec.queue_name, admission.cluster_queue)
-    # Tells pods of a copy from another cluster from those that were submitted here (M-26).
-    is_copy = names.MULTIKUEUE_ORIGIN in workload.metadata.labels
-    origin_labels = {names.MULTIKUEUE_WORKER_WORKLOAD_POD: "true"} if is_copy else {}
-    # Pods of an elastic job outlive the slice that started them (E-169).
-    chain = {names.WORKLOAD_SLICE_NAME: slice_name(workload)} if is_elastic(workload) else {}
+    labels, annotations = _shared_labels(workload, options), _shared_annotations(workload, options)
+    overrides = {key for key in options.chargeback_keys if key in labels}
+    if is_elastic(workload):
+        # Pods of an elastic job outlive the slice that started them (E-169).
+        overrides |= {names.WORKLOAD, names.WORKLOAD_SLICE_NAME}
     runs = find_ran_on(workload).pods
     infos: list[PodSetInfo] = []
     for pod_set in workload.spec.pod_sets:
         assignment = assignments.get(pod_set.name) or PodSetAssignment(name=pod_set.name)
         info = flavor_info(assignment, pod_set.count, find_flavor)
-        labels = {**queue_labels, **origin_labels, names.PODSET: pod_set.name}
         count = min(info.count, runs.get(pod_set.name, info.count))
-        info = replace(info, count=count, labels=labels, annotations=chain)
+        info = replace(
+            info,
+            count=count,
+            labels={**labels, names.PODSET: pod_set.name},
+            annotations=annotations,
+            overrides=frozenset(overrides),
+        )
         if assignment.topology_assignment is not None:
-            info = _gated(info, workload, pod_set)
+            info = _gated(info, pod_set)
         update = updates.get(pod_set.name)
         infos.append(_with_update(info, update) if update else info)
     return tuple(infos)
@@ -94,12 +116,17 @@ def apply_info(template: Template, info: PodSetInfo) -> dict[str, Any]:
     """
     metadata = dict(template.get("metadata") or {})
     spec = dict(template.get("spec") or {})
-    metadata["labels"] = _merge(metadata.get("labels"), info.labels, "label")
-    metadata["annotations"] = _merge(metadata.get("annotations"), info.annotations, "annotation")
-    spec["nodeSelector"] = _merge(spec.get("nodeSelector"), info.node_selector, "node selector")
-    present = list(spec.get("tolerations") or ())
-    spec["tolerations"] = present + [
-        wire for t in info.tolerations if (wire := encode(t)) not in present
+    for field, added in (("labels", info.labels), ("annotations", info.annotations)):
+        present = {
+            k: v
+            for k, v in (metadata.get(field) or {}).items()
+            if k not in added.keys() & info.overrides
+        }
+        metadata[field] = _merge(present, added, field)
+    spec["nodeSelector"] = _merge(spec.get("nodeSelector"), info.node_selector, "nodeSelector")
+    tolerations = list(spec.get("tolerations") or ())
+    spec["tolerations"] = tolerations + [
+        wire for t in info.tolerations if (wire := encode(t)) not in tolerations
     ]
     gates = list(spec.get("schedulingGates") or ())
     spec["schedulingGates"] = gates + [
@@ -193,10 +220,33 @@ def flavor_info(
     )
 
 
-def _gated(info: PodSetInfo, workload: Workload, pod_set: PodSet) -> PodSetInfo:
+def _shared_labels(workload: Workload, options: InfoOptions) -> dict[str, str]:
+    """Return the labels that the pods of all pod sets get (J-116)."""
+    present, admission = workload.metadata.labels, workload.status.admission
+    assert admission is not None
+    labels = {key: present[key] for key in options.chargeback_keys if key in present}
+    if options.name_queues:
+        labels |= _queue_labels(workload.spec.queue_name, admission.cluster_queue)
+    if names.MULTIKUEUE_ORIGIN in present:
+        # Tells pods of a copy from another cluster from those that were submitted here (M-26).
+        labels[names.MULTIKUEUE_WORKER_WORKLOAD_POD] = "true"
+    return labels
+
+
+def _shared_annotations(workload: Workload, options: InfoOptions) -> dict[str, str]:
+    """Return the annotations that the pods of all pod sets get (J-117)."""
+    annotations = {names.WORKLOAD: workload.metadata.name} if options.name_workload else {}
+    if is_elastic(workload):
+        annotations[names.WORKLOAD_SLICE_NAME] = slice_name(workload)
+    return annotations
+
+
+def _gated(info: PodSetInfo, pod_set: PodSet) -> PodSetInfo:
     """Add the fields for the topology ungater: each pod waits for its domain (E-147)."""
-    annotations = {**info.annotations, names.WORKLOAD: workload.metadata.name}
-    if pod_set.topology_request is None:
+    annotations, request = dict(info.annotations), pod_set.topology_request
+    if request is None or not (
+        request.required or request.preferred or request.unconstrained is not None
+    ):
         # The queue implies the topology, no user asked for it: an annotation says so (E-184).
         annotations[names.PODSET_UNCONSTRAINED_TOPOLOGY] = "true"
     return replace(info, annotations=annotations, scheduling_gates=(names.TOPOLOGY_GATE,))
@@ -205,9 +255,9 @@ def _gated(info: PodSetInfo, workload: Workload, pod_set: PodSet) -> PodSetInfo:
 def _with_update(info: PodSetInfo, update: PodSetUpdate) -> PodSetInfo:
     return replace(
         info,
-        labels=_merge(info.labels, update.labels, "label"),
-        annotations=_merge(info.annotations, update.annotations, "annotation"),
-        node_selector=_merge(info.node_selector, update.node_selector, "node selector"),
+        labels=_merge(info.labels, update.labels, "labels"),
+        annotations=_merge(info.annotations, update.annotations, "annotations"),
+        node_selector=_merge(info.node_selector, update.node_selector, "nodeSelector"),
         tolerations=(
             *info.tolerations,
             *(t for t in update.tolerations if t not in info.tolerations),
@@ -216,11 +266,10 @@ def _with_update(info: PodSetInfo, update: PodSetUpdate) -> PodSetInfo:
 
 
 def _queue_labels(local_queue: str, cluster_queue: str) -> dict[str, str]:
-    labels = {
-        names.LOCAL_QUEUE_NAME: local_queue,
-        names.CLUSTER_QUEUE_NAME: cluster_queue,
-    }
-    return {key: value for key, value in labels.items() if _LABEL_VALUE.fullmatch(value)}
+    labels = {names.LOCAL_QUEUE_NAME: local_queue} if len(local_queue) <= MAX_LABEL else {}
+    if _DNS_LABEL.fullmatch(cluster_queue):
+        labels[names.CLUSTER_QUEUE_NAME] = cluster_queue
+    return labels
 
 
 def _merge(
@@ -230,7 +279,7 @@ def _merge(
     for key in sorted(added):
         if merged.setdefault(key, added[key]) != added[key]:
             raise StartConflictError(
-                f'conflict for {what} "{key}": "{merged[key]}" and "{added[key]}"'
+                f'{_BAD_UPDATE}: conflict for {what}: "{key}" is "{merged[key]}" and "{added[key]}"'
             )
     return merged
 

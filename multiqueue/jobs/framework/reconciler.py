@@ -66,6 +66,7 @@ class JobReconciler:
         await wait_settled(
             informers.workloads,
             informers.namespaces,
+            informers.local_queues,
             informers.resource_flavors,
             informers.priority_classes,
             informers.kube_priority_classes,

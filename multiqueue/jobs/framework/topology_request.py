@@ -20,7 +20,10 @@ def build_topology_request(
     sub_group_index_label: str | None = None,
     sub_group_count: int | None = None,
 ) -> PodSetTopologyRequest | None:
-    """Read the topology annotations of a pod template; None if there are none.
+    """Read the topology annotations of a pod template (J-79).
+
+    None if there are none, and the kind names no label of its pods. Otherwise pods can be told
+    apart, which matters if the queue implies a topology.
 
     Raises:
         InvalidJobError: a value is invalid.
@@ -29,9 +32,14 @@ def build_topology_request(
     required = annotations.get(names.PODSET_REQUIRED_TOPOLOGY)
     preferred = annotations.get(names.PODSET_PREFERRED_TOPOLOGY)
     unconstrained = annotations.get(names.PODSET_UNCONSTRAINED_TOPOLOGY)
-    slice_topology = annotations.get(names.PODSET_SLICE_REQUIRED_TOPOLOGY)
     constraints = _constraints(annotations.get(names.PODSET_SLICE_CONSTRAINTS))
-    if not (required or preferred or unconstrained or slice_topology or constraints):
+    slice_topology = annotations.get(names.PODSET_SLICE_REQUIRED_TOPOLOGY)
+    slice_size = _size(annotations.get(names.PODSET_SLICE_SIZE))
+    if constraints or slice_topology is None or slice_size is None:
+        slice_topology = slice_size = None
+    is_labelled = pod_index_label or sub_group_index_label or sub_group_count is not None
+    is_placed = required or preferred or unconstrained or slice_topology or constraints
+    if not (is_placed or is_labelled):
         return None
     return PodSetTopologyRequest(
         required=required,
@@ -40,9 +48,11 @@ def build_topology_request(
         pod_index_label=pod_index_label,
         sub_group_index_label=sub_group_index_label,
         sub_group_count=sub_group_count,
-        pod_set_group_name=annotations.get(names.PODSET_GROUP_NAME),
+        pod_set_group_name=annotations.get(names.PODSET_GROUP_NAME)
+        if required or preferred
+        else None,
         pod_set_slice_required_topology=slice_topology,
-        pod_set_slice_size=_size(annotations.get(names.PODSET_SLICE_SIZE)),
+        pod_set_slice_size=slice_size,
         podset_slice_required_topology_constraints=constraints,
     )
 

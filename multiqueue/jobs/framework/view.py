@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+
+import msgspec
 
 from multiqueue.api.conditions import Reason
 from multiqueue.api.config import Configuration, Gate
@@ -18,9 +20,11 @@ from multiqueue.jobs.framework.compose import (
     SHORT_NAME,
     max_execution_seconds,
     queue_name,
+    without_repeated_variables,
 )
 from multiqueue.jobs.framework.equivalence import is_equivalent
 from multiqueue.jobs.framework.integration import Integration, InvalidJobError, Job
+from multiqueue.jobs.framework.pod_set_info import InfoOptions
 from multiqueue.jobs.framework.priority import PriorityClasses
 from multiqueue.jobs.framework.slices import Slices, arrange, has_to_stop
 from multiqueue.lib.selectors import LabelSelector, label_selector_from
@@ -37,8 +41,10 @@ class JobOptions:
     delete_deactivated_after: timedelta | None = None
     wait_for_pods: bool = False
     reclaim_pods: bool = True
-    name_queues: bool = True
     elastic_jobs: bool = False
+    partial_admission: bool = True
+    topologies: bool = True
+    info: InfoOptions = field(default_factory=InfoOptions)
     pending_reason: Reason = Reason.PENDING_EVALUATION
 
     @classmethod
@@ -53,8 +59,14 @@ class JobOptions:
             delete_deactivated_after=retention.after_deactivated_by_kueue if retention else None,
             wait_for_pods=config.wait_for_pods_ready is not None,
             reclaim_pods=config.gates.enabled(Gate.RECLAIMABLE_PODS),
-            name_queues=config.gates.enabled(Gate.ASSIGN_QUEUE_LABELS_FOR_PODS),
             elastic_jobs=config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES),
+            partial_admission=config.gates.enabled(Gate.PARTIAL_ADMISSION),
+            topologies=config.gates.enabled(Gate.TOPOLOGY_AWARE_SCHEDULING),
+            info=InfoOptions(
+                name_queues=config.gates.enabled(Gate.ASSIGN_QUEUE_LABELS_FOR_PODS),
+                name_workload=config.gates.enabled(Gate.TOPOLOGY_AWARE_SCHEDULING),
+                chargeback_keys=config.integrations.chargeback_label_keys,
+            ),
             pending_reason=Reason.PENDING_EVALUATION
             if config.gates.enabled(Gate.UNADMITTED_WORKLOADS_OBSERVABILITY)
             else coarse_reason(Reason.PENDING_EVALUATION),
@@ -87,6 +99,7 @@ class JobView:
         prebuilt_name: The name of its prebuilt Workload, or an empty string.
         prebuilt: The prebuilt Workload; None if it does not exist.
         namespace_labels: The labels of its namespace.
+        queue_labels: The labels of its LocalQueue.
         ancestor_admitted: Whether the queued job that owns this one runs; None without such an
             owner.
         dispatched: Whether it runs on workers only.
@@ -102,6 +115,7 @@ class JobView:
     prebuilt_name: str = ""
     prebuilt: Workload | None = None
     namespace_labels: Mapping[str, str]
+    queue_labels: Mapping[str, str] = field(default_factory=dict)
     ancestor_admitted: bool | None = None
     dispatched: bool = False
     options: JobOptions
@@ -134,14 +148,29 @@ class JobView:
         """The LocalQueue that the job asks for."""
         return queue_name(self.job)
 
+    @property
+    def chargeback_labels(self) -> dict[str, str]:
+        """The labels that say who pays: those of the LocalQueue, else those of the job."""
+        known = {**(self.job["metadata"].get("labels") or {}), **self.queue_labels}
+        return {key: known[key] for key in self.options.info.chargeback_keys if key in known}
+
     @cached_property
     def pod_sets(self) -> tuple[PodSet, ...]:
-        """The pod sets that the job requests.
+        """The pod sets that the job requests, as far as the feature gates allow them (J-79, J-91).
 
         Raises:
             InvalidJobError: the job is invalid.
         """
-        return self.integration.pod_sets(self.job)
+        options = self.options
+        return tuple(
+            msgspec.structs.replace(
+                pod_set,
+                template=without_repeated_variables(pod_set.template),
+                min_count=pod_set.min_count if options.partial_admission else None,
+                topology_request=pod_set.topology_request if options.topologies else None,
+            )
+            for pod_set in self.integration.pod_sets(self.job)
+        )
 
     @property
     def workload(self) -> Workload | None:

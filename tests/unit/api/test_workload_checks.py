@@ -148,5 +148,5 @@ def test_updates_that_contradict_each_other_are_named() -> None:
         )
     )
     assert merge_pod_set_updates(status) == (
-        'AdmissionCheck "b", pod set "main": conflict for nodeSelector "zone": "1" and "2"'
+        'AdmissionCheck "b", pod set "main": conflict for nodeSelector: "zone" is "1" and "2"'
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import ObjectMeta, ResourceFlavor, Workload, WorkloadPriorityClass
 from multiqueue.jobs.batch_job.integration import BatchJob
@@ -47,6 +49,12 @@ def make_view(job: dict[str, Any], *workloads: Workload, **what: Any) -> JobView
         "now": T0,
     }
     return JobView(job=job, integration=JOB, workloads=workloads, **{**defaults, **what})
+
+
+def released(workload: Workload) -> Workload:
+    """The Workload without our finalizer."""
+    metadata = msgspec.structs.replace(workload.metadata, finalizers=("other",))
+    return msgspec.structs.replace(workload, metadata=metadata)
 
 
 def note_of(plan: JobPlan) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multiqueue.api import names
-from multiqueue.api.v1beta2 import PodSet, ReclaimablePod, Toleration
+from multiqueue.api.v1beta2 import PodSet, PodSetTopologyRequest, ReclaimablePod, Toleration
 from multiqueue.jobs.batch_job.indexes import count_indexes
 from multiqueue.jobs.batch_job.integration import BatchJob
 from multiqueue.jobs.framework.integration import Finished, InvalidJobError, PodSetInfo
@@ -48,11 +48,18 @@ def test_the_smallest_size_comes_from_the_annotation() -> None:
     assert JOB.pod_sets(job)[0].min_count == 2
 
 
-@pytest.mark.parametrize("text", ["", "two", "0", "-1", "1.5"])
+@pytest.mark.parametrize("text", ["0", "-1"])
 def test_a_smallest_size_that_is_none_is_explained(text: str) -> None:
     job = make_job(annotations={names.JOB_MIN_PARALLELISM: text})
-    with pytest.raises(InvalidJobError, match=r'job-min-parallelism: ".*" is not a positive'):
+    with pytest.raises(InvalidJobError, match=r"job-min-parallelism: .* is not positive"):
         JOB.pod_sets(job)
+
+
+@pytest.mark.parametrize("text", ["", "two", "1.5"])
+def test_a_smallest_size_that_is_no_number_is_ignored(text: str) -> None:
+    """J-163."""
+    job = make_job(annotations={names.JOB_MIN_PARALLELISM: text})
+    assert JOB.pod_sets(job)[0].min_count is None
 
 
 def test_a_smallest_size_above_the_size_is_explained() -> None:
@@ -116,6 +123,17 @@ def test_pods_ready(status: dict[str, Any], want: bool) -> None:
         pytest.param(
             {"parallelism": 4, "completions": 4},
             {"succeeded": 3, "active": 2},
+            3,
+            id="the count of active pods is behind",
+        ),
+        pytest.param(
+            {
+                "parallelism": 4,
+                "completions": 4,
+                "suspend": False,
+                "managedBy": names.MULTIKUEUE_CONTROLLER,
+            },
+            {"succeeded": 3, "active": 2, "startTime": "t"},
             2,
             id="two ended on another worker",
         ),
@@ -367,12 +385,29 @@ def test_kubernetes_own_controller_is_no_other_manager() -> None:
 
 def test_topology_wishes_come_from_annotations() -> None:
     job = make_job(completionMode="Indexed")
-    constraints = {names.PODSET_REQUIRED_TOPOLOGY: "rack", names.PODSET_SLICE_SIZE: "2"}
+    constraints = {
+        names.PODSET_REQUIRED_TOPOLOGY: "rack",
+        names.PODSET_SLICE_REQUIRED_TOPOLOGY: "host",
+        names.PODSET_SLICE_SIZE: "2",
+        names.PODSET_GROUP_NAME: "g",
+    }
     job["spec"]["template"]["metadata"] = {"annotations": constraints}
     request = JOB.pod_sets(job)[0].topology_request
     assert request is not None
     assert (request.required, request.pod_set_slice_size) == ("rack", 2)
-    assert request.pod_index_label == "batch.kubernetes.io/job-completion-index"
+    assert request.pod_set_group_name == "g"
+    assert request.asks_for_place
+
+
+def test_pods_have_a_rank_without_a_topology_wish() -> None:
+    """J-79: the queue may imply a topology."""
+    job = make_job()
+    half = {names.PODSET_SLICE_SIZE: "2", names.PODSET_GROUP_NAME: "g"}
+    job["spec"]["template"]["metadata"] = {"annotations": half}
+    request = JOB.pod_sets(job)[0].topology_request
+    rank = "batch.kubernetes.io/job-completion-index"
+    assert request == PodSetTopologyRequest(pod_index_label=rank)
+    assert not request.asks_for_place
 
 
 @pytest.mark.parametrize(

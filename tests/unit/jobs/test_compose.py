@@ -10,7 +10,11 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api.v1beta2 import ObjectMeta, PodSet, WorkloadPriorityClass
 from multiqueue.jobs.batch_job.integration import BatchJob
-from multiqueue.jobs.framework.compose import compose_workload, workload_name
+from multiqueue.jobs.framework.compose import (
+    compose_workload,
+    without_repeated_variables,
+    workload_name,
+)
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import InvalidJobError
 from multiqueue.jobs.framework.priority import (
@@ -66,7 +70,8 @@ def test_everything_is_in_the_one_write() -> None:
         }
     ]
     spec = body["spec"]
-    assert (spec["queueName"], spec["priority"], spec["active"]) == ("lq", 7, True)
+    assert (spec["queueName"], spec["priority"]) == ("lq", 7)
+    assert "active" not in spec
     assert spec["maximumExecutionTimeSeconds"] == 60
     assert [(p["name"], p["count"]) for p in spec["podSets"]] == [("main", 1)]
 
@@ -83,10 +88,23 @@ def test_provisioning_parameters_and_gates_are_copied() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["0", "-5", "soon", ""])
-def test_a_time_limit_that_is_none_is_explained(text: str) -> None:
-    with pytest.raises(InvalidJobError, match="max-exec-time-seconds"):
-        compose(stored_job(labels={names.MAX_EXEC_TIME_SECONDS: text}))
+@pytest.mark.parametrize("text", ["0", "-5", "soon", "", "2147483648"])
+def test_a_time_limit_that_is_none_is_ignored(text: str) -> None:
+    """J-57: the webhook refuses it."""
+    body = compose(stored_job(labels={names.MAX_EXEC_TIME_SECONDS: text}))
+    assert "maximumExecutionTimeSeconds" not in body["spec"]
+
+
+def test_a_repeated_environment_variable_has_its_last_value() -> None:
+    """J-90."""
+    env = [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}, {"name": "a", "value": "3"}]
+    template = {"spec": {"containers": [{"name": "c", "env": env}, {"name": "d"}]}}
+    assert without_repeated_variables(template)["spec"]["containers"] == [
+        {"name": "c", "env": [{"name": "a", "value": "3"}, {"name": "b", "value": "2"}]},
+        {"name": "d"},
+    ]
+    once = {"spec": {"containers": [{"name": "c", "env": env[:2]}]}}
+    assert without_repeated_variables(once) is once
 
 
 def test_more_pod_sets_than_a_workload_has_are_explained() -> None:

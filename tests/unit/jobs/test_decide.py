@@ -19,7 +19,6 @@ from multiqueue.api.workload_state import (
     is_finished,
 )
 from multiqueue.jobs.framework.decide import decide
-from multiqueue.jobs.framework.integration import JobPatch
 from multiqueue.jobs.framework.plan import (
     ChangeStatus,
     CreateJobWorkload,
@@ -35,6 +34,7 @@ from tests.unit.jobs.job_views import (
     make_view,
     note_of,
     own_workload,
+    released,
     started,
     status_after,
     stored_job,
@@ -95,7 +95,7 @@ def test_what_multikueue_runs_is_not_awaited() -> None:
 
 
 def test_a_job_that_cannot_be_understood_is_explained_and_left_alone() -> None:
-    plan = decide(make_view(stored_job(annotations={names.JOB_MIN_PARALLELISM: "many"})))
+    plan = decide(make_view(stored_job(annotations={names.JOB_MIN_PARALLELISM: "0"})))
     assert isinstance(plan, Wait)
     assert plan.requeue_after is None
     assert note_of(plan)[0] == "ErrWorkloadCompose"
@@ -313,7 +313,8 @@ def test_a_stop_that_was_interrupted_is_carried_on() -> None:
     job["spec"]["template"]["spec"]["nodeSelector"] = {"left": "over"}
     plan = decide(make_view(job, evicted(admitted(own_workload(stored_job())))))
     assert isinstance(plan, WriteJob)
-    assert plan.patch == JobPatch(patch={"status": {"startTime": None}}, subresource="status")
+    assert plan.patch.patch == {"status": {"startTime": None}}
+    assert (plan.patch.subresource, plan.note) == ("status", None)
 
 
 def test_what_was_injected_stays_while_pods_run() -> None:
@@ -322,7 +323,7 @@ def test_what_was_injected_stays_while_pods_run() -> None:
     workload = evicted(admitted(own_workload(stored_job())))
     assert decide(make_view(job, workload)) == Wait()
     job["status"] = {"active": 0}
-    assert isinstance(decide(make_view(job, workload)), WriteJob)
+    assert note_of(decide(make_view(job, workload))) == ("Stopped", "go away")
 
 
 def test_an_evicted_job_that_completed_meanwhile_is_finished() -> None:
@@ -346,7 +347,8 @@ def test_the_workload_ends_with_its_job(
     finished = status_after(decide(make_view(job, admitted(own_workload(stored_job())))))
     last = finished.status.conditions[-1]
     assert (last.type, last.reason, last.message) == ("Finished", reason, message)
-    assert decide(make_view(job, finished)) == Wait()
+    assert decide(make_view(job, finished)) == ReleaseWorkload(workload=finished)
+    assert decide(make_view(job, released(finished))) == Wait()
 
 
 def test_a_job_that_was_changed_while_it_ended_still_ends() -> None:
@@ -358,17 +360,14 @@ def test_what_failed_to_start_does_not_run() -> None:
     workload = admitted(own_workload(stored_job()))
     ended = with_status(workload, finish(workload.status, Reason.FAILED_TO_START, "no", now=T0))
     assert suspends(decide(make_view(stored_job(suspend=False), ended)))
-    assert decide(make_view(stored_job(), ended)) == Wait()
+    assert decide(make_view(stored_job(), released(ended))) == Wait()
 
 
 def test_a_deleted_workload_stops_its_job_and_goes() -> None:
     workload = admitted(own_workload(stored_job(), deleted=True))
     assert suspends(decide(make_view(stored_job(suspend=False), workload)))
     assert decide(make_view(stored_job(), workload)) == ReleaseWorkload(workload=workload)
-    free = msgspec.structs.replace(
-        workload, metadata=msgspec.structs.replace(workload.metadata, finalizers=("other",))
-    )
-    assert decide(make_view(stored_job(), free)) == Wait()
+    assert decide(make_view(stored_job(), released(workload))) == Wait()
 
 
 def test_a_job_that_is_being_deleted_lets_its_workload_go() -> None:

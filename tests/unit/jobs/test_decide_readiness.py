@@ -61,19 +61,16 @@ def test_pods_that_start_cost_no_write(known: bool) -> None:
     assert decide(make_view(job, workload)) == Wait()
 
 
-@pytest.mark.parametrize(
-    ("job", "config"),
-    [
-        pytest.param(running(ready=2), NOT_WAITING, id="nobody waits"),
-        pytest.param(
-            running(ready=2, managedBy=names.MULTIKUEUE_CONTROLLER),
-            Configuration(),
-            id="it runs on another cluster",
-        ),
-    ],
-)
-def test_nothing_is_said_where(job: tuple[dict[str, Any], Workload], config: Configuration) -> None:
-    assert decide(make_view(*job, config=config)) == Wait()
+def test_nothing_is_said_if_nobody_waits() -> None:
+    assert decide(make_view(*running(ready=2), config=NOT_WAITING)) == Wait()
+
+
+def test_the_copied_status_of_a_job_elsewhere_counts() -> None:
+    job = running(ready=2, managedBy=names.MULTIKUEUE_CONTROLLER)
+    told = status_after(decide(make_view(*job, dispatched=True)))
+    condition = find(told.status, WorkloadCondition.PODS_READY)
+    assert condition is not None
+    assert condition.status == "True"
 
 
 def test_an_eviction_is_no_lost_pod() -> None:

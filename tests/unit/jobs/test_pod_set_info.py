@@ -19,6 +19,7 @@ from multiqueue.api.v1beta2 import (
 from multiqueue.jobs.framework.integration import PodSetInfo
 from multiqueue.jobs.framework.pod_set_info import (
     FlavorNotFoundError,
+    InfoOptions,
     StartConflictError,
     apply_info,
     build_infos,
@@ -48,6 +49,7 @@ def test_an_assignment_brings_labels_tolerations_and_count() -> None:
             names.LOCAL_QUEUE_NAME: "lq",
             names.CLUSTER_QUEUE_NAME: "cq",
         },
+        annotations={names.WORKLOAD: "wl"},
         node_selector={"gpu": "a100"},
         tolerations=(TOLERATION,),
     )
@@ -108,6 +110,44 @@ def test_pods_with_an_implied_topology_say_so() -> None:
     }
 
 
+def test_a_start_overwrites_what_an_earlier_slice_wrote() -> None:
+    """J-118."""
+    metadata = msgspec.structs.replace(
+        make_workload("new").metadata, annotations={names.ELASTIC_JOB: "true"}
+    )
+    workload = admitted(msgspec.structs.replace(make_workload("new"), metadata=metadata))
+    (info,) = build_infos(workload, FLAVORS.get)
+    old = {names.WORKLOAD: "old", names.WORKLOAD_SLICE_NAME: "old", "mine": "x"}
+    template = apply_info({**make_template(), "metadata": {"annotations": old}}, info)
+    new = {names.WORKLOAD: "new", names.WORKLOAD_SLICE_NAME: "new", "mine": "x"}
+    assert template["metadata"]["annotations"] == new
+
+
+def test_another_workload_than_the_template_names_prevents_the_start() -> None:
+    (info,) = build_infos(admitted(make_workload("new")), FLAVORS.get)
+    template = {**make_template(), "metadata": {"annotations": {names.WORKLOAD: "old"}}}
+    with pytest.raises(StartConflictError, match=r'annotations: ".*workload" is "old" and "new"'):
+        apply_info(template, info)
+
+
+def test_the_gates_decide_which_names_pods_get() -> None:
+    options = InfoOptions(name_queues=False, name_workload=False)
+    (info,) = build_infos(admitted(make_workload("wl")), FLAVORS.get, options)
+    assert (info.labels, info.annotations) == ({names.PODSET: "main"}, {})
+
+
+def test_pods_get_the_labels_that_say_who_pays() -> None:
+    metadata = msgspec.structs.replace(make_workload().metadata, labels={"payer": "ml", "x": "y"})
+    workload = admitted(msgspec.structs.replace(make_workload(), metadata=metadata))
+    options = InfoOptions(name_queues=False, chargeback_keys=("payer", "absent"))
+    (info,) = build_infos(workload, FLAVORS.get, options)
+    template = {**make_template(), "metadata": {"labels": {"payer": "somebody else"}}}
+    assert apply_info(template, info)["metadata"]["labels"] == {
+        "payer": "ml",
+        names.PODSET: "main",
+    }
+
+
 def test_a_queue_name_that_is_no_label_is_left_out() -> None:
     (info,) = build_infos(admitted(make_workload(queue="q" * 64), on="Team.A"), FLAVORS.get)
     assert info.labels == {names.PODSET: "main"}
@@ -126,7 +166,7 @@ def test_updates_of_checks_are_added() -> None:
         workload, msgspec.structs.replace(workload.status, admission_checks=(check,))
     )
     (info,) = build_infos(workload, FLAVORS.get)
-    assert info.annotations == {"a": "1"}
+    assert info.annotations == {names.WORKLOAD: "wl", "a": "1"}
     assert info.node_selector == {"gpu": "a100", "zone": "z"}
 
 
@@ -137,7 +177,8 @@ def test_a_check_that_contradicts_the_flavor_prevents_the_start() -> None:
     workload = with_status(
         workload, msgspec.structs.replace(workload.status, admission_checks=(check,))
     )
-    with pytest.raises(StartConflictError, match='node selector "gpu": "a100" and "h100"'):
+    message = 'invalid admission check PodSetUpdate: conflict for nodeSelector: "gpu" is "a100"'
+    with pytest.raises(StartConflictError, match=message):
         build_infos(workload, FLAVORS.get)
 
 

@@ -11,6 +11,7 @@ from multiqueue.api import names
 from multiqueue.api.conditions import Reason
 from multiqueue.api.config import build_configuration
 from multiqueue.api.v1beta2 import ReclaimablePod, Workload
+from multiqueue.api.workload_readiness import sync_pods_ready
 from multiqueue.api.workload_state import finish
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.plan import CreateJobWorkload, PatchWorkload, Wait
@@ -272,6 +273,8 @@ def test_a_copy_of_another_size_than_its_workload_is_in_sync() -> None:
     job = elastic_job(5)
     job["metadata"]["annotations"][names.PREBUILT_WORKLOAD_NAME] = "pre"
     workload = admitted(slice_("pre", 3))
+    status = sync_pods_ready(workload.status, ready=False, now=T0)
+    workload = with_status(workload, status)
     view = make_view(job, workload, prebuilt_name="pre", prebuilt=workload)
     assert decide(view) == Wait()
 

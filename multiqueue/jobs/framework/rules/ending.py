@@ -38,14 +38,21 @@ def release_deleted(view: JobView) -> JobPlan | None:
 
 
 def leave_finished(view: JobView) -> JobPlan | None:
-    """Do nothing for a finished Workload: it is final."""
+    """Release a finished Workload and leave it as it is: it is final (J-135).
+
+    The slices of an elastic job are released with their job.
+    """
     workload = view.workload
     if workload is None or not is_finished(workload.status):
         return None
     finished = find(workload.status, WorkloadCondition.FINISHED)
+    stopping = None
     if finished is not None and finished.reason in NEVER_RAN:
-        return stop(view, finished.message, workload) or Wait()
-    return Wait()
+        stopping = stop(view, finished.message, workload)
+    if stopping is not None:
+        return stopping
+    is_held = RESOURCE_IN_USE in workload.metadata.finalizers and not view.is_elastic
+    return ReleaseWorkload(workload=workload) if is_held else Wait()
 
 
 def finish_workload(view: JobView) -> JobPlan | None:
@@ -65,13 +72,15 @@ def finish_workload(view: JobView) -> JobPlan | None:
             generation=newest.metadata.generation,
         )
 
-    return ChangeStatus(
-        workload=workload,
-        change=change,
-        note=EventNote(
-            reason="FinishedWorkload",
-            message=f"Workload '{workload.metadata.key}' is declared finished",
-        ),
+    return ChangeStatus(workload=workload, change=change, note=finished_note(workload))
+
+
+def finished_note(workload: Workload, message: str = "") -> EventNote:
+    """Return the Event of a job whose Workload ends, once per end (J-134)."""
+    why = f": {message}" if message else ""
+    return EventNote(
+        reason="FinishedWorkload",
+        message=f"Workload '{workload.metadata.key}' is declared finished{why}",
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from multiqueue.api import names
 from multiqueue.api.v1beta2 import ReclaimablePod, Workload, WorkloadStatus
-from multiqueue.api.workload_state import has_quota
+from multiqueue.api.workload_state import has_quota, is_evicted
 from multiqueue.jobs.framework.compose import build_priority, workload_class
 from multiqueue.jobs.framework.plan import ChangeStatus, EventNote, JobPlan, PatchWorkload
 from multiqueue.jobs.framework.priority import WORKLOAD_PRIORITY_CLASS, resolve_priority
@@ -62,15 +63,21 @@ def _never_back(view: JobView, workload: Workload, known: Mapping[str, int]) -> 
 
 
 def follow_queue(view: JobView) -> JobPlan | None:
-    """Copy another queue name, as long as no quota is reserved in the first queue (E-189)."""
+    """Copy another queue name, as long as no quota is reserved in the first queue (E-189, J-98).
+
+    An evicted Workload keeps its queue until it was admitted again, as upstream's does.
+    """
     workload = view.workload
     if workload is None or workload.spec.queue_name == view.queue or is_remote_copy(workload):
         return None
     if not view.integration.follows_queue(view.job):
         return None
-    if workload.status.admission is not None or has_quota(workload.status):
+    if not view.suspended or has_quota(workload.status) or is_evicted(workload.status):
         return None
-    return PatchWorkload(workload=workload, patch={"spec": {"queueName": view.queue}})
+    patch: dict[str, Any] = {"spec": {"queueName": view.queue}}
+    if labels := view.chargeback_labels:
+        patch["metadata"] = {"labels": labels}
+    return PatchWorkload(workload=workload, patch=patch)
 
 
 def follow_priority(view: JobView) -> JobPlan | None:

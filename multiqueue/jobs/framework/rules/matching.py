@@ -110,7 +110,6 @@ def update_pending(view: JobView) -> JobPlan | None:
     if restoring is not None:
         return restoring
     spec = build_spec(view.job, view.pod_sets, _priority(view))
-    spec.pop("active")
     spec.setdefault("maximumExecutionTimeSeconds", None)
     spec.setdefault("priorityClassRef", None)
     return PatchWorkload(
@@ -140,6 +139,7 @@ def create_missing(view: JobView) -> JobPlan | None:
         view.pod_sets,
         _priority(view),
         label_keys=view.options.label_keys,
+        more_labels=view.chargeback_labels,
         name_limit=view.options.name_limit,
     )
     keys = view.options.label_keys
@@ -155,6 +155,7 @@ def _create_slice(view: JobView) -> JobPlan:
             view.pod_sets,
             _priority(view),
             label_keys=view.options.label_keys,
+            more_labels=view.chargeback_labels,
             name_limit=view.options.name_limit,
             taken=frozenset(known.metadata.name for known in view.workloads),
         )

@@ -70,8 +70,4 @@ def refuse_out_of_sync(view: JobView) -> JobPlan | None:
             generation=newest.metadata.generation,
         )
 
-    return stop(view, OUT_OF_SYNC, workload) or ChangeStatus(
-        workload=workload,
-        change=change,
-        note=EventNote(reason="FinishedWorkload", message=OUT_OF_SYNC),
-    )
+    return stop(view, OUT_OF_SYNC, workload) or ChangeStatus(workload=workload, change=change)

@@ -11,22 +11,23 @@ from multiqueue.jobs.framework.view import JobView
 
 
 def follow_pods(view: JobView) -> JobPlan | None:
-    """Write whether all pods are ready, if the Configuration waits for that.
+    """Write whether all pods are ready, if the Configuration waits for that (J-131).
 
-    Jobs that run on another cluster are left out: that cluster waits for their pods.
+    The status of a job on another cluster is a copy; that cluster waits for the pods.
     """
     workload = view.workload
-    if workload is None or not view.options.wait_for_pods or view.suspended:
+    if workload is None or not view.options.wait_for_pods:
         return None
-    if view.integration.managed_by(view.job) or not is_admitted(workload.status):
-        return None
-    ready = view.integration.pods_ready(view.job)
-    if not ready and find(workload.status, WorkloadCondition.PODS_READY) is None:
-        # The condition was never written.
-        return None
+    runs = is_admitted(workload.status) and not view.suspended
+    is_known = find(workload.status, WorkloadCondition.PODS_READY) is not None
+    if not runs and is_known:
+        return None  # the end of a run resets it
+    ready = runs and view.integration.pods_ready(view.job)
+    if not (ready or is_known or view.prebuilt_name):
+        return None  # False comes with another write of the status
 
     def change(newest: Workload) -> WorkloadStatus:
-        if not has_quota(newest.status):
+        if has_quota(newest.status) != has_quota(workload.status):
             return newest.status
         generation = newest.metadata.generation
         return sync_pods_ready(newest.status, ready=ready, now=view.now, generation=generation)

@@ -29,6 +29,7 @@ from multiqueue.jobs.framework.pod_set_info import (
     StartConflictError,
     build_infos,
 )
+from multiqueue.jobs.framework.rules.ending import finished_note
 from multiqueue.jobs.framework.rules.stopping import stop
 from multiqueue.jobs.framework.view import JobView
 
@@ -78,7 +79,7 @@ def start(view: JobView) -> JobPlan | None:
     if workload is None or not view.suspended or not is_admitted(workload.status):
         return None
     try:
-        infos = build_infos(workload, view.find_flavor, name_queues=view.options.name_queues)
+        infos = build_infos(workload, view.find_flavor, view.options.info)
         if view.integration.is_composed:
             return _start_members(view, workload, infos)
         patch = view.integration.start_patch(view.job, infos)
@@ -91,7 +92,7 @@ def start(view: JobView) -> JobPlan | None:
         return fail_to_start(view, workload, str(error))
     assert workload.status.admission is not None
     # A job on a worker starts there; MultiKueue reports that here.
-    starts = patch.subresource is None and workload.status.cluster_name is None
+    starts = patch.completes and workload.status.cluster_name is None
     return WriteJob(
         patch=patch,
         note=EventNote(
@@ -127,11 +128,7 @@ def fail_to_start(view: JobView, workload: Workload, message: str) -> JobPlan:
             generation=newest.metadata.generation,
         )
 
-    return ChangeStatus(
-        workload=workload,
-        change=change,
-        note=EventNote(reason="FinishedWorkload", message=message, warning=True),
-    )
+    return ChangeStatus(workload=workload, change=change, note=finished_note(workload, message))
 
 
 def stop_unadmitted(view: JobView) -> JobPlan | None:

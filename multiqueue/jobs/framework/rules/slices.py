@@ -9,7 +9,6 @@ from multiqueue.jobs.framework.compose import build_pod_set, compose_slice, work
 from multiqueue.jobs.framework.plan import (
     ChangeStatus,
     CreateJobWorkload,
-    EventNote,
     JobPlan,
     PatchWorkload,
 )
@@ -57,6 +56,7 @@ def follow_size(view: JobView) -> JobPlan | None:
             view.pod_sets,
             priority,
             label_keys=view.options.label_keys,
+            more_labels=view.chargeback_labels,
             name_limit=view.options.name_limit,
             taken=frozenset(known.metadata.name for known in view.workloads),
             replaced=workload,
@@ -73,8 +73,4 @@ def _resize(view: JobView, workload: Workload) -> PatchWorkload:
     return PatchWorkload(
         workload=workload,
         patch={"spec": {"podSets": pod_sets}},
-        note=EventNote(
-            reason="UpdatedWorkload",
-            message=f"Updated the size of the Workload: {workload.metadata.key}",
-        ),
     )

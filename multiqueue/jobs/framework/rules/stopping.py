@@ -8,12 +8,16 @@ from multiqueue.api.workload_state import find, is_evicted
 from multiqueue.jobs.framework.plan import EventNote, JobPlan, Wait, WriteJob, WriteMembers
 from multiqueue.jobs.framework.view import JobView
 
+MAX_EVENT = 1024
+"""Longest text of an Event, in characters."""
+
 
 def stop(view: JobView, message: str, workload: Workload | None = None) -> JobPlan | None:
     """Return the next step that stops the job; None if it is stopped or has ended.
 
     With the Workload, the fields that its admission added are removed again. The first step, which
-    keeps pods from starting, is written even if the job changed meanwhile; restoring is not.
+    keeps pods from starting, is written even if the job changed meanwhile; restoring is not. The
+    Event follows with the last step: then nothing of the job runs (J-124).
     """
     if view.integration.is_composed:
         return _stop_members(view, message)
@@ -22,11 +26,11 @@ def stop(view: JobView, message: str, workload: Workload | None = None) -> JobPl
     patch = view.integration.stop_patch(view.job, workload.spec.pod_sets if workload else ())
     if patch is None:
         return None if view.suspended else Wait()
-    first = "suspend" in (patch.patch.get("spec") or {})
+    is_stopped = patch.completes and not view.suspended
     return WriteJob(
         patch=patch,
-        strict=not first,
-        note=EventNote(reason="Stopped", message=message) if first else None,
+        strict="suspend" not in (patch.patch.get("spec") or {}),
+        note=EventNote(reason="Stopped", message=message[:MAX_EVENT]) if is_stopped else None,
     )
 
 
@@ -35,7 +39,9 @@ def _stop_members(view: JobView, message: str) -> JobPlan | None:
     writes = view.integration.stop_writes(view.job, _reason(view), message, view.now)
     if not writes:
         return None
-    return WriteMembers(writes=writes, note=EventNote(reason="Stopped", message=message))
+    return WriteMembers(
+        writes=writes, note=EventNote(reason="Stopped", message=message[:MAX_EVENT])
+    )
 
 
 def _reason(view: JobView) -> str:
