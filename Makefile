@@ -8,7 +8,7 @@ WORKERS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-record mutants clean
+.PHONY: help demo test abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-jobs conformance-record mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -99,7 +99,7 @@ controlplane: $(VENV)/.installed ## Build a real control plane with Go, once, in
 	$(BIN)/python -m tests.controlplane build
 
 test-controlplane: $(VENV)/.installed ## The same promises on real control planes, and some recorded scenarios (make controlplane first)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "controlplane and not e2e" -ra -k "not decides_as_recorded or afs" tests/controlplane
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "controlplane and not e2e and not conformance" -ra -k "not decides_as_recorded or afs" tests/controlplane
 
 e2e: $(VENV)/.installed ## Every step over a manager and two workers, upstream Kueue on them, on real control planes
 	$(BIN)/python -m pytest -n 0 -v -m e2e -ra --durations=0 tests/controlplane
@@ -107,10 +107,18 @@ e2e: $(VENV)/.installed ## Every step over a manager and two workers, upstream K
 conformance-controlplane: $(VENV)/.installed ## All recorded scenarios on real control planes: a quarter of an hour on a quiet machine
 	$(BIN)/python -m pytest -n 3 -m controlplane -ra -k decides_as_recorded tests/controlplane
 
+KIND ?=
+ONLY ?=
+SHOW ?=
+WHY ?=
+ACCEPT ?=
+OUT ?=
+conformance-jobs: $(VENV)/.installed ## Recorded cases of every job kind on a real control plane: KIND=jobset,rayjob ONLY=text SHOW=n WHY=n (tests/conformance/README.md)
+	KIND=$(KIND) ONLY=$(ONLY) SHOW=$(SHOW) WHY=$(WHY) ACCEPT=$(ACCEPT) $(BIN)/python -m pytest -n 0 -s -m conformance -ra $(if $(OUT),--basetemp=$(OUT)) tests/controlplane/test_jobs.py
+
 SCENARIOS ?= tests/conformance/data/scenarios/*.json
-OUT ?= recorded
 conformance-record: $(VENV)/.installed ## Record what upstream Kueue decides: SCENARIOS=files OUT=folder
-	$(BIN)/python -m tests.controlplane record --out $(OUT) $(SCENARIOS)
+	$(BIN)/python -m tests.controlplane record --out $(or $(OUT),recorded) $(SCENARIOS)
 
 mutants: $(VENV)/.installed ## Change the engine in thousands of ways and list what no test notices
 	$(BIN)/python -m pip install --quiet --group mutation

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,11 +63,16 @@ PROGRAMS = (
 
 def cache_folder() -> Path:
     """Where ``make controlplane`` puts what it builds; another one for other versions."""
+    return versioned_folder("controlplane", sorted({program.module for program in PROGRAMS}))
+
+
+def versioned_folder(name: str, modules: Iterable[str]) -> Path:
+    """The cache of what is made from these modules in ``tools/`` at their present versions."""
     digest = hashlib.sha256()
-    for path in sorted(TOOLS.glob("*/go.sum")):
-        digest.update(path.read_bytes())
+    for module in modules:
+        digest.update((TOOLS / module / "go.sum").read_bytes())
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return caches / "multiqueue" / "controlplane" / digest.hexdigest()[:12]
+    return caches / "multiqueue" / name / digest.hexdigest()[:12]
 
 
 def find(name: str) -> Path | None:

@@ -36,6 +36,7 @@ from tests.queue_objects import make_local_queue
 
 pytestmark = pytest.mark.timeout(180)
 GATE = "MultiKueueOrchestratedPreemption"
+UPSTREAM_GATES = f"featureGates: {{VisibilityOnDemand: false, {GATE}: true}}"
 PREEMPTION = {"withinClusterQueue": "LowerPriority"}
 RANKS = [
     {
@@ -61,7 +62,7 @@ def upstream_worker(folder: Path) -> Iterator[RealControlPlane]:
     with ExitStack() as stack:
         plane = stack.enter_context(RealControlPlane(folder / "plane"))
         install_upstream(plane)
-        stack.enter_context(running_kueue(plane, folder / "kueue", more=f"  {GATE}: true"))
+        stack.enter_context(running_kueue(plane, folder / "kueue", more=UPSTREAM_GATES))
         queue = make_gpu_queue(8)
         queue["spec"]["preemption"] = PREEMPTION
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}

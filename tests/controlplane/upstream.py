@@ -17,6 +17,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
 from tests.controlplane import binaries
 from tests.controlplane.plane import HOST, STOP_SECONDS, RealControlPlane, free_ports
 from tests.controlplane.polling import until
@@ -53,7 +55,6 @@ integrations:
   frameworks: [batch/job]
 featureGates:
   VisibilityOnDemand: false
-{more}
 """
 
 
@@ -83,7 +84,7 @@ def running_kueue(
     Args:
         plane: Where it works.
         folder: Where its configuration, certificates and log go.
-        more: More of its Configuration, YAML.
+        more: Sections of its Configuration that are added or replaced, YAML.
         webhooks: Register its webhooks, too.
         program: Another one than that of its release.
 
@@ -96,11 +97,10 @@ def running_kueue(
     if webhooks:
         register_webhooks(plane, webhook)
     config = folder / "kueue.yaml"
-    config.write_text(
-        CONFIGURATION.format(
-            host=HOST, health=health, webhook=webhook, certificates=certificates, more=more
-        )
+    settings = CONFIGURATION.format(
+        host=HOST, health=health, webhook=webhook, certificates=certificates
     )
+    config.write_text(yaml.safe_dump(yaml.safe_load(settings) | (yaml.safe_load(more) or {})))
     log = folder / "kueue.log"
     program = program or binaries.get("kueue")
     command = [str(program), f"--config={config}", f"--kubeconfig={plane.kubeconfig}"]

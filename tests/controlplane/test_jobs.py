@@ -1,0 +1,71 @@
+"""Recorded cases of every job kind, driven through our manager on a real control plane.
+
+No controller of Kubernetes or of a kind runs: the driver plays them. What KIND, ONLY, SHOW, WHY and
+ACCEPT choose is in tests/conformance/README.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import jobs_driving
+from tests.conformance.jobs_driving import Cases
+from tests.controlplane import installed, kinds
+from tests.controlplane.conftest import NEEDED, require
+from tests.controlplane.plane import RealControlPlane
+
+AGAIN_SECONDS = 5.0
+"""Silence that ends a step where cases that must not fail are driven again: on a busy machine an
+answer may come after the step was taken for settled.
+"""
+
+
+@pytest.mark.conformance
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("group", ["jobs", "readiness"])
+def test_a_manager_treats_jobs_as_recorded(tmp_path: Path, group: str) -> None:
+    require(*NEEDED)
+    cases = jobs_driving.choose(group, os.environ.get("KIND", ""), os.environ.get("ONLY", ""))
+    if not cases.names:
+        pytest.skip("none is chosen")
+    drive(tmp_path / "first", cases)
+    told = [f"--{name.lower()}={os.environ.get(name) or 0}" for name in ("SHOW", "WHY")]
+    sys.stdout.write(f"\n{jobs_driving.compare(tmp_path / 'first', *told)}")
+    failing = jobs_driving.find_failing(tmp_path / "first")
+    if os.environ.get("ACCEPT"):
+        jobs_driving.accept(failing, cases)
+    regressions = cases.only(jobs_driving.find_regressions(failing, cases))
+    if regressions.names:
+        sys.stdout.write(f"again, since they must pass: {sorted(regressions.names)}\n")
+        drive(tmp_path / "again", regressions, f"--settle={AGAIN_SECONDS}")
+        sys.stdout.write(jobs_driving.compare(tmp_path / "again"))
+        assert jobs_driving.find_failing(tmp_path / "again") == set()
+
+
+def drive(work: Path, cases: Cases, *options: str) -> None:
+    """Drive cases through a manager of their own."""
+    crds = kinds.find_crds(list(cases.by_file.values()))
+    with running_manager(work, crds, block_admission=cases.are_about_readiness) as kubeconfig:
+        if cases.are_about_readiness:
+            options += ("--batch=1",)
+        jobs_driving.drive(kubeconfig, cases, work, *options)
+
+
+@contextlib.contextmanager
+def running_manager(folder: Path, crds: set[str], *, block_admission: bool) -> Iterator[str]:
+    """Run a control plane and our manager with the kinds of these definitions."""
+    with RealControlPlane(folder / "plane", controllers=False) as plane:
+        if crds:
+            kinds.install(plane, crds)
+        installed.install(plane)
+        waiting = {"timeout": "10h", "recoveryTimeout": "10h", "blockAdmission": block_admission}
+        settings = {"leaderElection": {"leaderElect": False}, "waitForPodsReady": waiting}
+        settings |= kinds.settings_for(crds, kinds.OUR_GATES)
+        with installed.leader(plane, folder / "manager", **settings):
+            yield str(plane.kubeconfig)
