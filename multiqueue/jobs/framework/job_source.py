@@ -27,6 +27,9 @@ class JobSource(Protocol):
     def key_of(self, obj: Job) -> str:
         """Return the key of the job that an object belongs to."""
 
+    def delay(self, old: Job | None, new: Job | None) -> float:
+        """Return the seconds after which a change of an object causes a reconcile."""
+
     def find(self, key: str) -> Job | None:
         """Return a job; None if nothing of it is known."""
 
@@ -56,6 +59,11 @@ class SingleObjects:
     def key_of(self, obj: Job) -> str:
         """Return namespace and name."""
         return key_of(obj["metadata"]["namespace"], obj["metadata"]["name"])
+
+    def delay(self, old: Job | None, new: Job | None) -> float:
+        """Return 0."""
+        _ = old, new
+        return 0.0
 
     def find(self, key: str) -> Job | None:
         """Return the object."""

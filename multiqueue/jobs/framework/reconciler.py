@@ -127,7 +127,8 @@ class JobReconciler:
         informers.namespaces.add_handler(self._on_namespace)
 
     def _on_job(self, old: Job | None, new: Job | None) -> None:
-        self._reconciler.queue.add(self._source.key_of(new or old or {}))
+        key = self._source.key_of(new or old or {})
+        self._reconciler.queue.add_after(key, self._source.delay(old, new))
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
         workload = new or old

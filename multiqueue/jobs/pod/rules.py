@@ -123,7 +123,9 @@ def release_ended(view: JobView) -> JobPlan | None:
     finished = find(workload.status, WorkloadCondition.FINISHED)
     if finished is not None and finished.reason in NEVER_RAN:
         return None
-    return _release(members_of(view.job))
+    # The Workload comes first: nothing is known of a group whose failed pods were released.
+    is_held = names.RESOURCE_IN_USE in workload.metadata.finalizers
+    return None if is_held else _release(members_of(view.job))
 
 
 def own_by_all(view: JobView) -> JobPlan | None:
@@ -358,8 +360,8 @@ def _delete_excess(pods: Iterable[Pod]) -> JobPlan | None:
 EARLY = (release_deleted_pod, refuse_foreign)
 ABOUT_MEMBERS = (
     release_ended,
-    own_by_all,
     delete_excess,
+    own_by_all,
     release_replaced,
     ask_for_replacements,
     gather,

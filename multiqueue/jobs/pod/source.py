@@ -24,6 +24,8 @@ from multiqueue.jobs.pod.pods import (
 
 BY_GROUP = "group"
 """Pods by namespace and name of their group."""
+BATCH_SECONDS = 0.5
+"""Changes of the pods of a group in this time cause one reconcile."""
 MANAGED = f"{names.MANAGED}=true"
 """Label selector of pods that are queued."""
 
@@ -45,6 +47,14 @@ class PodSource(SingleObjects):
         """Return the key of the pod's group, or of the pod."""
         group = group_name(obj)
         return group_key(obj["metadata"]["namespace"], group) if group else super().key_of(obj)
+
+    def delay(self, old: Job | None, new: Job | None) -> float:
+        """Return how long to wait for changes of other pods of the group.
+
+        The pods of a group often end at the same moment; none of them is waited for when it comes.
+        """
+        is_change = old is not None and new is not None
+        return BATCH_SECONDS if is_change and group_name(new or {}) else 0.0
 
     def find(self, key: str) -> Job | None:
         """Return a pod, or a group with the metadata of its oldest active pod.

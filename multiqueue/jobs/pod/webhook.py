@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from multiqueue.api import names
 from multiqueue.api.config import Configuration, Gate
-from multiqueue.api.validation.access import Object, mapping, text
+from multiqueue.api.validation.access import Object, items, mapping, text
 from multiqueue.api.validation.field_error import (
     FieldError,
     forbidden,
@@ -60,8 +60,8 @@ class PodWebhook:
     def default(self, job: Object, lookup: QueueLookup, config: Configuration) -> JobDefaults:
         """Gate a new pod that is queued; a pod that is not is left as it is (J-7, J-208)."""
         pod: Job = copy.deepcopy(dict(job))
-        if not isinstance(pod.get("spec"), dict):
-            return JobDefaults(pod)
+        if not all(isinstance(pod.get(part), dict) for part in ("metadata", "spec")):
+            return JobDefaults(pod)  # the API server refuses it
         is_stamped = names.POD_SUSPENDING_PARENT in mapping(pod, "metadata", "annotations")
         if not is_stamped:
             if self._name not in config.integrations.frameworks:
@@ -77,7 +77,7 @@ class PodWebhook:
 
     def validate_update(self, new: Object, old: Object, config: Configuration) -> list[FieldError]:
         """Return the errors of a change."""
-        after, before = dict(new), dict(old)
+        after, before = _readable(new), _readable(old)
         errors = list(
             validate_changed_job(
                 new,
@@ -102,9 +102,9 @@ class PodWebhook:
         if managed is not None and managed != "true":
             path = f"{LABELS}[{names.MANAGED}]"
             yield forbidden(path, "managed label value can only be 'true'")
-        yield from _validate_group(pod)
+        yield from _validate_group(_readable(pod))
         yield from validate_topology_annotations(pod, "")
-        prebuilt, group = find_prebuilt(pod), group_name(dict(pod))
+        prebuilt, group = find_prebuilt(pod), group_name(_readable(pod))
         if group and prebuilt and prebuilt != group:
             at = ANNOTATIONS if _annotation(pod, names.PREBUILT_WORKLOAD_NAME) else LABELS
             path = f"{at}[{names.PREBUILT_WORKLOAD_NAME}]"
@@ -135,6 +135,26 @@ def _gated(pod: Job, config: Configuration, *, is_stamped: bool) -> Job:
     return {**pod, "metadata": metadata, "spec": {**spec, "schedulingGates": present + missing}}
 
 
+def _readable(obj: Object) -> Job:
+    """Return the parts that rules look at, if their types are right."""
+    metadata, status = mapping(obj, "metadata"), mapping(obj, "status")
+    gates = [
+        {"name": gate.get("name")} for _, gate in items(mapping(obj, "spec").get("schedulingGates"))
+    ]
+    return {
+        "metadata": {
+            part: {
+                key: value
+                for key, value in mapping(metadata, part).items()
+                if isinstance(value, str)
+            }
+            for part in ("labels", "annotations")
+        },
+        "spec": {"schedulingGates": gates},
+        "status": {"phase": text(status.get("phase"))},
+    }
+
+
 def _is_suspended(pod: Job) -> bool:
     return is_gated(pod) or is_terminated(pod)
 
@@ -148,9 +168,9 @@ def _group_path(pod: Object) -> str:
     return f"{at}[{names.POD_GROUP_NAME}]"
 
 
-def _validate_group(pod: Object) -> Iterator[FieldError]:
+def _validate_group(pod: Job) -> Iterator[FieldError]:
     """Check that a pod names both its group and the size of it (J-234, J-235)."""
-    annotation, group = _annotation(pod, names.POD_GROUP_NAME), group_name(dict(pod))
+    annotation, group = _annotation(pod, names.POD_GROUP_NAME), group_name(pod)
     what = "annotation" if annotation else "label"
     both = (
         f"both the '{names.POD_GROUP_TOTAL_COUNT}' annotation and the '{names.POD_GROUP_NAME}'"
