@@ -15,6 +15,7 @@ from multiqueue.api.serde import decode
 from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.jobs.context import Informers
+from multiqueue.jobs.framework.ancestors import controller_of
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration
 from multiqueue.jobs.framework.job_source import BY_OWNER, BY_OWNER_KEY, BY_PREBUILT, owner_key
@@ -43,6 +44,8 @@ BY_JOB_CLASS = "job-class"
 """Jobs by the WorkloadPriorityClass or PriorityClass that they name."""
 BY_NAMESPACE = "namespace"
 """Jobs by namespace."""
+BY_CONTROLLER = "controller"
+"""Jobs by the uid of the object that controls them."""
 BY_FLAVOR = "flavor"
 """ClusterQueues by the flavors they have quota in."""
 
@@ -188,6 +191,11 @@ def _by_prebuilt(job: dict[str, Any]) -> Iterable[str]:
     return [key_of(job["metadata"].get("namespace", ""), name)] if name else []
 
 
+def _by_controller(job: dict[str, Any]) -> Iterable[str]:
+    reference = controller_of(job)
+    return [str(reference.get("uid"))] if reference is not None else []
+
+
 def _by_class(integration: Integration) -> Indexer[dict[str, Any]]:
     def classes(job: dict[str, Any]) -> Iterable[str]:
         labels = job["metadata"].get("labels") or {}
@@ -213,5 +221,6 @@ CLUSTER_QUEUE_INDEXES: dict[str, Indexer[api.ClusterQueue]] = {
 LOCAL_QUEUE_INDEXES: dict[str, Indexer[api.LocalQueue]] = {BY_CLUSTER_QUEUE: _queue_behind}
 JOB_INDEXES: dict[str, Indexer[dict[str, Any]]] = {
     BY_PREBUILT: _by_prebuilt,
+    BY_CONTROLLER: _by_controller,
     BY_NAMESPACE: lambda job: [job["metadata"].get("namespace", "")],
 }

@@ -53,7 +53,7 @@ def _orphaned(view: WorkloadSituation) -> WorkloadStatus:
     return finish(
         view.workload.status,
         Reason.OWNER_NOT_FOUND,
-        "The workload's owner is gone",
+        "The workload's owner no longer exists",
         now=view.now,
         generation=view.generation,
     )

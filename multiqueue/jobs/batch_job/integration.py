@@ -25,11 +25,11 @@ from multiqueue.jobs.batch_job.sizes import (
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import (
     Finished,
+    IntegrationDefaults,
     InvalidJobError,
     Job,
     JobPatch,
     PodSetInfo,
-    WholeObject,
 )
 from multiqueue.jobs.framework.pod_set_info import injection_patch, restore_patch
 from multiqueue.jobs.framework.topology_request import build_topology_request
@@ -51,7 +51,7 @@ _CLEAR_START_TIME = JobPatch(
 )
 
 
-class BatchJob(WholeObject):
+class BatchJob(IntegrationDefaults):
     """The integration ``batch/job``."""
 
     name: Final = "batch/job"

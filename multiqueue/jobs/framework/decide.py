@@ -14,6 +14,7 @@ from multiqueue.jobs.framework.priority import PriorityClassNotFoundError
 from multiqueue.jobs.framework.rules import (
     ending,
     following,
+    holding,
     matching,
     ownership,
     prebuilt,
@@ -27,6 +28,7 @@ Rule = Callable[[JobView], JobPlan | None]
 
 FIRST: tuple[Rule, ...] = (
     ownership.release_with_job,
+    ownership.leave_skipped,
     ownership.ignore_unmanaged,
     ownership.follow_ancestor,
     prebuilt.adopt_prebuilt,
@@ -44,8 +46,10 @@ LAST: tuple[Rule, ...] = (
     # Deletion before the end: a finished Workload must be released, too.
     ending.release_deleted,
     ending.leave_finished,
+    holding.hold,
     ending.finish_workload,
     matching.create_missing,
+    holding.follow_conditions,
     following.reclaim,
     running.complete,
     ending.delete_deactivated,

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
-from multiqueue.api.v1beta2 import PodSet, ReclaimablePod, Toleration, Workload
+from multiqueue.api.v1beta2 import Condition, PodSet, ReclaimablePod, Toleration, Workload
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.kube.resources import Resource
 
@@ -165,11 +165,32 @@ class WholeObject(Protocol):
         return True
 
 
-class Integration(WholeObject, Protocol):
-    """What the framework has to know about one job kind.
+class IntegrationDefaults(WholeObject):
+    """What most kinds leave as it is; an integration derives from it."""
 
-    Kinds inherit `WholeObject` for everything that only kinds made of members answer.
-    """
+    def is_skipped(self, job: Job) -> bool:
+        """Return false: the job is not left alone."""
+        _ = job
+        return False
+
+    def is_top_level(self, job: Job) -> bool:
+        """Return false: an owner of the job may manage it."""
+        _ = job
+        return False
+
+    def on_hold(self, job: Job) -> bool:
+        """Return false: the job keeps its quota."""
+        _ = job
+        return False
+
+    def more_conditions(self, job: Job, workload: Workload) -> tuple[Condition, ...]:
+        """Return nothing: the Workload has the usual conditions."""
+        _ = job, workload
+        return ()
+
+
+class Integration(WholeObject, Protocol):
+    """What the framework has to know about one job kind."""
 
     @property
     def name(self) -> str:
@@ -192,6 +213,22 @@ class Integration(WholeObject, Protocol):
 
     def is_elastic(self, job: Job) -> bool:
         """Whether the job may change its size while it runs, and gates its new pods (E-165)."""
+        ...
+
+    def is_skipped(self, job: Job) -> bool:
+        """Whether the job is left alone although it names a queue."""
+        ...
+
+    def is_top_level(self, job: Job) -> bool:
+        """Whether the job manages itself, whoever owns it (J-28)."""
+        ...
+
+    def on_hold(self, job: Job) -> bool:
+        """Whether the job gives its quota back until it leaves this state (J-130)."""
+        ...
+
+    def more_conditions(self, job: Job, workload: Workload) -> tuple[Condition, ...]:
+        """Return conditions of this kind only that the Workload is to have (J-249)."""
         ...
 
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:

@@ -7,18 +7,16 @@ from typing import Any
 
 from multiqueue.api.config import Gate
 from multiqueue.api.names import key_of
-from multiqueue.api.workload_state import is_admitted
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.workload_state import is_finished
 from multiqueue.jobs.context import Informers, ManagerContext
 from multiqueue.jobs.framework.compose import queue_name
-from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration, Job
 from multiqueue.jobs.framework.job_source import BY_OWNER, JobSource
 from multiqueue.jobs.framework.priority import PriorityClasses
 from multiqueue.jobs.framework.view import JobOptions, JobView
 from multiqueue.jobs.informers import prebuilt_name
 
-MAX_DEPTH = 10
-"""Limit for the search of an ancestor; deeper nesting is a cycle or a mistake."""
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -58,8 +56,13 @@ class JobObserver:
         self._options = JobOptions.from_config(context.config)
         self._classes = build_priority_classes(context)
 
-    def observe(self, job: Job) -> JobView:
-        """Return everything that is known about a job."""
+    def observe(self, job: Job, ancestor: Job | None = None) -> JobView:
+        """Return everything that is known about a job.
+
+        Args:
+            job: The job.
+            ancestor: The job that manages it; None if it stands for itself.
+        """
         informers = self._context.informers
         metadata = job["metadata"]
         namespace = metadata["namespace"]
@@ -74,7 +77,8 @@ class JobObserver:
             else None,
             namespace_labels=namespace_labels(informers, namespace),
             queue_labels=self._queue_labels(namespace, queue_name(job)),
-            ancestor_admitted=self._ancestor_admitted(job),
+            ancestor=ancestor,
+            ancestor_workload=self._newest_workload(ancestor) if ancestor is not None else None,
             dispatched=self._is_dispatched(job),
             options=self._options,
             classes=self._classes,
@@ -90,35 +94,17 @@ class JobObserver:
         adapter = self._context.integrations.find_adapter(self._integration.gvk)
         return self._dispatches and adapter is not None and adapter.refusal(job) is None
 
-    def _ancestor_admitted(self, job: Job) -> bool | None:
-        """Return whether a job's topmost queued owner is admitted; None if there is none."""
-        found: bool | None = None
-        for _ in range(MAX_DEPTH):
-            owner = self._find_owner(job)
-            if owner is None:
-                return found
-            job = owner
-            if queue_name(job) or self._options.manage_all:
-                found = self._is_admitted(job)
-        return found
-
-    def _find_owner(self, job: Job) -> Job | None:
-        for reference in job["metadata"].get("ownerReferences") or ():
-            if not reference.get("controller"):
-                continue
-            gvk = GroupVersionKind.of(reference.get("apiVersion", ""), reference.get("kind", ""))
-            integration = self._context.integrations.find_by_gvk(gvk)
-            if integration is None:
-                return None
-            store = self._context.informers.jobs[integration.name].store
-            owner = store.get(key_of(job["metadata"]["namespace"], reference["name"]))
-            matches = owner is not None and owner["metadata"]["uid"] == reference.get("uid")
-            return owner if matches else None
-        return None
-
-    def _is_admitted(self, job: Job) -> bool:
+    def _newest_workload(self, job: Job) -> Workload | None:
+        """Return the newest unfinished Workload of a job (J-31)."""
         store = self._context.informers.workloads.store
-        return any(is_admitted(w.status) for w in store.by_index(BY_OWNER, job["metadata"]["uid"]))
+        live = [
+            workload
+            for workload in store.by_index(BY_OWNER, job["metadata"]["uid"])
+            if not is_finished(workload.status)
+        ]
+        return max(
+            live, key=lambda w: (w.metadata.creation_timestamp, w.metadata.uid), default=None
+        )
 
 
 def namespace_labels(informers: Informers, namespace: str) -> Mapping[str, str]:

@@ -14,18 +14,28 @@ import structlog
 
 from multiqueue.api.v1beta2 import OwnerReference, Workload
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.ancestors import (
+    NestingTooDeepError,
+    OwnerNotFoundError,
+    controller_of,
+)
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.execute import JobExecutor
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration, Job
 from multiqueue.jobs.framework.observe import JobObserver
 from multiqueue.jobs.framework.priority import DEFAULT_CLASS
-from multiqueue.jobs.informers import BY_JOB_CLASS, BY_NAMESPACE
+from multiqueue.jobs.framework.view import JobView
+from multiqueue.jobs.informers import BY_CONTROLLER, BY_JOB_CLASS, BY_NAMESPACE
+from multiqueue.jobs.owners import InformerOwners
 from multiqueue.kube.errors import NotFound
+from multiqueue.kube.events import build_reference
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 
 MAX_STEPS = 12
 """Maximum steps of one reconcile; from a foreign job to a Workload it takes five."""
+OWNER_SECONDS = 5.0
+"""Delay before an owner that is gone is looked for again; then the job is about to go, too."""
 CONCURRENCY = 16
 """Jobs of one kind that are reconciled at the same time; each mostly waits for one request."""
 
@@ -83,12 +93,32 @@ class JobReconciler:
             job = self._source.find(key)
             if job is None:
                 return DONE
-            view = self._observer.observe(job)
+            view = await self._observe(job)
+            if isinstance(view, Result):
+                return view
             result = await self._executor.execute(decide(view), view)
             if result is not None:
                 return result
         log.warning("job does not come to rest", job=key, steps=MAX_STEPS)
         return Result(requeue_after=1.0)
+
+    async def _observe(self, job: Job) -> JobView | Result:
+        """Return what is known about a job, or how its reconcile ends without that."""
+        if controller_of(job) is None or self._integration.is_top_level(job):
+            return self._observer.observe(job)
+        context = self._context
+        owners = InformerOwners(context.informers, context.integrations)
+        manage_all = context.config.manage_jobs_without_queue_name
+        try:
+            ancestor = await owners.ancestor_of(job, context.client, manage_all=manage_all)
+        except OwnerNotFoundError as error:
+            log.info("job waits for its owner", job=self._source.key_of(job), error=str(error))
+            return Result(requeue_after=OWNER_SECONDS)
+        except NestingTooDeepError as error:
+            reference = build_reference(job, self._integration.resource)
+            context.recorder.event(reference, "Warning", "JobNestingTooDeep", str(error))
+            return DONE
+        return self._observer.observe(job, ancestor)
 
     async def _delete_left_behind(self, key: str) -> None:
         """Delete Workloads whose job is gone, in case no garbage collector runs.
@@ -115,8 +145,10 @@ class JobReconciler:
             )
         except NotFound:
             return False
+        if job["metadata"]["uid"] != owner.uid:
+            return False
         self._informer.observe(job)
-        return bool(job["metadata"]["uid"] == owner.uid)
+        return True
 
     def _listen(self) -> None:
         informers = self._context.informers
@@ -135,6 +167,9 @@ class JobReconciler:
         assert workload is not None
         for key in self._source.keys_for(workload):
             self._reconciler.queue.add(key)
+        for owner in workload.metadata.owner_references:
+            for job in self._informer.store.by_index(BY_CONTROLLER, owner.uid):
+                self._reconciler.queue.add(self._source.key_of(job))
 
     def _on_class(self, old: Any, new: Any) -> None:
         """Reconcile jobs for which a missing priority class was created."""

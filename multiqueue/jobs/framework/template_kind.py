@@ -18,11 +18,11 @@ from multiqueue.jobs.framework.fields import FieldPath, get_field, set_field
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import (
     Finished,
+    IntegrationDefaults,
     InvalidJobError,
     Job,
     JobPatch,
     PodSetInfo,
-    WholeObject,
 )
 from multiqueue.jobs.framework.pod_set_info import apply_info, restore_template
 from multiqueue.jobs.framework.topology_request import build_topology_request
@@ -51,7 +51,7 @@ class PodSetSource:
     sub_group_count: int | None = None
 
 
-class TemplateKind(WholeObject, ABC):
+class TemplateKind(IntegrationDefaults, ABC):
     """A kind with pod templates and a suspend field; subclasses give the rest.
 
     Attributes:

@@ -39,6 +39,7 @@ class JobOptions:
     namespaces: LabelSelector
     name_limit: int = MAX_NAME
     delete_deactivated_after: timedelta | None = None
+    finish_orphans: bool = True
     wait_for_pods: bool = False
     reclaim_pods: bool = True
     elastic_jobs: bool = False
@@ -57,6 +58,7 @@ class JobOptions:
             namespaces=label_selector_from(config.jobs_namespace_selector),
             name_limit=SHORT_NAME if config.gates.enabled(Gate.SHORT_WORKLOAD_NAMES) else MAX_NAME,
             delete_deactivated_after=retention.after_deactivated_by_kueue if retention else None,
+            finish_orphans=config.gates.enabled(Gate.FINISH_ORPHANED_WORKLOADS),
             wait_for_pods=config.wait_for_pods_ready is not None,
             reclaim_pods=config.gates.enabled(Gate.RECLAIMABLE_PODS),
             elastic_jobs=config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES),
@@ -100,8 +102,8 @@ class JobView:
         prebuilt: The prebuilt Workload; None if it does not exist.
         namespace_labels: The labels of its namespace.
         queue_labels: The labels of its LocalQueue.
-        ancestor_admitted: Whether the queued job that owns this one runs; None without such an
-            owner.
+        ancestor: The job that manages this one (J-23); None if this one stands for itself.
+        ancestor_workload: The newest unfinished Workload of that job.
         dispatched: Whether it runs on workers only.
         options: The options of the Configuration.
         classes: Access to the priority classes.
@@ -116,7 +118,8 @@ class JobView:
     prebuilt: Workload | None = None
     namespace_labels: Mapping[str, str]
     queue_labels: Mapping[str, str] = field(default_factory=dict)
-    ancestor_admitted: bool | None = None
+    ancestor: Job | None = None
+    ancestor_workload: Workload | None = None
     dispatched: bool = False
     options: JobOptions
     classes: PriorityClasses

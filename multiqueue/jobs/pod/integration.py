@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from multiqueue.api import names
 from multiqueue.api.job_kinds import KnownKind
-from multiqueue.api.v1beta2 import PodSet, ReclaimablePod, Workload
+from multiqueue.api.v1beta2 import Condition, PodSet, ReclaimablePod, Workload
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_state import is_finished
 from multiqueue.jobs.framework.compose import MAX_POD_SETS, max_execution_seconds
@@ -22,6 +22,7 @@ from multiqueue.jobs.framework.fields import get_field
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import (
     Finished,
+    IntegrationDefaults,
     InvalidJobError,
     Job,
     JobPatch,
@@ -29,7 +30,6 @@ from multiqueue.jobs.framework.integration import (
     MemberWrite,
     MemberWrites,
     PodSetInfo,
-    WholeObject,
 )
 from multiqueue.jobs.framework.pod_set_info import apply_info
 from multiqueue.jobs.framework.template_kind import find_condition
@@ -63,7 +63,7 @@ TERMINATION_TARGET = "TerminationTarget"
 """Condition of a pod that is deleted because its Workload must not run."""
 
 
-class PodKind(WholeObject):
+class PodKind(IntegrationDefaults):
     """The integration ``pod``."""
 
     is_composed: ClassVar[bool] = True
@@ -85,6 +85,11 @@ class PodKind(WholeObject):
         """
         alive = [p for p in members_of(job) if not is_terminated(p) and not is_terminating(p)]
         return not alive or any(is_gated(pod) for pod in alive)
+
+    def is_top_level(self, job: Job) -> bool:
+        """Return True: the webhook has looked for an owner that manages the pod (J-28)."""
+        _ = job
+        return True
 
     def is_elastic(self, job: Job) -> bool:
         """Return False: pods do not change their number in place."""
@@ -147,6 +152,10 @@ class PodKind(WholeObject):
         """Return "": a pod does not say who runs it."""
         _ = job
         return ""
+
+    def more_conditions(self, job: Job, workload: Workload) -> tuple[Condition, ...]:
+        """Say whether a group lacks pods; its Workload is not queued meanwhile (J-249)."""
+        return rules.replacement_conditions(job, workload)
 
     def follows_queue(self, job: Job) -> bool:
         """Whether the label decides: the owner of a serving group writes its Workload (J-260)."""

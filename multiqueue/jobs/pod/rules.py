@@ -9,12 +9,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
-
 from multiqueue.api import names
-from multiqueue.api.conditions import WorkloadCondition, set_condition
+from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.serde import encode
-from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.api.v1beta2 import Condition, Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import find, is_evicted, is_finished
 from multiqueue.jobs.framework.compose import queue_name
@@ -25,7 +23,6 @@ from multiqueue.jobs.framework.integration import (
     MemberWrite,
 )
 from multiqueue.jobs.framework.plan import (
-    ChangeStatus,
     EventNote,
     JobPlan,
     PatchWorkload,
@@ -180,45 +177,24 @@ def release_replaced(view: JobView) -> JobPlan | None:
     return _release(replaced)
 
 
-def ask_for_replacements(view: JobView) -> JobPlan | None:
-    """Say on the Workload whether pods are missing; it is not queued meanwhile (J-249)."""
-    workload = _to_keep(view)
-    if workload is None or is_prebuilt(view.job):
-        return None
-    missing = sum(_missing(view.job, s.name, s.count) for s in workload.spec.pod_sets)
-
-    def change(newest: Workload) -> WorkloadStatus:
-        return _with_replacements(newest, missing, view.now)
-
-    return (
-        None
-        if change(workload) == workload.status
-        else ChangeStatus(workload=workload, change=change)
-    )
-
-
-def _with_replacements(workload: Workload, missing: int, now: datetime) -> WorkloadStatus:
-    known = find(workload.status, WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS)
-    if known is None and not missing:
-        return workload.status
+def replacement_conditions(job: Job, workload: Workload) -> tuple[Condition, ...]:
+    """Return the condition that says whether pods of a group are missing (J-249)."""
+    if not is_group(job) or is_prebuilt(job):
+        return ()
+    type_ = WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS
+    missing = sum(_missing(job, each.name, each.count) for each in workload.spec.pod_sets)
+    known = find(workload.status, type_)
+    if not missing:
+        message = "No pods need replacement"
+        done = Condition(type=type_, status="False", reason="PodsReady", message=message)
+        return () if known is None else (done,)
     evicted = find(workload.status, WorkloadCondition.EVICTED)
-    reason, message = "PodsReady", "No pods need replacement"
-    if missing:
-        reason, message = "PodsFailed", "Some Failed pods need replacement"
-        if evicted is not None and is_evicted(workload.status):
-            reason, message = evicted.reason, evicted.message
-        elif known is not None and known.status == "True":
-            reason, message = known.reason, known.message
-    conditions = set_condition(
-        workload.status.conditions,
-        type_=WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS,
-        status=bool(missing),
-        reason=reason,
-        message=message,
-        now=now,
-        observed_generation=workload.metadata.generation,
-    )
-    return msgspec.structs.replace(workload.status, conditions=conditions)
+    reason, message = "PodsFailed", "Some Failed pods need replacement"
+    if evicted is not None and is_evicted(workload.status):
+        reason, message = evicted.reason, evicted.message
+    elif known is not None and known.status == "True":
+        reason, message = known.reason, known.message
+    return (Condition(type=type_, status="True", reason=reason, message=message),)
 
 
 # ---------------------------------------------------------------- without a Workload
@@ -363,7 +339,6 @@ ABOUT_MEMBERS = (
     delete_excess,
     own_by_all,
     release_replaced,
-    ask_for_replacements,
     gather,
 )
 LATE = (report_unknown_roles,)

@@ -59,7 +59,6 @@ class PodSource(SingleObjects):
     def find(self, key: str) -> Job | None:
         """Return a pod, or a group with the metadata of its oldest active pod.
 
-        A pod whose owner is queued must not be judged by its owner (J-28), so that is left out.
         If pods are only implied, those that no other kind has marked are left alone (J-7, J-213).
         """
         group = _find_group(key)
@@ -68,17 +67,18 @@ class PodSource(SingleObjects):
         pod = super().find(key)
         if pod is None or group_name(pod) or not self._is_served(pod):
             return None
-        return _without_owners(pod)
+        return pod
 
     def _find_group(self, group: str) -> Job | None:
         pods = [pod for pod in self._jobs.by_index(BY_GROUP, group) if self._is_served(pod)]
         members = sorted((pod for pod in pods if not is_replaced(pod)), key=by_age)
         if not members:
             return None
-        first = _without_owners(next(filter(is_active_member, members), members[0]))
+        first = next(filter(is_active_member, members), members[0])
         # The group is there as long as one of its pods is.
-        first["metadata"].pop("deletionTimestamp", None)
-        return {**first, MEMBERS: members}
+        hidden = "deletionTimestamp"
+        metadata = {key: value for key, value in first["metadata"].items() if key != hidden}
+        return {**first, "metadata": metadata, MEMBERS: members}
 
     def _is_served(self, pod: Job) -> bool:
         return not self._is_implied or names.POD_SUSPENDING_PARENT in annotations_of(pod)
@@ -130,8 +130,3 @@ def _find_group(key: str) -> str | None:
     """Return namespace and name of the group that a key stands for; None for that of a pod."""
     parts = key.split("/")
     return key_of(parts[0], parts[2]) if len(parts) == 3 else None
-
-
-def _without_owners(pod: Job) -> Job:
-    metadata = {key: value for key, value in pod["metadata"].items() if key != "ownerReferences"}
-    return {**pod, "metadata": metadata}

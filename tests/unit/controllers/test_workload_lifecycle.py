@@ -53,7 +53,7 @@ def test_a_workload_that_lost_its_owner_ends() -> None:
     assert condition_of(view, "Finished") == (
         "True",
         "OwnerNotFound",
-        "The workload's owner is gone",
+        "The workload's owner no longer exists",
     )
 
 

@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.v1beta2 import ObjectMeta, ResourceFlavor, Workload, WorkloadPriorityClass
+from multiqueue.api.v1beta2 import (
+    ObjectMeta,
+    PriorityClassRef,
+    ResourceFlavor,
+    Workload,
+    WorkloadPriorityClass,
+)
 from multiqueue.jobs.batch_job.integration import BatchJob
 from multiqueue.jobs.framework.plan import ChangeStatus, JobPlan, WriteJob
 from multiqueue.jobs.framework.priority import PriorityClasses
@@ -48,13 +54,24 @@ def make_view(job: dict[str, Any], *workloads: Workload, **what: Any) -> JobView
         "find_flavor": {"default": FLAVOR}.get,
         "now": T0,
     }
-    return JobView(job=job, integration=JOB, workloads=workloads, **{**defaults, **what})
+    defaults["integration"] = JOB
+    return JobView(job=job, workloads=workloads, **{**defaults, **what})
 
 
 def released(workload: Workload) -> Workload:
     """The Workload without our finalizer."""
     metadata = msgspec.structs.replace(workload.metadata, finalizers=("other",))
     return msgspec.structs.replace(workload, metadata=metadata)
+
+
+def with_class(
+    workload: Workload, name: str, kind: str = "WorkloadPriorityClass", value: int = 100
+) -> Workload:
+    """The Workload with the priority of a class."""
+    group = "kueue.x-k8s.io" if kind == "WorkloadPriorityClass" else "scheduling.k8s.io"
+    reference = PriorityClassRef(group=group, kind=kind, name=name)
+    spec = msgspec.structs.replace(workload.spec, priority=value, priority_class_ref=reference)
+    return msgspec.structs.replace(workload, spec=spec)
 
 
 def note_of(plan: JobPlan) -> tuple[str, str]:

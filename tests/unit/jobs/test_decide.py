@@ -8,16 +8,20 @@ import msgspec
 import pytest
 
 from multiqueue.api import names
-from multiqueue.api.conditions import Reason
+from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.config import Configuration, Duration
 from multiqueue.api.config.types import ObjectRetentionPolicies, WorkloadRetention
+from multiqueue.api.v1beta2 import Condition, Workload
 from multiqueue.api.workload_state import (
     complete_eviction,
     eviction_reason,
+    find,
     finish,
     has_quota,
     is_finished,
+    is_on_hold,
 )
+from multiqueue.jobs.batch_job.integration import BatchJob
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.plan import (
     ChangeStatus,
@@ -66,10 +70,79 @@ def test_a_job_of_another_namespace_is_left_alone_whatever_its_label() -> None:
     assert decide(view) == Wait()
 
 
-@pytest.mark.parametrize(("admitted_", "stops"), [(False, True), (True, False)])
-def test_a_job_of_a_queued_job_follows_it(admitted_: bool, stops: bool) -> None:
-    view = make_view(stored_job(queue=None, suspend=False), ancestor_admitted=admitted_)
-    assert suspends(decide(view)) is stops
+ELASTIC = {names.ELASTIC_JOB: "true"}
+
+
+@pytest.mark.parametrize(
+    ("workload", "annotations", "stops"),
+    [
+        pytest.param(None, {}, True, id="it has no Workload"),
+        pytest.param(own_workload(stored_job()), {}, True, id="it waits"),
+        pytest.param(admitted(own_workload(stored_job())), {}, False, id="it may run"),
+        pytest.param(own_workload(stored_job()), ELASTIC, False, id="its larger slice waits"),
+        pytest.param(
+            evicted(admitted(own_workload(stored_job()))), ELASTIC, True, id="its slice is evicted"
+        ),
+    ],
+)
+def test_a_job_of_a_queued_job_follows_it(
+    workload: Workload | None, annotations: dict[str, str], stops: bool
+) -> None:
+    """J-29, J-30."""
+    parent = stored_job(name="parent", annotations=annotations)
+    known: dict[str, Any] = {"ancestor": parent, "ancestor_workload": workload}
+    for queue in (None, "lq"):
+        view = make_view(stored_job(queue=queue, suspend=False), **known)
+        assert suspends(decide(view)) is stops
+        assert decide(make_view(stored_job(queue=queue), **known)) == Wait()
+
+
+class Resting(BatchJob):
+    """Jobs that are left alone, or on hold, by an annotation; with a condition of their own."""
+
+    def is_skipped(self, job: dict[str, Any]) -> bool:
+        return "skip" in (job["metadata"].get("annotations") or {})
+
+    def on_hold(self, job: dict[str, Any]) -> bool:
+        return "hold" in (job["metadata"].get("annotations") or {})
+
+    def more_conditions(self, job: dict[str, Any], workload: Workload) -> tuple[Condition, ...]:
+        if "missing" not in (job["metadata"].get("annotations") or {}):
+            return ()
+        return (
+            Condition(
+                type=WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS,
+                status="True",
+                reason="PodsFailed",
+                message="some failed",
+            ),
+        )
+
+
+def test_a_kind_may_leave_a_job_alone() -> None:
+    job = stored_job(suspend=False, annotations={"skip": ""})
+    assert decide(make_view(job, integration=Resting())) == Wait()
+
+
+def test_a_job_on_hold_gives_its_quota_back_until_it_goes_on() -> None:
+    """J-130."""
+    job, workload = stored_job(annotations={"hold": ""}), admitted(own_workload(stored_job()))
+    held = status_after(decide(make_view(job, workload, integration=Resting())))
+    assert is_on_hold(held.status)
+    assert held.status.admission is None
+    assert decide(make_view(job, held, integration=Resting())) == Wait()
+    assert decide(make_view(job, integration=Resting())) == Wait()
+    again = status_after(decide(make_view(stored_job(), held, integration=Resting())))
+    assert not is_on_hold(again.status)
+
+
+def test_a_kind_may_have_conditions_of_its_own() -> None:
+    job = stored_job(annotations={"missing": ""})
+    told = status_after(decide(make_view(job, own_workload(job), integration=Resting())))
+    condition = find(told.status, WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS)
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("True", "PodsFailed")
+    assert decide(make_view(job, told, integration=Resting())) == Wait()
 
 
 # ---------------------------------------------------------------- coming
@@ -371,9 +444,15 @@ def test_a_deleted_workload_stops_its_job_and_goes() -> None:
 
 
 def test_a_job_that_is_being_deleted_lets_its_workload_go() -> None:
+    """J-137, J-138."""
     workload = own_workload(stored_job())
     job = stored_job(deleted=True, suspend=False)
-    assert decide(make_view(job, workload)) == ReleaseWorkload(workload=workload)
+    ended = status_after(decide(make_view(job, workload)))
+    assert ended.status.conditions[-1].reason == Reason.OWNER_NOT_FOUND
+    assert decide(make_view(job, ended)) == ReleaseWorkload(workload=ended)
+    assert decide(make_view(job, released(ended))) == Wait()
+    elsewhere = make_view(job, workload, dispatched=True)
+    assert decide(elsewhere) == ReleaseWorkload(workload=workload)
 
 
 def test_a_job_that_was_given_up_is_deleted_after_a_while() -> None:

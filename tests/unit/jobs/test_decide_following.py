@@ -8,8 +8,10 @@ import pytest
 
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason
+from multiqueue.api.config import Configuration
+from multiqueue.api.config.types import Integrations
 from multiqueue.api.v1beta2 import PodSet, ReclaimablePod, Workload
-from multiqueue.api.workload_state import eviction_reason
+from multiqueue.api.workload_state import complete_eviction, eviction_reason
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.plan import PatchWorkload, Wait
 from tests.unit.jobs.job_views import (
@@ -22,8 +24,9 @@ from tests.unit.jobs.job_views import (
     status_after,
     stored_job,
     suspends,
+    with_class,
 )
-from tests.workloads import admitted, evicted, make_workload, reserved
+from tests.workloads import T0, admitted, evicted, make_workload, reserved, with_status
 
 # ---------------------------------------------------------------- prebuilt workloads
 
@@ -94,10 +97,44 @@ def test_another_queue_is_followed_while_nothing_is_reserved() -> None:
 def test_another_priority_class_is_followed_even_while_running() -> None:
     """E-187."""
     job = stored_job(labels={names.PRIORITY_CLASS: "high"}, suspend=False)
-    plan = decide(make_view(job, admitted(own_workload(job))))
+    plan = decide(make_view(job, with_class(admitted(own_workload(job)), "low")))
     assert isinstance(plan, PatchWorkload)
     assert plan.patch["spec"]["priority"] == 100
     assert plan.patch["spec"]["priorityClassRef"]["name"] == "high"
+
+
+def test_a_priority_that_cannot_follow_stays() -> None:
+    """J-95: the API server accepts no class that is added to a Workload with quota."""
+    job = stored_job(labels={names.PRIORITY_CLASS: "high"}, suspend=False)
+    running = admitted(own_workload(job))
+    job = started(job)
+    assert decide(make_view(job, running)) == Wait()
+    assert decide(make_view(job, with_class(running, "pods", "PriorityClass"))) == Wait()
+
+
+def test_an_evicted_workload_keeps_its_queue() -> None:
+    """J-98."""
+    job = stored_job(queue="other")
+    workload = evicted(admitted(own_workload(job)))
+    status = complete_eviction(workload.status, now=T0)
+    assert decide(make_view(job, with_status(workload, status))) == Wait()
+
+
+def test_another_queue_brings_its_labels() -> None:
+    integrations = Integrations(chargeback_label_keys=("payer", "team"))
+    job = stored_job(queue="other", labels={"team": "mine", "payer": "mine", "x": "y"})
+    view = make_view(
+        job,
+        own_workload(job),
+        queue_labels={"payer": "ml"},
+        config=Configuration(integrations=integrations),
+    )
+    plan = decide(view)
+    assert isinstance(plan, PatchWorkload)
+    assert plan.patch == {
+        "spec": {"queueName": "other"},
+        "metadata": {"labels": {"payer": "ml", "team": "mine"}},
+    }
 
 
 def test_a_copy_of_another_cluster_keeps_its_spec() -> None:

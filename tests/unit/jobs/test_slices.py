@@ -25,6 +25,7 @@ from tests.unit.jobs.job_views import (
     status_after,
     stored_job,
     suspends,
+    with_class,
 )
 from tests.workloads import NAMESPACE, T0, admitted, evicted, make_workload, reserved, with_status
 
@@ -222,21 +223,14 @@ def test_a_slice_that_another_one_took_over_from_ends() -> None:
 
 def test_a_priority_goes_to_the_slice_that_runs_and_to_the_one_that_waits() -> None:
     job = elastic_job(5, labels={names.PRIORITY_CLASS: "high"})
-    old, new = admitted(slice_("old", 2)), slice_("new", 5, replaces="old")
+    old = with_class(admitted(slice_("old", 2)), "low")
+    new = slice_("new", 5, replaces="old")
     plan = decide(view_of(job, old, new))
     assert isinstance(plan, PatchWorkload)
     assert plan.workload.metadata.name == "new"
-    new = msgspec.structs.replace(new, spec=_with_class(new))
-    plan = decide(view_of(job, old, new))
+    plan = decide(view_of(job, old, with_class(new, "high")))
     assert isinstance(plan, PatchWorkload)
     assert plan.workload.metadata.name == "old"
-
-
-def _with_class(workload: Workload) -> Any:
-    from multiqueue.api.v1beta2 import PriorityClassRef
-
-    reference = PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name="high")
-    return msgspec.structs.replace(workload.spec, priority=100, priority_class_ref=reference)
 
 
 def test_what_a_job_gave_up_is_counted_anew_when_it_shrinks() -> None:

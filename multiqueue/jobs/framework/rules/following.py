@@ -81,18 +81,20 @@ def follow_queue(view: JobView) -> JobPlan | None:
 
 
 def follow_priority(view: JobView) -> JobPlan | None:
-    """Copy another WorkloadPriorityClass, whatever the state of the Workload (E-187).
+    """Copy another WorkloadPriorityClass, whatever the state of the Workload (E-187, J-95).
 
-    A slice that runs until a larger one is admitted may be preempted like any other (E-168).
+    A Workload with the priority of a PriorityClass keeps it. A slice that runs until a larger one
+    is admitted may be preempted like any other (E-168).
     """
     wanted = workload_class(view.job)
     for workload in view.standing if wanted else ():
         reference = workload.spec.priority_class_ref
-        is_same = reference and (reference.kind, reference.name) == (
-            WORKLOAD_PRIORITY_CLASS,
-            wanted,
-        )
-        if is_same or is_remote_copy(workload):
+        if reference is None:
+            # The API server refuses a class that is added to a Workload with quota.
+            is_kept = has_quota(workload.status)
+        else:
+            is_kept = reference.kind != WORKLOAD_PRIORITY_CLASS or reference.name == wanted
+        if is_kept or is_remote_copy(workload):
             continue
         priority = resolve_priority(wanted, "", view.classes)
         return PatchWorkload(
@@ -120,6 +122,10 @@ def follow_gates(view: JobView) -> JobPlan | None:
     return PatchWorkload(
         workload=workload,
         patch={"metadata": {"annotations": {names.ADMISSION_GATED_BY: wanted or None}}},
+        note=EventNote(
+            reason="UpdatedWorkload",
+            message=f'Updated workload AdmissionGatedBy to "{wanted or ""}"',
+        ),
     )
 
 
