@@ -36,6 +36,9 @@ class JobSource(Protocol):
     def list_workloads(self, job: Job) -> Sequence[Workload]:
         """Return the Workloads of a job, oldest first."""
 
+    def find_owner(self, workload: Workload) -> Job | None:
+        """Return the job that owns a Workload; None while it is not known."""
+
     def keys_for(self, workload: Workload) -> Iterable[str]:
         """Return the keys of the jobs that a change of a Workload concerns."""
 
@@ -72,6 +75,14 @@ class SingleObjects:
     def list_workloads(self, job: Job) -> Sequence[Workload]:
         """Return the Workloads that the object owns."""
         return sorted(self._workloads.by_index(BY_OWNER, job["metadata"]["uid"]), key=age)
+
+    def find_owner(self, workload: Workload) -> Job | None:
+        """Return the first owner that is known."""
+        for owner in workload.metadata.owner_references:
+            job = self._jobs.get(key_of(workload.metadata.namespace, owner.name))
+            if job is not None and job["metadata"].get("uid") == owner.uid:
+                return job
+        return None
 
     def keys_for(self, workload: Workload) -> Iterable[str]:
         """Yield the keys of the owners, and of objects that name this Workload."""

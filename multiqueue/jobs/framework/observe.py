@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multiqueue.api.config import Gate
-from multiqueue.api.names import key_of
+from multiqueue.api.names import MULTIKUEUE_CONTROLLER, key_of
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_finished
 from multiqueue.jobs.context import Informers, ManagerContext
@@ -66,11 +66,12 @@ class JobObserver:
         informers = self._context.informers
         metadata = job["metadata"]
         namespace = metadata["namespace"]
+        workloads = tuple(self._source.list_workloads(job))
         prebuilt = prebuilt_name(job)
         return JobView(
             job=job,
             integration=self._integration,
-            workloads=tuple(self._source.list_workloads(job)),
+            workloads=workloads,
             prebuilt_name=prebuilt,
             prebuilt=informers.workloads.store.get(key_of(namespace, prebuilt))
             if prebuilt
@@ -79,7 +80,7 @@ class JobObserver:
             queue_labels=self._queue_labels(namespace, queue_name(job)),
             ancestor=ancestor,
             ancestor_workload=self._newest_workload(ancestor) if ancestor is not None else None,
-            dispatched=self._is_dispatched(job),
+            dispatched=self._is_dispatched(job, workloads),
             options=self._options,
             classes=self._classes,
             find_flavor=informers.resource_flavors.store.get,
@@ -90,9 +91,16 @@ class JobObserver:
         queue = self._context.informers.local_queues.store.get(key_of(namespace, name))
         return queue.metadata.labels if queue is not None else {}
 
-    def _is_dispatched(self, job: Job) -> bool:
+    def _is_dispatched(self, job: Job, workloads: Sequence[Workload]) -> bool:
+        """Whether workers run the job: it says so itself, or else its Workload's checks do."""
         adapter = self._context.integrations.find_adapter(self._integration.gvk)
-        return self._dispatches and adapter is not None and adapter.refusal(job) is None
+        if not self._dispatches or adapter is None or adapter.refusal(job) is not None:
+            return False
+        if self._integration.managed_by(job):
+            return True
+        checks = self._context.informers.admission_checks.store
+        found = (checks.get(state.name) for w in workloads for state in w.status.admission_checks)
+        return any(c is not None and c.spec.controller_name == MULTIKUEUE_CONTROLLER for c in found)
 
     def _newest_workload(self, job: Job) -> Workload | None:
         """Return the newest unfinished Workload of a job (J-31)."""

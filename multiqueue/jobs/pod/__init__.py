@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from multiqueue.api.job_kinds import KnownKind
 from multiqueue.jobs.pod.integration import PodKind
+from multiqueue.jobs.pod.multikueue import PodAdapter
 from multiqueue.jobs.pod.source import BY_GROUP, MANAGED, PodSource, by_group
 from multiqueue.jobs.pod.webhook import PodWebhook
 from multiqueue.jobs.registry import SupportedKind
@@ -15,6 +16,7 @@ def build(row: KnownKind) -> SupportedKind:
     return SupportedKind(
         integration=kind,
         webhook=PodWebhook(kind),
+        adapter=PodAdapter(kind),
         source=PodSource,
         indexes={BY_GROUP: by_group},
         label_selector=MANAGED,

@@ -6,7 +6,7 @@ Parity: J-215, J-233 to J-247.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,6 +38,22 @@ def members_of(job: Job) -> Sequence[Pod]:
     """Return the pods of a group, oldest first; a pod without a group is its only member."""
     members: Sequence[Pod] = job.get(MEMBERS) or (job,)
     return members
+
+
+def gather_group(pods: Iterable[Pod]) -> Job | None:
+    """Return the job that the pods of one group make; None if none is left.
+
+    It has the metadata of its oldest active pod, and is not being deleted as long as one of its
+    pods is not.
+    """
+    members = sorted((pod for pod in pods if not is_replaced(pod)), key=by_age)
+    if not members:
+        return None
+    first = next(filter(is_active_member, members), members[0])
+    metadata = first["metadata"]
+    if not all(map(is_terminating, members)):
+        metadata = {key: value for key, value in metadata.items() if key != "deletionTimestamp"}
+    return {**first, "metadata": metadata, MEMBERS: members}
 
 
 def is_group(job: Job) -> bool:

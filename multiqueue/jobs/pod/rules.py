@@ -131,7 +131,7 @@ def own_by_all(view: JobView) -> JobPlan | None:
     if workload is None:
         return None
     known = {owner.uid for owner in workload.metadata.owner_references}
-    missing = [pod for pod in members_of(view.job) if pod["metadata"]["uid"] not in known]
+    missing = [pod for pod in _kept(view.job, workload) if pod["metadata"]["uid"] not in known]
     if not missing:
         return None
     owners = [encode(owner) for owner in workload.metadata.owner_references]
@@ -164,17 +164,15 @@ def release_replaced(view: JobView) -> JobPlan | None:
     workload = _to_keep(view)
     if workload is None or is_prebuilt(view.job):
         return None
-    replaced: list[Pod] = []
-    for pod_set in workload.spec.pod_sets:
-        active = len(_active(view.job, pod_set.name))
-        inactive = [
-            pod
-            for pod in members_of(view.job)
-            if role_of(pod) == pod_set.name and not is_active_member(pod)
-        ]
-        count = max(0, len(inactive) + active - pod_set.count)
-        replaced += sorted(inactive, key=by_last_activity)[:count]
-    return _release(replaced)
+    kept = {pod["metadata"]["uid"] for pod in _kept(view.job, workload)}
+    roles = {pod_set.name for pod_set in workload.spec.pod_sets}
+    return _release(
+        pod
+        for pod in members_of(view.job)
+        if role_of(pod) in roles
+        and not is_active_member(pod)
+        and pod["metadata"]["uid"] not in kept
+    )
 
 
 def replacement_conditions(job: Job, workload: Workload) -> tuple[Condition, ...]:
@@ -299,6 +297,24 @@ def _active(job: Job, role: str) -> list[Pod]:
     """Return the active pods of a role; those to keep come first."""
     pods = (pod for pod in members_of(job) if role_of(pod) == role and is_active_member(pod))
     return sorted(pods, key=by_worth)
+
+
+def _kept(job: Job, workload: Workload) -> list[Pod]:
+    """Return the pods that stay: active ones, and inactive ones without a replacement (J-247)."""
+    if is_prebuilt(job):
+        return list(members_of(job))
+    kept: list[Pod] = []
+    for pod_set in workload.spec.pod_sets:
+        active = _active(job, pod_set.name)[: pod_set.count]
+        inactive = [
+            pod
+            for pod in members_of(job)
+            if role_of(pod) == pod_set.name and not is_active_member(pod)
+        ]
+        lacking = pod_set.count - len(active)
+        latest_last = sorted(inactive, key=by_last_activity)
+        kept += active + latest_last[max(0, len(inactive) - lacking) :]
+    return kept
 
 
 def _missing(job: Job, role: str, count: int) -> int:

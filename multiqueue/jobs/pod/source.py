@@ -14,13 +14,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.integration import MEMBERS, Integration, Job
 from multiqueue.jobs.framework.job_source import SingleObjects
-from multiqueue.jobs.pod.pods import (
-    annotations_of,
-    by_age,
-    group_name,
-    is_active_member,
-    is_replaced,
-)
+from multiqueue.jobs.pod.pods import annotations_of, gather_group, group_name
 
 BY_GROUP = "group"
 """Pods by namespace and name of their group."""
@@ -71,14 +65,17 @@ class PodSource(SingleObjects):
 
     def _find_group(self, group: str) -> Job | None:
         pods = [pod for pod in self._jobs.by_index(BY_GROUP, group) if self._is_served(pod)]
-        members = sorted((pod for pod in pods if not is_replaced(pod)), key=by_age)
-        if not members:
-            return None
-        first = next(filter(is_active_member, members), members[0])
-        # The group is there as long as one of its pods is.
-        hidden = "deletionTimestamp"
-        metadata = {key: value for key, value in first["metadata"].items() if key != hidden}
-        return {**first, "metadata": metadata, MEMBERS: members}
+        job = gather_group(pods)
+        if job is not None:
+            # The reconciler keeps a group until its last pod is gone.
+            job["metadata"] = {**job["metadata"], "deletionTimestamp": None}
+        return job
+
+    def find_owner(self, workload: Workload) -> Job | None:
+        """Return the group of that name, or the pod that owns the Workload."""
+        if workload.metadata.annotations.get(names.IS_GROUP_WORKLOAD) != "true":
+            return super().find_owner(workload)
+        return self._find_group(workload.metadata.key)
 
     def _is_served(self, pod: Job) -> bool:
         return not self._is_implied or names.POD_SUSPENDING_PARENT in annotations_of(pod)
