@@ -474,7 +474,10 @@ class World:
 
 @contextlib.asynccontextmanager
 async def multikueue_world(
-    *worker_names: str, gpus: int = 8, real_workers: bool = False
+    *worker_names: str,
+    gpus: int = 8,
+    real_workers: bool = False,
+    config: Configuration = CONFIG,
 ) -> AsyncIterator[World]:
     """Start a manager cluster and workers with one queue each, all registered.
 
@@ -482,11 +485,14 @@ async def multikueue_world(
         worker_names: Names of the workers.
         gpus: Quota of every worker.
         real_workers: Run this program's controllers on the workers.
+        config: What the workers run with, and which kinds of jobs are looked at.
     """
     names_ = worker_names or ("worker1", "worker2")
     async with contextlib.AsyncExitStack() as stack:
-        hub = await stack.enter_async_context(queue_cluster())
-        workers = {name: await stack.enter_async_context(queue_cluster()) for name in names_}
+        hub = await stack.enter_async_context(queue_cluster(config=config))
+        workers = {
+            name: await stack.enter_async_context(queue_cluster(config=config)) for name in names_
+        }
         gates, side_gates = [
             {
                 name: await stack.enter_async_context(gate_to(cluster.server.url))
@@ -498,7 +504,7 @@ async def multikueue_world(
         for name, cluster in workers.items():
             await world.make_queues(cluster, gpus)
             if real_workers:
-                await stack.enter_async_context(cluster.manager())
+                await stack.enter_async_context(cluster.manager(config))
             await world.add_worker(name)
         await world.set_clusters(*names_)
         await world.make_check()
