@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from multiqueue.api.config import Configuration
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration, Job
 from multiqueue.jobs.framework.job_source import JobSource, SingleObjects
-from multiqueue.jobs.framework.kind_webhook import KindWebhook
+from multiqueue.jobs.framework.kind_webhook import KindWebhook, WebhookScope
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.store import Indexer
 
@@ -28,6 +29,7 @@ class SupportedKind:
         source: Finds the jobs of the kind.
         indexes: Indexes of the objects that the source needs.
         label_selector: The objects that are watched; all of them if it is empty.
+        scope: Which objects the webhooks are asked about.
     """
 
     integration: Integration
@@ -36,6 +38,7 @@ class SupportedKind:
     source: Callable[[ManagerContext, Integration], JobSource] = SingleObjects
     indexes: Mapping[str, Indexer[Job]] = field(default_factory=dict)
     label_selector: str = ""
+    scope: Callable[[Configuration], WebhookScope] = lambda _: WebhookScope()
 
 
 class IntegrationRegistry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from multiqueue.api import names
@@ -30,6 +31,20 @@ from multiqueue.jobs.framework.job_rules import (
     validate_new_job,
 )
 from multiqueue.jobs.framework.template_kind import PodSetSource, TemplateKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookScope:
+    """Which objects of a kind the API server asks about, as CEL over ``object``.
+
+    Attributes:
+        queued: The objects that need an answer; empty for those with a queue label.
+        others: Of the others, the objects that may get the default queue; empty for all of them,
+            None for none of them.
+    """
+
+    queued: str = ""
+    others: str | None = ""
 
 
 class KindWebhook(Protocol):

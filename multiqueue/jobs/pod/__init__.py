@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from multiqueue.api.job_kinds import KnownKind
 from multiqueue.jobs.pod.integration import PodKind
 from multiqueue.jobs.pod.multikueue import PodAdapter
 from multiqueue.jobs.pod.source import BY_GROUP, MANAGED, PodSource, by_group
-from multiqueue.jobs.pod.webhook import PodWebhook
+from multiqueue.jobs.pod.webhook import PodWebhook, find_scope
 from multiqueue.jobs.registry import SupportedKind
 
 
@@ -20,4 +22,5 @@ def build(row: KnownKind) -> SupportedKind:
         source=PodSource,
         indexes={BY_GROUP: by_group},
         label_selector=MANAGED,
+        scope=partial(find_scope, kind.name),
     )

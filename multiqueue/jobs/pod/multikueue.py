@@ -51,7 +51,10 @@ class PodAdapter(AdapterDefaults):
     def gather(self, objects: Sequence[Job]) -> Job:
         """Return the group that the pods on a worker make, or the only pod."""
         first = objects[0]
-        return (gather_group(objects) if group_name(first) else None) or first
+        group = gather_group(objects) if group_name(first) else None
+        if group is None or all(map(is_terminating, members_of(group))):
+            return first
+        return group
 
     def pair(self, local: Job, remote: Job) -> Sequence[tuple[Job, Job | None]]:
         """Return each pod here with its copy; pods that are being deleted are left out (J-231).

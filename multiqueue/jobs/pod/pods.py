@@ -43,16 +43,15 @@ def members_of(job: Job) -> Sequence[Pod]:
 def gather_group(pods: Iterable[Pod]) -> Job | None:
     """Return the job that the pods of one group make; None if none is left.
 
-    It has the metadata of its oldest active pod, and is not being deleted as long as one of its
-    pods is not.
+    It has the metadata of its oldest active pod, but is never being deleted: it is there as long as
+    one of its pods is.
     """
     members = sorted((pod for pod in pods if not is_replaced(pod)), key=by_age)
     if not members:
         return None
     first = next(filter(is_active_member, members), members[0])
-    metadata = first["metadata"]
-    if not all(map(is_terminating, members)):
-        metadata = {key: value for key, value in metadata.items() if key != "deletionTimestamp"}
+    hidden = "deletionTimestamp"
+    metadata = {key: value for key, value in first["metadata"].items() if key != hidden}
     return {**first, "metadata": metadata, MEMBERS: members}
 
 

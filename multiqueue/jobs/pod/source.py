@@ -65,11 +65,7 @@ class PodSource(SingleObjects):
 
     def _find_group(self, group: str) -> Job | None:
         pods = [pod for pod in self._jobs.by_index(BY_GROUP, group) if self._is_served(pod)]
-        job = gather_group(pods)
-        if job is not None:
-            # The reconciler keeps a group until its last pod is gone.
-            job["metadata"] = {**job["metadata"], "deletionTimestamp": None}
-        return job
+        return gather_group(pods)
 
     def find_owner(self, workload: Workload) -> Job | None:
         """Return the group of that name, or the pod that owns the Workload."""

@@ -30,6 +30,7 @@ from multiqueue.jobs.framework.job_rules import (
     validate_changed_job,
     validate_new_job,
 )
+from multiqueue.jobs.framework.kind_webhook import WebhookScope
 from multiqueue.jobs.pod.integration import PodKind
 from multiqueue.jobs.pod.pods import (
     gates_of,
@@ -41,7 +42,43 @@ from multiqueue.jobs.pod.pods import (
 )
 from multiqueue.lib.digits import is_number
 
+
+def _has(part: str, key: str) -> str:
+    return f"has(o.metadata.{part}) && '{key}' in o.metadata.{part}"
+
+
+def _either(condition: str) -> str:
+    """Apply a condition to the object and to what it was: a label may be taken off."""
+    return f"[object, oldObject].exists(o, o != null && ({condition}))"
+
+
 TOTAL = f"{ANNOTATIONS}[{names.POD_GROUP_TOTAL_COUNT}]"
+
+
+_STAMPED = _has("annotations", names.POD_SUSPENDING_PARENT)
+STAMPED = _either(_STAMPED)
+"""Pods of a kind that runs through its pods."""
+QUEUED = _either(f"{_has('labels', names.QUEUE_NAME)} || {_STAMPED}")
+WITHOUT_CONTROLLER = (
+    "!has(object.metadata.ownerReferences)"
+    " || !object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
+)
+"""Pods that people make; a controller's pods get no default queue, nor wait for our answer."""
+
+
+def find_scope(name: str, config: Configuration) -> WebhookScope:
+    """Return which pods the API server asks about.
+
+    An outage of this program must not stop the pods of others. If pods are only implied, those that
+    no other kind has marked are left alone (J-7).
+
+    Args:
+        name: The name of the kind in the Configuration.
+        config: The Configuration.
+    """
+    if name not in config.integrations.frameworks:
+        return WebhookScope(queued=STAMPED, others=None)
+    return WebhookScope(queued=QUEUED, others=WITHOUT_CONTROLLER)
 
 
 class PodWebhook:
