@@ -2,8 +2,9 @@
 
 Pure, like `workload_state`. Parity: E-106, E-185.
 Deviates: upstream writes False when the job of a Workload is first seen. Here False comes with the
-first other change of the status, so that waiting for pods costs no extra write. The end of a
-backoff has no jitter, because the queue decides the order.
+first other change of the status, so that waiting for pods costs no extra write. It goes once a
+worker runs the job, because that cluster waits. The end of a backoff has no jitter, because the
+queue decides the order.
 """
 
 from __future__ import annotations
@@ -65,6 +66,12 @@ def begin_waiting(workload: Workload, *, now: datetime) -> WorkloadStatus:
     if is_known or RESOURCE_IN_USE not in metadata.finalizers:
         return status
     return sync_pods_ready(status, ready=False, now=now, generation=metadata.generation)
+
+
+def stop_waiting(status: WorkloadStatus) -> WorkloadStatus:
+    """Return the status without PodsReady, for a Workload whose worker waits for the pods."""
+    left = tuple(c for c in status.conditions if c.type != WorkloadCondition.PODS_READY)
+    return msgspec.structs.replace(status, conditions=left)
 
 
 def sync_pods_ready(

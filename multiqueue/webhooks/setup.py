@@ -120,7 +120,7 @@ class WebhookService:
         self._shown: Serving | None = None
         self._problems: dict[str, str | None] = {}
         self._wake = asyncio.Event()
-        self._lookup = InformerLookup(context.informers)
+        self._lookup = InformerLookup(context.informers, context.integrations, context.config)
         advise = advise_by(InformerView(context.informers, context.config))
         endpoints = Endpoints(self._lookup, context.config, context.integrations, advise)
         self.server = WebhookServer(

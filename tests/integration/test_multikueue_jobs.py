@@ -96,7 +96,8 @@ async def test_status_comes_back_and_the_end_cleans_up():
         )
 
 
-async def test_a_life_costs_four_writes_whatever_the_number_of_workers():
+async def test_a_life_costs_five_writes_whatever_the_number_of_workers():
+    """Created, reserved, dispatched, finished, released."""
     async with multikueue_world("worker1", "worker2", "worker3") as world, world.manager():
         await world.until_connected()
         await submit(world)
@@ -105,12 +106,13 @@ async def test_a_life_costs_four_writes_whatever_the_number_of_workers():
         await world.finish_copy("worker2")
         await world.until(lambda: is_finished(world.workload().status), "finished")
         await world.until(lambda: not world.copy("worker2"), "copy gone", on="worker2")
+        await world.until(lambda: not world.workload().metadata.finalizers, "released")
         got = [
             write
             for write in world.hub.writes
             if write.resource in {"workloads", "workloads/status"}
         ]
-        assert len(got) == 4, [(w.method, w.resource, w.status) for w in got]
+        assert len(got) == 5, [(w.method, w.resource, w.status) for w in got]
 
 
 async def test_an_out_of_sync_copy_is_deleted_and_the_workload_tried_again():

@@ -17,7 +17,6 @@ from multiqueue.api.validation.field_error import (
     forbidden,
     immutable,
     invalid,
-    required,
 )
 from multiqueue.api.validation.names import check_subdomain
 from multiqueue.api.validation.pod_sets import is_elastic
@@ -39,10 +38,9 @@ def find_prebuilt(obj: Object) -> str:
 def validate_job_metadata(obj: Object, gates: Gates) -> Iterator[FieldError]:
     """Check the labels and annotations of a job that is queued or may be."""
     labels = mapping(obj, "metadata", "labels")
-    for key in (names.QUEUE_NAME, names.PRIORITY_CLASS):
-        value = labels.get(key)
-        for message in check_subdomain(value) if isinstance(value, str) and value else ():
-            yield invalid(f"{LABELS}[{key}]", value, message)
+    queue = labels.get(names.QUEUE_NAME)
+    for message in check_subdomain(queue) if isinstance(queue, str) else ():
+        yield invalid(f"{LABELS}[{names.QUEUE_NAME}]", queue, message)
     yield from _prebuilt(obj)
     seconds = labels.get(names.MAX_EXEC_TIME_SECONDS)
     if seconds is not None and not _is_positive(seconds):
@@ -81,19 +79,22 @@ def validate_job_metadata_update(
         was_suspended: whether the present state is suspended.
     """
     after, before = mapping(new, "metadata", "labels"), mapping(old, "metadata", "labels")
-    if not suspended:
-        for key in (names.QUEUE_NAME, names.MAX_EXEC_TIME_SECONDS):
-            if text(after.get(key)) != text(before.get(key)):
-                yield immutable(f"{LABELS}[{key}]", after.get(key))
-        # The remote job of an elastic job changes from slice to slice (M-161).
-        if find_prebuilt(new) != find_prebuilt(old) and not _is_elastic(old, gates):
-            path = f"{ANNOTATIONS}[{names.PREBUILT_WORKLOAD_NAME}]"
-            yield immutable(path, find_prebuilt(new))
-    yield from _priority_class(after, before, suspended=suspended and was_suspended)
+    frozen = [] if suspended else [names.QUEUE_NAME]
+    if not (suspended and was_suspended):
+        frozen.append(names.MAX_EXEC_TIME_SECONDS)
+    for key in frozen:
+        if text(after.get(key)) != text(before.get(key)):
+            yield immutable(f"{LABELS}[{key}]", text(after.get(key)))
+    # The remote job of an elastic job changes from slice to slice (M-161).
+    if not suspended and find_prebuilt(new) != find_prebuilt(old) and not _is_elastic(old, gates):
+        path = f"{ANNOTATIONS}[{names.PREBUILT_WORKLOAD_NAME}]"
+        yield immutable(path, find_prebuilt(new))
+    yield from _priority_class(after, before, suspended=suspended)
     # The scheduling gate of the job's pods is set when the job is created, or never (E-169).
     if _is_elastic(new, gates) != _is_elastic(old, gates):
-        value = mapping(new, "metadata", "annotations").get(names.ELASTIC_JOB)
-        yield immutable(f"{ANNOTATIONS}[{names.ELASTIC_JOB}]", value)
+        yield immutable(f"{ANNOTATIONS}[{names.ELASTIC_JOB}]", _is_elastic(new, gates))
+    if gates.enabled(Gate.ADMISSION_GATED_BY):
+        yield from _admission_gates(new, old)
 
 
 def _is_elastic(job: Object, gates: Gates) -> bool:
@@ -108,6 +109,23 @@ def _priority_class(after: Object, before: Object, *, suspended: bool) -> Iterat
     path = f"{LABELS}[{key}]"
     had, has = text(before.get(key)), text(after.get(key))
     if had and not has:
-        yield required(path, "WorkloadPriorityClass can be changed, but not removed")
+        yield invalid(path, has, "WorkloadPriorityClass cannot be removed from a workload")
     if has and not had and not suspended:
-        yield forbidden(path, "WorkloadPriorityClass can only be added while the job is suspended")
+        detail = "WorkloadPriorityClass cannot be added to a non-suspended workload"
+        yield invalid(path, has, detail)
+
+
+def _admission_gates(new: Object, old: Object) -> Iterator[FieldError]:
+    """Check that admission gates are only removed (J-60)."""
+    key = names.ADMISSION_GATED_BY
+    after, before = (
+        _gates_of(mapping(job, "metadata", "annotations").get(key)) for job in (new, old)
+    )
+    if after and not before:
+        yield forbidden(f"{ANNOTATIONS}[{key}]", "cannot add admission gate after creation")
+    elif not after <= before:
+        yield forbidden(f"{ANNOTATIONS}[{key}]", "can only remove gates, not add new ones")
+
+
+def _gates_of(value: Any) -> set[str]:
+    return {gate.strip() for gate in text(value).split(",") if text(value)}

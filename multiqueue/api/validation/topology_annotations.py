@@ -61,7 +61,7 @@ def validate_topology_annotations(template: Any, path: str) -> Iterator[FieldErr
     unconstrained = annotations.get(names.PODSET_UNCONSTRAINED_TOPOLOGY)
     if unconstrained is not None and boolean(unconstrained) is None:
         key = names.PODSET_UNCONSTRAINED_TOPOLOGY
-        yield invalid(f"{at}[{key}]", unconstrained, "must be true or false")
+        yield invalid(f"{at}[{key}]", unconstrained, "must be a boolean value")
     yield from _slices(annotations, at)
     yield from _group(annotations, at)
 
@@ -77,7 +77,7 @@ def validate_slices_fit(template: Any, path: str, pods: int) -> Iterator[FieldEr
     annotations = mapping(template, "metadata", "annotations")
     at = f"{path}.metadata.annotations"
     size, layers = annotations.get(names.PODSET_SLICE_SIZE), _layers(annotations)
-    detail = f"must not be greater than the number of pods, {pods}"
+    detail = f"must not be greater than pod set count {pods}"
     if _is_positive(size) and int(text(size)) > pods:
         yield invalid(f"{at}[{names.PODSET_SLICE_SIZE}]", size, detail)
     if layers and _has_size(layers[0]) and layers[0]["size"] > pods:
@@ -105,7 +105,8 @@ def _slices(annotations: Object, at: str) -> Iterator[FieldError]:
     if level is not None and size is None:
         yield required(f"{at}[{size_key}]", f"must be set with {level_key}")
     if size is not None and level is None:
-        yield forbidden(f"{at}[{size_key}]", f"may only be set with {level_key}")
+        detail = f"may not be set when '{level_key}' is not specified"
+        yield forbidden(f"{at}[{size_key}]", detail)
     if size is not None and not _is_positive(size):
         yield invalid(f"{at}[{size_key}]", size, "must be a whole number greater than 0")
     constraints = annotations.get(names.PODSET_SLICE_CONSTRAINTS)

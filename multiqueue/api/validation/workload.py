@@ -91,6 +91,10 @@ def validate_workload_annotations(obj: Object, gates: Gates) -> Iterator[FieldEr
         yield from _gated_by(text(gated), f"{_ANNOTATIONS}[{names.ADMISSION_GATED_BY}]")
 
 
+MAX_GATE = 63
+"""Longest name of an admission gate."""
+
+
 def is_int32(value: Any) -> bool:
     """Whether a text is a decimal integer of 32 bits."""
     try:
@@ -100,12 +104,17 @@ def is_int32(value: Any) -> bool:
 
 
 def _gated_by(value: str, path: str) -> Iterator[FieldError]:
-    gates = value.split(",") if value else []
-    for gate in gates:
-        for message in check_domain_prefixed_path(gate):
-            yield invalid(path, value, f'gate "{gate}": {message}')
-    if len(set(gates)) != len(gates):
-        yield invalid(path, value, "gates must be unique")
+    gates = [gate.strip() for gate in value.split(",")] if value else []
+    for i, gate in enumerate(gates):
+        if not gate:
+            yield invalid(path, value, "cannot contain empty gate names")
+        elif gate in gates[:i]:
+            yield invalid(path, value, f"duplicate gate name: {gate}")
+        elif len(gate) > MAX_GATE:
+            yield invalid(path, value, f'gate "{gate}": must be no more than {MAX_GATE} characters')
+        else:
+            for message in check_domain_prefixed_path(gate):
+                yield invalid(path, value, f'gate "{gate}": {message}')
 
 
 def _counts(obj: Object) -> dict[str, int]:

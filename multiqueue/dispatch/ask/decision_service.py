@@ -101,7 +101,7 @@ class DecisionService:
         self._views = views
         self._choice = choice
         self._options = build_options(context.config)
-        self._lookup = InformerLookup(context.informers)
+        self._lookup = InformerLookup(context.informers, context.integrations, context.config)
         self._records = DecisionRecords()
         choice.add_listener(
             lambda view, answer, profile: self._records.note(_decision(view, answer, profile))

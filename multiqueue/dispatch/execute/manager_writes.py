@@ -16,6 +16,7 @@ from multiqueue.api.names import RAN_ON
 from multiqueue.api.ran_on import AS_RESERVED, RanOn, format_ran_on, read_ran_on
 from multiqueue.api.v1beta2 import WorkloadStatus
 from multiqueue.api.workload_checks import find_check, set_check_state
+from multiqueue.api.workload_readiness import stop_waiting
 from multiqueue.api.workload_state import (
     DELAYED_PENDING,
     DELAYED_READY,
@@ -85,7 +86,7 @@ class LocalWriter:
             )
             if step.state is CheckState.READY:
                 status = msgspec.structs.replace(
-                    status, cluster_name=step.cluster, nominated_cluster_names=()
+                    stop_waiting(status), cluster_name=step.cluster, nominated_cluster_names=()
                 )
                 status = _with_topology(status, copy)
                 status = sync_admitted(status, now=now, generation=newest.metadata.generation)

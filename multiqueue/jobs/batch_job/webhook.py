@@ -1,9 +1,8 @@
 """Defaults and rules of batch/v1 Jobs, for webhooks and, without webhooks, for the reconciler.
 
 Parity: M-136, and the job webhooks of Kueue 0.20.
-Deviates: a queued Job that requests an extended resource without a limit gets the limit from the
-request, with a warning; Kubernetes would refuse it (docs/compatibility.md, 2). The parallelism of a
-Job that runs on a worker cannot change; upstream accepts the change, but the worker never gets it.
+Deviates: the parallelism of a Job that runs on a worker cannot change; upstream accepts the change,
+but the worker never gets it.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ from multiqueue.api.validation.field_error import FieldError, forbidden, invalid
 from multiqueue.api.validation.job_metadata import ANNOTATIONS
 from multiqueue.api.validation.pod_sets import (
     is_elastic,
-    iterate_resources,
-    validate_pod_template,
 )
 from multiqueue.api.validation.topology_annotations import (
     validate_slices_fit,
@@ -84,7 +81,7 @@ def default_job(job: Object, lookup: QueueLookup, config: Configuration) -> JobD
         spec["managedBy"] = names.MULTIKUEUE_CONTROLLER
     if is_elastic(result) and config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES):
         _gate_pods(spec)
-    warnings = list(_complete_limits(spec))
+    warnings: list[str] = []
     namespace, queue = text(mapping(result, "metadata").get("namespace")), queue_of(result)
     if queue and not lookup.has_local_queue(namespace, queue):
         warnings.append(
@@ -102,36 +99,11 @@ def _gate_pods(spec: dict[str, Any]) -> None:
         pod["schedulingGates"] = [*gates, gate]
 
 
-def _complete_limits(spec: dict[str, Any]) -> Iterator[str]:
-    pod = mapping(spec, "template", "spec")
-    for path, resources in iterate_resources(pod, f"{TEMPLATE}.spec"):
-        missing = {
-            name: value
-            for name, value in mapping(resources, "requests").items()
-            if is_extended(name) and name not in mapping(resources, "limits")
-        }
-        if not missing or not isinstance(resources, dict):
-            continue
-        limits = resources.get("limits")
-        resources["limits"] = {**(limits if isinstance(limits, dict) else {}), **missing}
-        yield (
-            f"{path}.limits: set to the requests of {', '.join(sorted(missing))}; "
-            "Kubernetes needs equal limits for extended resources"
-        )
-
-
-def is_extended(resource: str) -> bool:
-    """Whether a resource is one that devices provide, such as nvidia.com/gpu."""
-    prefix, slash, _ = resource.partition("/")
-    is_native = not slash or prefix == "kubernetes.io" or prefix.endswith(".kubernetes.io")
-    return not is_native and not resource.startswith("requests.")
-
-
 def validate_job_create(job: Object, gates: Gates) -> list[FieldError]:
     """Return the errors of a new Job; if it is not queued, only its labels are checked."""
     return [
         *_validate(job, gates),
-        *_minimum_in_range(job),
+        *_partial_admission(job),
         *_alternatives_in_range(job),
         *_slices_fit(job),
     ]
@@ -145,7 +117,9 @@ def validate_job_update(new: Object, old: Object, gates: Gates) -> list[FieldErr
     errors.extend(
         validate_changed_job(new, old, gates, suspended=suspended, was_suspended=was_suspended)
     )
-    errors.extend(_partial_admission_update(new, old, was_suspended=was_suspended))
+    errors.extend(
+        _partial_admission_update(new, old, suspended=suspended, was_suspended=was_suspended)
+    )
     if queue_of(new):
         is_resized = _parallelism(new) != _parallelism(old)
         runs = not suspended and not was_suspended
@@ -164,12 +138,10 @@ def _validate(job: Object, gates: Gates) -> Iterator[FieldError]:
     if not queue_of(job):
         return
     spec = mapping(job, "spec")
-    yield from _partial_admission(job)
     yield from validate_alternatives(job)
     yield from _completions(job)
     yield from validate_topology_annotations(spec.get("template"), TEMPLATE)
     yield from _elastic_topology(job)
-    yield from validate_pod_template(spec.get("template"), TEMPLATE, gates)
 
 
 def _parallelism(job: Object) -> int:
@@ -177,26 +149,18 @@ def _parallelism(job: Object) -> int:
 
 
 def _partial_admission(job: Object) -> Iterator[FieldError]:
+    """Check the least number of pods when it is written; a started Job may have just as many."""
     key = names.JOB_MIN_PARALLELISM
     value = mapping(job, "metadata", "annotations").get(key)
     if value is None:
         return
-    path = f"{ANNOTATIONS}[{key}]"
-    if is_elastic(job):
-        yield forbidden(path, "elastic jobs cannot use partial admission")
+    path, most = f"{ANNOTATIONS}[{key}]", _pods(job) - 1
     if not is_int32(value):
         yield invalid(path, value, "must be a whole number")
-
-
-def _minimum_in_range(job: Object) -> Iterator[FieldError]:
-    """Check only what users write: a started Job may run with exactly its minimum."""
-    value = mapping(job, "metadata", "annotations").get(names.JOB_MIN_PARALLELISM)
-    if not queue_of(job) or not is_int32(value):
-        return
-    most = _pods(job) - 1
-    if not 0 < int(str(value)) <= most:
-        path = f"{ANNOTATIONS}[{names.JOB_MIN_PARALLELISM}]"
-        yield invalid(path, value, f"should be between 0 and {most}")
+    elif not 0 < int(str(value)) <= most:
+        yield invalid(path, int(str(value)), f"should be between 0 and {most}")
+    if is_elastic(job):
+        yield invalid(path, value, "partial admission and elastic job cannot be used together")
 
 
 def _pods(job: Object) -> int:
@@ -235,7 +199,8 @@ def _elastic_topology(job: Object) -> Iterator[FieldError]:
     for key in (names.PODSET_REQUIRED_TOPOLOGY, names.PODSET_PREFERRED_TOPOLOGY):
         if is_elastic(job) and key in annotations:
             path = f"{TEMPLATE}.metadata.annotations[{key}]"
-            yield forbidden(path, "elastic jobs cannot ask for a topology")
+            mode = "required" if key == names.PODSET_REQUIRED_TOPOLOGY else "preferred"
+            yield forbidden(path, f"{mode} topology is not supported with elastic jobs")
 
 
 def _completions(job: Object) -> Iterator[FieldError]:
@@ -257,20 +222,20 @@ def _completions(job: Object) -> Iterator[FieldError]:
 
 
 def _partial_admission_update(
-    new: Object, old: Object, *, was_suspended: bool
+    new: Object, old: Object, *, suspended: bool, was_suspended: bool
 ) -> Iterator[FieldError]:
-    """While pods may run, only we may change their number."""
+    """While pods may run, only we may change their number (J-176, J-178)."""
+    before, after = (mapping(job, "metadata", "annotations") for job in (old, new))
     key = names.JOB_MIN_PARALLELISM
-    before = mapping(old, "metadata", "annotations").get(key)
-    after = mapping(new, "metadata", "annotations").get(key)
-    if was_suspended:
-        if before != after:
-            yield from _minimum_in_range(new)
-        return
-    if before != after:
-        yield forbidden(f"{ANNOTATIONS}[{key}]", "cannot change while the job is not suspended")
-    if before is not None and _parallelism(new) != _parallelism(old):
+    if before.get(key) != after.get(key):
+        yield from _partial_admission(new)
+    if key in before and not was_suspended and _parallelism(new) != _parallelism(old):
         yield forbidden(
             "spec.parallelism",
             "cannot change when partial admission is enabled and the job is not suspended",
         )
+    key = names.JOB_COMPLETIONS_EQUAL_PARALLELISM
+    runs = not suspended and not was_suspended
+    if runs and bool(boolean(before.get(key))) != bool(boolean(after.get(key))):
+        detail = "field is immutable while the job is not suspended"
+        yield forbidden(f"{ANNOTATIONS}[{key}]", detail)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiqueue.api import names
 from multiqueue.api.config import Gate, Gates
 from multiqueue.api.validation.access import Object, mapping
-from multiqueue.api.validation.field_error import FieldError, forbidden
+from multiqueue.api.validation.field_error import FieldError, forbidden, invalid
 from multiqueue.api.validation.job_metadata import (
     ANNOTATIONS,
     LABELS,
@@ -20,6 +20,7 @@ from multiqueue.api.validation.job_metadata import (
     validate_job_metadata_update,
 )
 from multiqueue.api.validation.pod_sets import is_elastic
+from multiqueue.jobs.framework.defaulting import queue_of
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 
 
@@ -52,9 +53,15 @@ def validate_new_job(job: Object, gates: Gates, support: KindSupport) -> Iterato
 
 
 def validate_changed_job(
-    new: Object, old: Object, gates: Gates, *, suspended: bool, was_suspended: bool
+    new: Object,
+    old: Object,
+    gates: Gates,
+    *,
+    suspended: bool,
+    was_suspended: bool,
+    has_default_queue: bool = False,
 ) -> Iterator[FieldError]:
-    """Yield the errors of a change of a job's labels and annotations (J-61 to J-66).
+    """Yield the errors of a change of a job's labels and annotations (J-60 to J-66).
 
     Args:
         new: The new state of the job.
@@ -62,7 +69,11 @@ def validate_changed_job(
         gates: The feature gates of the Configuration.
         suspended: Whether the new state is suspended.
         was_suspended: Whether the present state is suspended.
+        has_default_queue: Whether the namespace has a default queue.
     """
+    if has_default_queue and queue_of(old) and not queue_of(new):
+        detail = "queue-name must not be empty in namespace with default queue"
+        yield invalid(f"{LABELS}[{names.QUEUE_NAME}]", "", detail)
     yield from validate_job_metadata_update(
         new, old, gates, suspended=suspended, was_suspended=was_suspended
     )

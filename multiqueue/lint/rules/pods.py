@@ -57,8 +57,7 @@ EXTENDED_LIMITS = LintRule[Lookup](
     kinds=("Job",),
     severity=Severity.WARNING,
     title="an extended resource that is requested without a limit",
-    why="Kubernetes refuses such pods. Our webhook adds the limit to queued Jobs; without it, or "
-    "with upstream Kueue, the Job is refused.",
+    why="Kubernetes refuses such pods and Jobs.",
     check=_extended_limits,
     at_admission=False,
 )

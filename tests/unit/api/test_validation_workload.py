@@ -149,7 +149,7 @@ def texts(errors: list) -> list[str]:
                 (
                     "metadata.annotations[kueue.x-k8s.io/admission-gated-by]: Invalid value: "
                     '"a.com/x,nope,a.com/x": '
-                    "gates must be unique"
+                    "duplicate gate name: a.com/x"
                 ),
             ],
         ),

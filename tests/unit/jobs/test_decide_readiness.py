@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from multiqueue.api import names
@@ -65,12 +66,22 @@ def test_nothing_is_said_if_nobody_waits() -> None:
     assert decide(make_view(*running(ready=2), config=NOT_WAITING)) == Wait()
 
 
-def test_the_copied_status_of_a_job_elsewhere_counts() -> None:
-    job = running(ready=2, managedBy=names.MULTIKUEUE_CONTROLLER)
-    told = status_after(decide(make_view(*job, dispatched=True)))
+def test_nothing_is_said_of_a_job_on_another_cluster() -> None:
+    job, workload = running(ready=2, managedBy=names.MULTIKUEUE_CONTROLLER)
+    status = msgspec.structs.replace(workload.status, cluster_name="worker1")
+    view = make_view(job, with_status(workload, status), dispatched=True)
+    assert decide(view) == Wait()
+
+
+def test_a_prebuilt_workload_waits_for_pods_once_its_job_is_there() -> None:
+    """A Workload that was made for its job says so with its first reason for waiting."""
+    what = {names.PREBUILT_WORKLOAD_NAME: "pre"}
+    job, workload = stored_job(annotations=what), own_workload(stored_job())
+    told = status_after(decide(make_view(job, prebuilt_name="pre", prebuilt=workload)))
     condition = find(told.status, WorkloadCondition.PODS_READY)
     assert condition is not None
-    assert condition.status == "True"
+    assert (condition.status, condition.reason) == ("False", "WaitForStart")
+    assert decide(make_view(stored_job(), workload)) == Wait()
 
 
 def test_an_eviction_is_no_lost_pod() -> None:

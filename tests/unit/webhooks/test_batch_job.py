@@ -9,7 +9,6 @@ import pytest
 from multiqueue.api.config import Configuration, Gates, load_configuration
 from multiqueue.jobs.batch_job.webhook import (
     default_job,
-    is_extended,
     validate_job_create,
     validate_job_update,
 )
@@ -18,6 +17,7 @@ from tests.unit.webhooks.lookups import Queues
 CONFIG = Configuration()
 EVERYTHING = load_configuration("manageJobsWithoutQueueName: true")
 K = "kueue.x-k8s.io"
+OWNER = {"apiVersion": "example.com/v1", "name": "o", "uid": "o", "controller": True}
 
 
 def job(
@@ -81,10 +81,34 @@ def test_the_default_queue_is_used_where_it_exists() -> None:
 
 def test_jobs_of_other_controllers_get_no_default_queue() -> None:
     queues = Queues(local=frozenset({"n/default"}))
-    owned = job("", owners=[{"kind": "JobSet", "controller": True}])
+    owned = job("", owners=[{**OWNER, "kind": "JobSet"}])
     assert defaulted(owned, queues) == owned
-    by_cron = job("", owners=[{"kind": "CronJob", "controller": True}])
+    by_cron = job("", owners=[{**OWNER, "kind": "CronJob"}])
     assert defaulted(by_cron, queues)["spec"]["suspend"] is True
+
+
+def test_a_job_that_an_owner_manages_is_left_to_it() -> None:
+    """J-47."""
+    child = job(owners=[{**OWNER, "kind": "JobSet"}])
+    assert defaulted(child, Queues(children=frozenset({"j"}))) == child
+    assert defaulted(child, Queues())["spec"]["suspend"] is True
+
+
+def test_the_default_priority_class_is_set() -> None:
+    """J-44, J-45."""
+    queues, key = Queues(classes=frozenset({"default"})), f"{K}/priority-class"
+    assert defaulted(job(""), queues)["metadata"]["labels"] == {key: "default"}
+    assert defaulted(job(labels={key: "high"}), queues)["metadata"]["labels"][key] == "high"
+    assert key not in defaulted(job(), Queues())["metadata"]["labels"]
+    owned = job("", owners=[{**OWNER, "kind": "JobSet"}])
+    assert defaulted(owned, queues) == owned
+    off = load_configuration("featureGates: {WorkloadPriorityClassDefaulting: false}")
+    assert defaulted(job(""), queues, off) == job("")
+
+
+def test_no_queue_is_given_in_a_namespace_that_is_not_managed() -> None:
+    obj = job("", namespace="kube-system")
+    assert defaulted(obj, Queues(local=frozenset({"kube-system/default"}))) == obj
 
 
 @pytest.mark.parametrize(
@@ -101,45 +125,6 @@ def test_a_queue_that_leads_to_workers_delegates_the_job(managed_by: str | None,
     obj = job(**({"managedBy": managed_by} if managed_by else {}))
     assert defaulted(obj, queues)["spec"]["managedBy"] == want
     assert defaulted(obj, Queues())["spec"].get("managedBy") == managed_by
-
-
-def test_extended_resources_get_limits_with_a_warning() -> None:
-    requests = {"nvidia.com/gpu": "1", "cpu": "2"}
-    result = default_job(
-        job(resources={"requests": requests}), Queues(local=frozenset({"n/q"})), CONFIG
-    )
-    resources = result.job["spec"]["template"]["spec"]["containers"][0]["resources"]
-    assert resources == {"requests": requests, "limits": {"nvidia.com/gpu": "1"}}
-    (warning,) = result.warnings
-    assert warning.startswith(
-        "spec.template.spec.containers[0].resources.limits: set to the requests of"
-    )
-
-
-def test_limits_that_are_there_stay() -> None:
-    resources = {"requests": {"a.com/x": "1"}, "limits": {"a.com/x": "1"}}
-    result = default_job(job(resources=resources), Queues(local=frozenset({"n/q"})), CONFIG)
-    assert result.warnings == ()
-
-
-def test_unqueued_jobs_keep_their_mistakes() -> None:
-    obj = job("", resources={"requests": {"nvidia.com/gpu": "1"}})
-    assert defaulted(obj) == obj
-
-
-@pytest.mark.parametrize(
-    ("resource", "want"),
-    [
-        ("nvidia.com/gpu", True),
-        ("cpu", False),
-        ("kubernetes.io/x", False),
-        ("a.kubernetes.io/x", False),
-        ("hugepages-2Mi", False),
-        ("requests.nvidia.com/gpu", False),
-    ],
-)
-def test_extended_resources(resource: str, want: bool) -> None:
-    assert is_extended(resource) is want
 
 
 def test_a_missing_queue_is_warned_about() -> None:
@@ -186,7 +171,6 @@ def layers(*given: tuple[str, int]) -> dict:
     [
         (job(), []),
         (job("A b"), [f"{LABELS}[{K}/queue-name]"]),
-        (job(labels={f"{K}/priority-class": "A"}), [f"{LABELS}[{K}/priority-class]"]),
         (job(labels={f"{K}/max-exec-time-seconds": "0"}), [f"{LABELS}[{K}/max-exec-time-seconds]"]),
         (job(labels={f"{K}/max-exec-time-seconds": "x"}), [f"{LABELS}[{K}/max-exec-time-seconds]"]),
         (job(labels={f"{K}/max-exec-time-seconds": "60"}), []),
@@ -268,13 +252,6 @@ def layers(*given: tuple[str, int]) -> dict:
             job(template=topology(**{f"{K}/podset-group-name": "g"})),
             [f"{TEMPLATE}[{K}/podset-group-name]"],
         ),
-        (
-            job(resources={"requests": {"cpu": "-1", "memory": "1x"}}),
-            [
-                "spec.template.spec.containers[0].resources.requests[cpu]",
-                "spec.template.spec.containers[0].resources.requests[memory]",
-            ],
-        ),
         (job("", resources={"requests": {"cpu": "-1"}}), []),
     ],
 )
@@ -301,7 +278,10 @@ def test_the_time_limit_and_the_prebuilt_workload_stay_while_the_job_runs() -> N
     running = job(suspend=False)
     seconds = {f"{K}/max-exec-time-seconds": "5"}
     assert changed(running, labels=seconds) == [f"{LABELS}[{K}/max-exec-time-seconds]"]
-    assert changed(running, labels=seconds, suspend=True) == []
+    assert changed(running, labels=seconds, suspend=True) == [
+        f"{LABELS}[{K}/max-exec-time-seconds]"
+    ]
+    assert changed(job(suspend=True), labels=seconds, suspend=True) == []
     prebuilt = {f"{K}/prebuilt-workload-name": "w"}
     assert changed(running, annotations=prebuilt) == [f"{ANNOTATIONS}[{K}/prebuilt-workload-name]"]
 
@@ -327,7 +307,18 @@ def test_a_started_job_may_run_with_its_minimum_and_be_stopped_again() -> None:
 def test_the_size_of_a_running_partial_job_is_ours() -> None:
     running = job(annotations={MIN: "2"}, parallelism=3, suspend=False)
     assert changed(running, annotations={MIN: "2"}, parallelism=4) == ["spec.parallelism"]
-    assert changed(running, annotations={MIN: "1"}, parallelism=3) == [f"{ANNOTATIONS}[{MIN}]"]
+    assert changed(running, annotations={MIN: "3"}, parallelism=3) == [f"{ANNOTATIONS}[{MIN}]"]
+    assert changed(running, annotations={MIN: "1"}, parallelism=3) == []
+
+
+def test_the_equality_of_completions_stays_while_the_job_runs() -> None:
+    """J-178."""
+    key = f"{K}/job-completions-equal-parallelism"
+    sizes = {"completionMode": "Indexed", "parallelism": 2, "completions": 2}
+    running, waiting = (job(suspend=value, **sizes) for value in (False, True))
+    new = {"annotations": {key: "true"}, **sizes}
+    assert changed(running, suspend=False, **new) == [f"{ANNOTATIONS}[{key}]"]
+    assert changed(waiting, suspend=True, **new) == []
 
 
 @pytest.mark.parametrize(
@@ -348,7 +339,8 @@ def test_the_parallelism_of_a_dispatched_job(fields, annotations, change, want) 
 
 
 def test_old_mistakes_do_not_block_other_changes() -> None:
-    bad = job(resources={"requests": {"cpu": "-1"}}, suspend=True)
+    seconds = {f"{K}/max-exec-time-seconds": "soon"}
+    bad = job(labels=seconds, suspend=True)
     better = copy.deepcopy(bad)
     better["metadata"]["labels"]["team"] = "a"
     assert validate_job_update(better, bad, Gates()) == []

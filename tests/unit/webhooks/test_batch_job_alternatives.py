@@ -52,7 +52,7 @@ def test_slices_of_a_topology_must_fit_the_fewest_pods() -> None:
     }
     (error,) = found(validate_job_create(obj, Gates()))
 
-    assert "must not be greater than the number of pods, 4" in error
+    assert "must not be greater than pod set count 4" in error
 
 
 def test_our_own_writes_are_taken() -> None:

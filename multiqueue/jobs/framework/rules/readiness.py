@@ -13,10 +13,10 @@ from multiqueue.jobs.framework.view import JobView
 def follow_pods(view: JobView) -> JobPlan | None:
     """Write whether all pods are ready, if the Configuration waits for that (J-131).
 
-    The status of a job on another cluster is a copy; that cluster waits for the pods.
+    Jobs that run on another cluster are left out: that cluster waits for their pods.
     """
     workload = view.workload
-    if workload is None or not view.options.wait_for_pods:
+    if workload is None or not view.options.wait_for_pods or workload.status.cluster_name:
         return None
     runs = is_admitted(workload.status) and not view.suspended
     is_known = find(workload.status, WorkloadCondition.PODS_READY) is not None
