@@ -18,6 +18,7 @@ from multiqueue.api.validation.field_error import (
 from multiqueue.api.validation.job_metadata import ANNOTATIONS, LABELS, find_prebuilt
 from multiqueue.api.validation.names import check_subdomain
 from multiqueue.api.validation.topology_annotations import validate_topology_annotations
+from multiqueue.jobs.framework.ancestors import controller_of
 from multiqueue.jobs.framework.defaulting import (
     JobDefaults,
     QueueLookup,
@@ -105,8 +106,9 @@ class PodWebhook:
                 return JobDefaults(dict(job))
             default_labels(pod, lookup, config)
             if not is_managed(pod, lookup, config):
-                return JobDefaults(pod)
-        return JobDefaults(_gated(pod, config, is_stamped=is_stamped))
+                return JobDefaults(pod, _warn(pod, lookup))
+        warnings = () if is_stamped else _warn(pod, lookup)
+        return JobDefaults(_gated(pod, config, is_stamped=is_stamped), warnings)
 
     def validate_create(self, job: Object, config: Configuration) -> list[FieldError]:
         """Return the errors of a new pod."""
@@ -146,6 +148,18 @@ class PodWebhook:
             at = ANNOTATIONS if _annotation(pod, names.PREBUILT_WORKLOAD_NAME) else LABELS
             path = f"{at}[{names.PREBUILT_WORKLOAD_NAME}]"
             yield invalid(path, prebuilt, "prebuilt workload and pod group should be equal")
+
+
+def _warn(pod: Job, lookup: QueueLookup) -> tuple[str, ...]:
+    """Warn of a pod that is marked as queued although its owner is queued (J-226)."""
+    controller = controller_of(pod) or {}
+    is_owned = lookup.is_queued_kind(
+        text(controller.get("apiVersion")), text(controller.get("kind"))
+    )
+    if not is_owned or mapping(pod, "metadata", "labels").get(names.MANAGED) != "true":
+        return ()
+    label = f"{names.MANAGED}=true"
+    return (f"pod owner is managed by kueue, label '{label}' might lead to unexpected behaviour",)
 
 
 def _gated(pod: Job, config: Configuration, *, is_stamped: bool) -> Job:
