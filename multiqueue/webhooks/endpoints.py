@@ -117,9 +117,10 @@ class Endpoints:
 
         This applies only when the object gets the label: existing ones must stay changeable.
         """
-        if request.subresource or _is_leaving(request) or find_unqueued(request.old):
+        frameworks = self.config.integrations.frameworks
+        if request.subresource or _is_leaving(request) or find_unqueued(request.old, frameworks):
             return ReviewVerdict()
-        found = find_unqueued(request.obj)
+        found = find_unqueued(request.obj, frameworks)
         if found is None:
             return ReviewVerdict()
         if self.config.unsupported_kinds == DENY:
