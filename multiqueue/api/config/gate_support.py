@@ -9,7 +9,6 @@ from types import MappingProxyType
 from multiqueue.api.config.gate_history import HISTORY
 from multiqueue.api.config.gates import GATES, Gate, Stage
 
-_POD = "only the kind batch/v1 Job is queued so far; this is about pods"
 _RAY = "only the kind batch/v1 Job is queued so far; this is about Ray and Spark"
 _DRA = "requests for devices (DRA) are not counted yet; whatever the gate says"
 
@@ -18,7 +17,8 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.MULTIKUEUE: "always on; without MultiKueue objects it does nothing",
         Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_TAS: "elastic jobs that a topology places keep "
         "their size while they run",
-        Gate.SKIP_REASSIGNMENT_FOR_POD_OWNED_WORKLOADS: _POD,
+        Gate.SKIP_REASSIGNMENT_FOR_POD_OWNED_WORKLOADS: "the Workload of a pod ends with its pod, so "
+        "it is never queued again",
         Gate.TAS_ASSIGNMENTS_ENCODING_BY_HOSTNAME_PREFIX: "one encoding is written; all are read",
         Gate.KUEUE_DRA_INTEGRATION: _DRA,
         Gate.KUEUE_DRA_INTEGRATION_EXTENDED_RESOURCE: _DRA,
@@ -33,7 +33,8 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.TAS_MULTI_LAYER_TOPOLOGY: "layers of slices are always obeyed",
         Gate.CUSTOM_METRIC_LABELS: "metrics have no labels of their users' choice yet",
         Gate.SPARK_APPLICATION_INTEGRATION: _RAY,
-        Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: _POD,
+        Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: "quota is held until evicted pods have ended or "
+        "are overdue",
         Gate.CONCURRENT_ADMISSION: "a Workload is tried in one variant at a time",
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: "the metric is not there yet",
         Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: _RAY,
@@ -43,7 +44,7 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.SKIP_ANCESTOR_CHECK_FOR_DELETED_WORKLOADS: "nobody looks for the ancestors of what "
         "is deleted",
         Gate.MULTIKUEUE_REMOTE_SPEC_SYNC: "no kind that is dispatched has a spec that may change",
-        Gate.POD_INTEGRATION_VALIDATE_GROUP_OWNER: _POD,
+        Gate.POD_INTEGRATION_VALIDATE_GROUP_OWNER: "a group takes no Workload that is not a group's",
         Gate.VALIDATE_RAY_AND_SPARK_JOB_UPDATES: _RAY,
     }
 )
