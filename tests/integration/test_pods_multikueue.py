@@ -1,4 +1,4 @@
-"""Pods and groups of pods on workers, through the API (J-229, J-263, M-141, M-142)."""
+"""Pods and groups of pods on workers, through the API (M-141, M-142)."""
 
 from __future__ import annotations
 
