@@ -88,10 +88,12 @@ class JobReconciler:
     async def reconcile(self, key: str) -> Result:
         """Carry out the next steps for one job and its Workload."""
         await self._delete_left_behind(key)
-        for _ in range(MAX_STEPS):
+        for step in range(MAX_STEPS):
             self._reconciler.queue.note_reconcile(key)
             job = self._source.find(key)
             if job is None:
+                if step:  # it went during this reconcile, and nothing else would tell
+                    await self._delete_left_behind(key)
                 return DONE
             view = await self._observe(job)
             if isinstance(view, Result):
