@@ -2,7 +2,7 @@
 
 Each program gets a control plane of its own. What is measured is the time from the first pod that
 is created until the last pod may be scheduled, and from the first pod that ends until the last
-group has ended. GROUPS=n chooses another number of groups.
+group has ended. POD_GROUPS=n chooses another number of groups.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.queue_objects import make_cluster_queue, make_flavor, make_local_queu
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
 
-GROUPS = int(os.environ.get("GROUPS", "1000"))
+GROUPS = int(os.environ.get("POD_GROUPS", "1000"))
 SIZE = 8
 WRITERS = 24
 FRAMEWORKS = {"frameworks": ["batch/job", "pod"]}
