@@ -61,7 +61,7 @@ _SPARK, _TRAINER = "sparkoperator.k8s.io", "trainer.kubeflow.org"
 _LEADER_WORKER, _CODEFLARE = "leaderworkerset.x-k8s.io", "workload.codeflare.dev"
 JOB_KINDS: tuple[KnownKind, ...] = (
     _row("batch/job", "Job", "batch/v1", folder="batch_job"),
-    _row("pod", "Pod", "v1"),
+    _row("pod", "Pod", "v1", folder="pod"),
     _row("", "CronJob", "batch/v1", template="spec.jobTemplate"),
     _row("deployment", "Deployment", "apps/v1", is_service=True),
     _row("statefulset", "StatefulSet", "apps/v1", is_service=True),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.names import key_of
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 
@@ -26,12 +25,7 @@ def find_kind(workload: api.Workload) -> GroupVersionKind | None:
 def find_job(workload: api.Workload, context: ManagerContext) -> Json | None:
     """Return the job; None while it is not known."""
     kind = find_kind(workload)
-    integration = context.integrations.find_by_gvk(kind) if kind is not None else None
-    if integration is None:
+    found = context.integrations.find_kind(kind) if kind is not None else None
+    if found is None:
         return None
-    store = context.informers.jobs[integration.name].store
-    for owner in workload.metadata.owner_references:
-        job = store.get(key_of(workload.metadata.namespace, owner.name))
-        if job is not None and job["metadata"].get("uid") == owner.uid:
-            return job
-    return None
+    return found.source(context, found.integration).find_owner(workload)

@@ -18,6 +18,7 @@ from multiqueue.jobs.context import Informers
 from multiqueue.jobs.framework.ancestors import controller_of
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration
+from multiqueue.jobs.framework.job_source import BY_OWNER, BY_OWNER_KEY, BY_PREBUILT, owner_key
 from multiqueue.jobs.framework.related import list_related, related_keys
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube import resources
@@ -28,10 +29,6 @@ from multiqueue.kube.store import Indexer
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-BY_OWNER = "owner"
-"""Workloads by the uid of each owner."""
-BY_OWNER_KEY = "owner-key"
-"""Workloads by `owner_key` of each owner: finds those whose owner is gone."""
 BY_QUEUE = "queue"
 """Workloads by the key of the LocalQueue that they request."""
 BY_CLUSTER_QUEUE = "cluster-queue"
@@ -48,19 +45,12 @@ BY_JOB_CLASS = "job-class"
 """Jobs by the WorkloadPriorityClass or PriorityClass that they name."""
 BY_NAMESPACE = "namespace"
 """Jobs by namespace."""
-BY_PREBUILT = "prebuilt"
-"""Jobs by the key of their prebuilt Workload."""
 BY_RELATED = "related"
 """Jobs by the `related_keys` of the objects that they are read with."""
 BY_CONTROLLER = "controller"
 """Jobs by the uid of the object that controls them."""
 BY_FLAVOR = "flavor"
 """ClusterQueues by the flavors they have quota in."""
-
-
-def owner_key(gvk: GroupVersionKind, namespace: str, name: str) -> str:
-    """Return the identity of an owner in the cluster, without version and uid."""
-    return f"{gvk.group}/{gvk.kind}/{namespace}/{name}"
 
 
 def prebuilt_name(job: dict[str, Any]) -> str:
@@ -105,19 +95,31 @@ def build_informers(
         resource: Resource,
         indexers: dict[str, Indexer[dict[str, Any]]] | None = None,
         namespace: str | None = None,
+        label_selector: str = "",
     ) -> Informer[dict[str, Any]]:
         return Informer(
             client,
             resource,
             namespace=namespace,
+            label_selector=label_selector,
             indexers=indexers or {},
             on_failed_object=failed(resource),
         )
 
-    kinds = integrations.integrations
-    jobs = {kind.name: untyped(kind.resource, _job_indexes(kind)) for kind in kinds}
-    queued = {kind.resource: jobs[kind.name] for kind in kinds}
-    read = {resource for kind in kinds for resource in list_related(kind)}
+    jobs = {
+        kind.integration.name: untyped(
+            kind.integration.resource,
+            {**_job_indexes(kind.integration), **kind.indexes},
+            label_selector=kind.label_selector,
+        )
+        for kind in integrations.kinds
+    }
+    queued = {
+        kind.integration.resource: jobs[kind.integration.name]
+        for kind in integrations.kinds
+        if not kind.label_selector
+    }
+    read = {resource for kind in integrations.integrations for resource in list_related(kind)}
     return Informers(
         workloads=typed(resources.WORKLOADS, api.Workload, WORKLOAD_INDEXES),
         cluster_queues=typed(resources.CLUSTER_QUEUES, api.ClusterQueue, CLUSTER_QUEUE_INDEXES),

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from multiqueue.api.config import Configuration
 from multiqueue.jobs.framework.gvk import GroupVersionKind
-from multiqueue.jobs.framework.integration import Integration
-from multiqueue.jobs.framework.kind_webhook import KindWebhook
+from multiqueue.jobs.framework.integration import Integration, Job
+from multiqueue.jobs.framework.job_source import JobSource, SingleObjects
+from multiqueue.jobs.framework.kind_webhook import KindWebhook, WebhookScope
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.kube.store import Indexer
+
+if TYPE_CHECKING:
+    from multiqueue.jobs.context import ManagerContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +26,19 @@ class SupportedKind:
         integration: Turns an object into a Workload, starts it and stops it.
         webhook: Sets defaults and checks objects when they are created or changed.
         adapter: Copies objects to workers; None if they cannot run there.
+        source: Finds the jobs of the kind.
+        indexes: Indexes of the objects that the source needs.
+        label_selector: The objects that are watched; all of them if it is empty.
+        scope: Which objects the webhooks are asked about.
     """
 
     integration: Integration
     webhook: KindWebhook
     adapter: MultiKueueAdapter | None = None
+    source: Callable[[ManagerContext, Integration], JobSource] = SingleObjects
+    indexes: Mapping[str, Indexer[Job]] = field(default_factory=dict)
+    label_selector: str = ""
+    scope: Callable[[Configuration], WebhookScope] = lambda _: WebhookScope()
 
 
 class IntegrationRegistry:

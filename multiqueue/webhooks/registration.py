@@ -103,12 +103,26 @@ class _Builder:
                 f"m{kind.integration.gvk.kind.lower()}",
                 job_path("mutate", kind.integration.gvk),
                 [_job_rule(kind, kind.webhook.mutates_on)],
+                condition=kind.scope(self.config).queued,
             )
             for kind in self.kinds.kinds
         ]
-        if not self.config.manage_jobs_without_queue_name and self.kinds.kinds:
-            rules = [_job_rule(kind, ("CREATE",)) for kind in self.kinds.kinds]
-            others = self.job_hook("mjobdefault", MUTATE_UNLABELLED, rules, must_answer=False)
+        if self.config.manage_jobs_without_queue_name:
+            return hooks
+        by_condition: dict[str, list[dict[str, Any]]] = {}
+        for kind in self.kinds.kinds:
+            condition = kind.scope(self.config).others
+            if condition is not None:
+                by_condition.setdefault(condition, []).append(_job_rule(kind, ("CREATE",)))
+        for condition, rules in by_condition.items():
+            name = f"m{rules[0]['resources'][0].removesuffix('s')}default" if condition else ""
+            others = self.job_hook(
+                name or "mjobdefault",
+                MUTATE_UNLABELLED,
+                rules,
+                must_answer=False,
+                condition=condition,
+            )
             hooks.append({**others, "objectSelector": _queue_label("DoesNotExist")})
         return hooks
 
@@ -119,6 +133,7 @@ class _Builder:
                 f"v{kind.integration.gvk.kind.lower()}",
                 job_path("validate", kind.integration.gvk),
                 [_job_rule(kind, ("CREATE", "UPDATE"))],
+                condition=kind.scope(self.config).queued,
             )
             for kind in self.kinds.kinds
         ]
@@ -130,12 +145,16 @@ class _Builder:
         rules: Sequence[Mapping[str, Any]],
         *,
         must_answer: bool = True,
+        condition: str = "",
     ) -> dict[str, Any]:
+        """Return a webhook about jobs: those with a queue label, or those that meet a condition."""
         hook = self._hook(f"{name}.kb.io", path, rules, must_answer=must_answer)
         hook["namespaceSelector"] = _as_stored(self.config.jobs_namespace_selector)
-        if not self.config.manage_jobs_without_queue_name:
-            hook["objectSelector"] = _queue_label("Exists")
-        return hook
+        if self.config.manage_jobs_without_queue_name:
+            return hook
+        if condition:
+            return {**hook, "matchConditions": [{"name": "concerned", "expression": condition}]}
+        return {**hook, "objectSelector": _queue_label("Exists")}
 
     def unqueued_hook(self) -> dict[str, Any]:
         """Return the webhook of kinds that are not queued; only a queue label causes a call."""

@@ -192,8 +192,9 @@ async def test_pods_of_others_are_never_given_and_missing_rights_are_named(
         status, message = await remote.ask("log", workload, pod=name)
         assert (status, f'no pod "{name}"' in message) == (404, True)
 
-    binding = "clusterrolebindings/multikueue-manager-pods-rolebinding"
-    await worker.client.request("DELETE", f"/apis/{ROLES}/{binding}")
+    for role in ("pods", "job-kinds"):  # the other one is for jobs that are pods
+        binding = f"clusterrolebindings/multikueue-manager-{role}-rolebinding"
+        await worker.client.request("DELETE", f"/apis/{ROLES}/{binding}")
     status, message = await remote.ask("pods", workload)
     assert status == 403
     assert 'cluster "worker1" does not let the manager read pods' in message

@@ -14,12 +14,15 @@ from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import ApiError, NotFound
-from multiqueue.kube.resources import PODS
+from multiqueue.kube.resources import PODS, resource_of
 from tests.integration.test_cli_commands import queue_cluster
 from tests.webhook_world import MANAGED, webhook_world
 
 WORDS = "Pods are not queued: this one runs at once, outside of every quota"
-TODO = "submit a batch/v1 Job instead, or remove the label"
+TODO = 'add "pod" to integrations.frameworks of the manager, or remove the label'
+CRON_WORDS = "CronJobs are not queued: this one runs at once, outside of every quota"
+CRON_TODO = "put the label into spec.jobTemplate.metadata.labels: the Jobs that it makes are queued"
+CRON_JOBS = resource_of("batch/v1", "cronjobs", "CronJob")
 
 
 def pod(name: str, **metadata: Any) -> dict[str, Any]:
@@ -28,6 +31,16 @@ def pod(name: str, **metadata: Any) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": {"name": name, "labels": {QUEUE_NAME: "q"}, **metadata},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+
+
+def cron_job(name: str) -> dict[str, Any]:
+    template = {"spec": {**pod("x")["spec"], "restartPolicy": "Never"}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": name, "labels": {QUEUE_NAME: "q"}},
+        "spec": {"schedule": "@daily", "jobTemplate": {"spec": {"template": template}}},
     }
 
 
@@ -65,16 +78,17 @@ async def test_a_labelled_pod_is_warned_of_or_refused(policy: str) -> None:
 
 
 async def test_commands_tell_the_truth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "pod.yaml"
-    file.write_text(yaml.safe_dump(pod("p")))
+    file = tmp_path / "cron.yaml"
+    file.write_text(yaml.safe_dump(cron_job("c")))
     async with queue_cluster(tmp_path, capsys) as (shell, client):
         (result,) = await shell.json("submit", "-f", str(file), "-n", "team", code=1)
-        assert (result["outcome"], result["message"]) == ("refused", f"{WORDS}; {TODO}")
+        assert (result["outcome"], result["message"]) == ("refused", f"{CRON_WORDS}; {CRON_TODO}")
         with pytest.raises(NotFound):
-            await client.get(PODS, "p", namespace="team")
-        await client.create(PODS, pod("p"), namespace="team")
-        for name in ("p", "pod/p"):
-            assert f'Pod "team/p": {WORDS}; {TODO}' in await shell.refusal("why", name)
+            await client.get(CRON_JOBS, "c", namespace="team")
+        await client.create(CRON_JOBS, cron_job("c"), namespace="team")
+        assert f'CronJob "team/c": {CRON_WORDS}; {CRON_TODO}' in await shell.refusal(
+            "why", "cronjob/c"
+        )
         found = await shell.json("lint", "--cluster", "--rule", "kind-not-queued", code=1)
         (finding,) = found["findings"]
-        assert (finding["kind"], finding["name"], finding["what"]) == ("Pod", "p", WORDS)
+        assert (finding["kind"], finding["name"], finding["what"]) == ("CronJob", "c", CRON_WORDS)

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from multiqueue.api.config.gate_history import HISTORY
 from multiqueue.api.config.gates import GATES, Gate, Stage
 
-_POD = "only the kind batch/v1 Job is queued so far; this is about pods"
 _SOURCES = "devices count by number; counters and capacities of devices do not count yet"
 
 WHY: Mapping[Gate, str] = MappingProxyType(
@@ -17,7 +16,8 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.MULTIKUEUE: "always on; without MultiKueue objects it does nothing",
         Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_TAS: "elastic jobs that a topology places keep "
         "their size while they run",
-        Gate.SKIP_REASSIGNMENT_FOR_POD_OWNED_WORKLOADS: _POD,
+        Gate.SKIP_REASSIGNMENT_FOR_POD_OWNED_WORKLOADS: "the Workload of a pod ends with its "
+        "pod, so it is never queued again",
         Gate.TAS_ASSIGNMENTS_ENCODING_BY_HOSTNAME_PREFIX: "one encoding is written; all are read",
         Gate.KUEUE_DRA_INTEGRATION_PARTITIONABLE_DEVICES: _SOURCES,
         Gate.KUEUE_DRA_INTEGRATION_CONSUMABLE_CAPACITY: _SOURCES,
@@ -28,7 +28,8 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         "that was read",
         Gate.TAS_MULTI_LAYER_TOPOLOGY: "layers of slices are always obeyed",
         Gate.CUSTOM_METRIC_LABELS: "metrics have no labels of their users' choice yet",
-        Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: _POD,
+        Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: "quota is held until evicted pods have "
+        "ended or are overdue",
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: "the metric is not there yet",
         Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: "a deleted RayService always keeps "
         "its quota until its Redis is empty",
@@ -37,9 +38,9 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.LWS_IMMUTABLE_GROUP_SIZE: "only the kind batch/v1 Job is queued so far",
         Gate.SKIP_ANCESTOR_CHECK_FOR_DELETED_WORKLOADS: "nobody looks for the ancestors of what "
         "is deleted",
-        Gate.POD_INTEGRATION_VALIDATE_GROUP_OWNER: _POD,
-        Gate.VALIDATE_RAY_AND_SPARK_JOB_UPDATES: "every change of a job that has or had a queue is "
-        "checked",
+        Gate.POD_INTEGRATION_VALIDATE_GROUP_OWNER: "a group takes only Workloads of groups",
+        Gate.VALIDATE_RAY_AND_SPARK_JOB_UPDATES: "every change of a job that has or had a "
+        "queue is checked",
     }
 )
 """Why only the default of a gate is accepted."""

@@ -8,12 +8,12 @@ from typing import Any
 from multiqueue.api.config.gates import GATES, Gate, Stage
 from multiqueue.api.config.support import find_inert
 from multiqueue.api.config.types import V1BETA1, V1BETA2, Configuration
-from multiqueue.api.job_kinds import SUPPORTED_FRAMEWORKS
+from multiqueue.api.job_kinds import JOB_KINDS, SUPPORTED_FRAMEWORKS
 from multiqueue.api.names import GROUP
 from multiqueue.api.validation.access import mapping
 
 _KINDS = frozenset(
-    {"Job.batch"}
+    {".".join(filter(None, (row.kind, row.group))) for row in JOB_KINDS if row.is_queued}
     | {
         f"{kind}.{GROUP}"
         for kind in (

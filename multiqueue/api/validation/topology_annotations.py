@@ -44,10 +44,10 @@ def validate_topology_annotations(template: Any, path: str) -> Iterator[FieldErr
 
     Args:
         template: a PodTemplateSpec.
-        path: the template's path, such as ``spec.template``.
+        path: the template's path, such as ``spec.template``; empty for a pod.
     """
     annotations = mapping(template, "metadata", "annotations")
-    at = f"{path}.metadata.annotations"
+    at = f"{path}.metadata.annotations".lstrip(".")
     given = [key for key in _CHOICE if key in annotations]
     if len(given) > 1:
         yield invalid(

@@ -30,8 +30,9 @@ from multiqueue.controllers.variants.plan import (
 from multiqueue.controllers.variants.view import FamilyView, queue_policy
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.compose import MAX_NAME, SHORT_NAME
+from multiqueue.jobs.framework.job_source import BY_OWNER_KEY, owner_key
 from multiqueue.jobs.framework.reconciler import wait_settled
-from multiqueue.jobs.informers import BY_CLUSTER_QUEUE, BY_OWNER_KEY, BY_QUEUE, owner_key
+from multiqueue.jobs.informers import BY_CLUSTER_QUEUE, BY_QUEUE
 from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import AlreadyExists, NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result

@@ -5,7 +5,7 @@ Every step may be repeated; a step that cannot be done now ends the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
-from multiqueue.jobs.framework.integration import Finished, Integration
+from multiqueue.jobs.framework.integration import MEMBERS, Finished, Integration
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.workers.connections.fleet import Fleet
 
@@ -100,14 +100,14 @@ class Executor:
                 if self._find_remote_job(cluster, seen) is None:
                     return await self._remote.create_job(cluster, seen, memory)
                 outcomes = [
-                    await self._mirror(cluster, seen),
+                    await self._mirror(cluster, seen, memory),
                     await self._sync_spec(cluster, seen, memory),
                 ]
                 if seen.view.local is not None and seen.view.local.elastic:
                     outcomes.append(await self._slices.resize_job(cluster, seen, memory))
                 return _join(outcomes)
             case steps.MirrorStatus(cluster=cluster):
-                return await self._mirror(cluster, seen)
+                return await self._mirror(cluster, seen, memory)
             case steps.FinishJob():
                 return await self._finish_job(step, seen)
             case steps.StopLocalJob():
@@ -238,10 +238,12 @@ class Executor:
 
     # ------------------------------------------------------------ the local job
 
-    async def _mirror(self, cluster: str, seen: Observation) -> Outcome:
+    async def _mirror(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
         remote = self._find_remote_job(cluster, seen)
         if remote is None or seen.job is None or seen.adapter is None:
             return DONE
+        if seen.job.get(MEMBERS):
+            return await self._mirror_members(cluster, seen, memory, remote)
         if self._is_starting(seen) and not self._has_ended(remote, seen):
             # A write now would make that one fail. The end of that one wakes us.
             return Outcome(after=DEFERRED_SECONDS)
@@ -262,6 +264,23 @@ class Executor:
             return DONE
         return await self._remote.patch_job(cluster, remote, patch, seen, memory)
 
+    async def _mirror_members(
+        self, cluster: str, seen: Observation, memory: GroupMemory, remote: Json
+    ) -> Outcome:
+        """Bring back the status of each member, and send those that came later."""
+        assert seen.adapter is not None
+        assert seen.job is not None
+        late = []
+        for local, there in seen.adapter.pair(seen.job, remote):
+            if there is None:
+                late.append(local)
+                continue
+            patch = seen.adapter.status_patch(local, there).patch
+            if patch is not None:
+                await self._local.patch_job_status(seen.adapter, local, patch)
+        self._observe_lag(cluster, seen)
+        return await self._remote.create_job(cluster, seen, memory, late) if late else DONE
+
     def _observe_lag(self, cluster: str, seen: Observation) -> None:
         session = self._fleet.find_session(cluster)
         lag = session.take_lag(seen.view.key) if session is not None else None
@@ -280,21 +299,28 @@ class Executor:
                 return stuck(DEFERRED_SECONDS)
             if remote is LATE:
                 return WAITING
-        if isinstance(remote, dict) and self._has_ended(remote, seen):
-            patch = seen.adapter.status_patch(seen.job, remote).patch
-        else:
-            end = Finished(success=step.finish.success, message=step.finish.message)
-            patch = seen.adapter.final_patch(seen.job, end, self._context.clock.now())
-        if patch is not None:
-            await self._local.patch_job_status(seen.adapter, seen.job, patch)
+            if isinstance(remote, dict):
+                # What was read is one of its objects, which the informer has now, too.
+                remote = self._find_remote_job(step.cluster, seen)
+        has_ended = isinstance(remote, dict) and self._has_ended(remote, seen)
+        end = Finished(success=step.finish.success, message=step.finish.message)
+        for local, there in seen.adapter.pair(seen.job, remote if isinstance(remote, dict) else {}):
+            if has_ended and there is not None:
+                patch = seen.adapter.status_patch(local, there).patch
+            else:
+                patch = seen.adapter.final_patch(local, end, self._context.clock.now())
+            if patch is not None:
+                await self._local.patch_job_status(seen.adapter, local, patch)
         return DONE
 
     async def _stop_local_job(self, step: steps.StopLocalJob, seen: Observation) -> Outcome:
         if seen.adapter is None or seen.job is None:
             return DONE
-        patch = seen.adapter.stopped_patch(seen.job)
-        if patch is not None:
-            await self._local.patch_job_status(seen.adapter, seen.job, patch)
+        patches = [(each, seen.adapter.stopped_patch(each)) for each in _objects_of(seen.job)]
+        for each, patch in patches:
+            if patch is not None:
+                await self._local.patch_job_status(seen.adapter, each, patch)
+        if any(patch is not None for _, patch in patches):
             log.info("nothing runs any more", workload=seen.view.key, reason=step.why)
         return DONE
 
@@ -309,6 +335,7 @@ class Executor:
             workload is not None
             and seen.job is not None
             and integration is not None
+            and not integration.is_composed
             and is_admitted(workload.status)
             and not is_evicted(workload.status)
             and integration.is_suspended(seen.job)
@@ -324,8 +351,13 @@ class Executor:
         session = self._fleet.find_session(cluster)
         if session is None:
             return None
-        keys = (seen.view.key, *seen.view.earlier)
-        return next((job for key in keys for _, job in session.find_jobs(key)), None)
+        found = (session.find_job(key) for key in (seen.view.key, *seen.view.earlier))
+        return next((each[1] for each in found if each is not None), None)
+
+
+def _objects_of(job: Json) -> Sequence[Json]:
+    found: Sequence[Json] = job.get(MEMBERS) or (job,)
+    return found
 
 
 def _join(outcomes: list[Outcome]) -> Outcome:

@@ -142,8 +142,14 @@ class RemoteSteps:
         outcomes = [self.judge(r, n, seen, memory) for n, r in zip(names, got, strict=True)]
         return min(outcomes, key=lambda outcome: (not outcome.again, outcome.goes_on))
 
-    async def create_job(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
-        """Create the remote job."""
+    async def create_job(
+        self,
+        cluster: str,
+        seen: Observation,
+        memory: GroupMemory,
+        objects: Sequence[Json] = (),
+    ) -> Outcome:
+        """Create the remote job: all its objects, or those."""
         workload, adapter, job = seen.workload, seen.adapter, seen.job
         if workload is None or adapter is None or job is None:
             return WAITING
@@ -151,20 +157,22 @@ class RemoteSteps:
         pods = self._fitting.find_pods(cluster, workload)
         if pods is None:
             return AGAIN
-        body = stamp_job(
-            adapter.remote_job(job, workload_name=name, origin=self._fleet.owner.origin, pods=pods),
-            workload,
-            owner=self._fleet.owner,
-        )
         # Recorded before the request, which may succeed without our knowing.
         memory.suspects.add(cluster)
-        got = await self.call(
-            CREATE_JOB,
-            cluster,
-            seen.view.key,
-            lambda writer: writer.create_job(adapter, body, name),
-        )
-        return self.judge(got, cluster, seen, memory)
+        origin = self._fleet.owner.origin
+        for each in objects or [local for local, _ in adapter.pair(job, {})]:
+            remote = adapter.remote_job(each, workload_name=name, origin=origin, pods=pods)
+            body = stamp_job(remote, workload, owner=self._fleet.owner)
+            got = await self.call(
+                CREATE_JOB,
+                cluster,
+                seen.view.key,
+                partial(_create_job, body=body, adapter=adapter, workload_name=name),
+            )
+            outcome = self.judge(got, cluster, seen, memory)
+            if outcome != DONE:
+                return outcome
+        return DONE
 
     async def patch_job(
         self, cluster: str, remote: Json, patch: Json, seen: Observation, memory: GroupMemory
@@ -335,6 +343,12 @@ async def _create_copy(
     earlier: Sequence[str],
 ) -> api.Workload | Foreign | Busy:
     return await writer.create_workload(body, adapter, job_name, earlier=earlier)
+
+
+async def _create_job(
+    writer: RemoteWriter, *, body: Json, adapter: MultiKueueAdapter, workload_name: str
+) -> Json | Foreign | Busy:
+    return await writer.create_job(adapter, body, workload_name)
 
 
 async def _side_by_side(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -16,7 +16,8 @@ from multiqueue.api.workload_state import has_quota, is_finished
 from multiqueue.capacity.owners import find_kind
 from multiqueue.dispatch.decide.slice_chain import Successor, find_successor
 from multiqueue.jobs.context import Informers
-from multiqueue.jobs.informers import BY_OWNER_KEY, BY_REPLACED, owner_key
+from multiqueue.jobs.framework.job_source import BY_OWNER_KEY, owner_key
+from multiqueue.jobs.informers import BY_REPLACED
 from multiqueue.workers.connections.fleet import Fleet
 from multiqueue.workers.connections.informers import list_workload_keys
 

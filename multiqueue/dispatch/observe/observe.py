@@ -148,7 +148,7 @@ class Observer:
         local = build_local(
             workload,
             check,
-            self._local_job(workload, kind, adapter, job),
+            self._local_job(workload, kind, adapter, job, dispatched=check is not None),
             elastic=self._elastic and is_elastic(workload),
             earlier=self._list_earlier(workload),
         )
@@ -233,6 +233,8 @@ class Observer:
         kind: GroupVersionKind | None,
         adapter: MultiKueueAdapter | None,
         job: Json | None,
+        *,
+        dispatched: bool,
     ) -> LocalJob | None:
         if kind is None:
             return LocalJob(
@@ -243,8 +245,11 @@ class Observer:
         integration = self._context.integrations.find_by_gvk(kind)
         if job is None or integration is None:
             return None
+        refusal = adapter.refusal(job) or ""
+        if not (refusal or dispatched or integration.managed_by(job)):
+            refusal = f"the queue of the {kind.kind} sends nothing to workers"
         return LocalJob(
-            refusal=adapter.refusal(job) or "",
+            refusal=refusal,
             active=integration.is_active(job),
             suspended=integration.is_suspended(job),
             finished=integration.finished(job) is not None,

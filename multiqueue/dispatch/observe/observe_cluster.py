@@ -169,16 +169,18 @@ class ClusterObserver:
         return None
 
     def _read_job(self, session: WorkerSession, key: str, *, earlier_key: str) -> RemoteJob | None:
-        for kind, job in session.find_jobs(key):
-            integration = self._context.integrations.find_by_gvk(kind)
-            end = integration.finished(job) if integration is not None else None
-            metadata = job["metadata"]
-            return RemoteJob(
-                earlier_key=earlier_key,
-                earlier_copy=build_copy(session.find_copy(key)) if earlier_key else None,
-                uid=metadata.get("uid", ""),
-                epoch=(metadata.get("annotations") or {}).get(names.DISPATCH_EPOCH, ""),
-                deleting=bool(metadata.get("deletionTimestamp")),
-                finished=build_job_end(job, end) if end is not None else None,
-            )
-        return None
+        found = session.find_job(key)
+        if found is None:
+            return None
+        kind, job = found
+        integration = self._context.integrations.find_by_gvk(kind)
+        end = integration.finished(job) if integration is not None else None
+        metadata = job["metadata"]
+        return RemoteJob(
+            earlier_key=earlier_key,
+            earlier_copy=build_copy(session.find_copy(key)) if earlier_key else None,
+            uid=metadata.get("uid", ""),
+            epoch=(metadata.get("annotations") or {}).get(names.DISPATCH_EPOCH, ""),
+            deleting=bool(metadata.get("deletionTimestamp")),
+            finished=build_job_end(job, end) if end is not None else None,
+        )

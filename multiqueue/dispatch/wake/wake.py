@@ -20,7 +20,8 @@ from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.dispatch.wake.waiting import Rank
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.framework.integration import Integration, Job
-from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
+from multiqueue.jobs.framework.job_source import BY_OWNER
+from multiqueue.jobs.informers import BY_CHECK
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube.clock import Moment
 from multiqueue.model.build_workload import effective_priority

@@ -277,7 +277,20 @@ def _trainjob_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
     }
 
 
+def _pod_spec() -> Json:
+    spec: Json = pod_template()["spec"]
+    return spec
+
+
+def _pod_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    _ = spec
+    phases = {JobPhase.SUSPENDED: "Pending", JobPhase.READY: "Running"}
+    ready = condition("Ready", status=phase is JobPhase.READY)
+    return {"phase": phases.get(phase, phase.value), "conditions": [ready]}
+
+
 SIMULATED_KINDS = (
+    SimulatedKind(framework="pod", spec=_pod_spec, status=_pod_status),
     SimulatedKind(framework="jobset.x-k8s.io/jobset", spec=_jobset_spec, status=_jobset_status),
     _replicated("kubeflow.org/jaxjob", "jaxReplicaSpecs", "Worker"),
     _replicated("kubeflow.org/mpijob", "mpiReplicaSpecs", "Launcher", "Worker"),

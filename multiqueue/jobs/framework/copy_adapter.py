@@ -14,10 +14,11 @@ from multiqueue.api import names
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.jobs.framework.fields import FieldPath, describe_path, drop_field, get_field
 from multiqueue.jobs.framework.integration import Finished, Job
-from multiqueue.jobs.framework.multikueue import NO_PODS, StatusSync
+from multiqueue.jobs.framework.multikueue import NO_PODS, AdapterDefaults, StatusSync
 from multiqueue.jobs.framework.template_kind import TemplateKind
 from multiqueue.jobs.informers import prebuilt_name
 from multiqueue.jobs.workload_wire import diff
+from multiqueue.kube.resources import Resource
 
 MAX_LABEL_VALUE = 63
 GONE_REASON = "RemoteJobGone"
@@ -25,7 +26,31 @@ LEFT_OUT = (names.STOPPING, names.ALTERNATIVES, names.RUNS_WITH)
 """Annotations that say something about the manager's object only."""
 
 
-class CopyAdapter:
+def copy_object(local: Job, resource: Resource, *, workload_name: str, origin: str) -> Job:
+    """Return the object to create on a worker (J-143)."""
+    metadata = local["metadata"]
+    annotations = dict(metadata.get("annotations") or {})
+    for name in LEFT_OUT:
+        annotations.pop(name, None)
+    annotations[names.PREBUILT_WORKLOAD_NAME] = workload_name
+    labels = {**(metadata.get("labels") or {}), names.MULTIKUEUE_ORIGIN: origin}
+    if len(workload_name) <= MAX_LABEL_VALUE:
+        # Readers that do not know the annotation use the label (M-25).
+        labels[names.PREBUILT_WORKLOAD_NAME] = workload_name
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {
+            "name": metadata["name"],
+            "namespace": metadata.get("namespace", ""),
+            "labels": labels,
+            "annotations": annotations,
+        },
+        "spec": local.get("spec") or {},
+    }
+
+
+class CopyAdapter(AdapterDefaults):
     """The adapter of a kind whose spec is copied once and whose status is copied whole.
 
     Args:
@@ -71,26 +96,7 @@ class CopyAdapter:
     ) -> Job:
         """Copy name, namespace, labels, annotations and spec; suspend the copy."""
         _ = pods
-        metadata = local["metadata"]
-        annotations = dict(metadata.get("annotations") or {})
-        for name in LEFT_OUT:
-            annotations.pop(name, None)
-        annotations[names.PREBUILT_WORKLOAD_NAME] = workload_name
-        labels = {**(metadata.get("labels") or {}), names.MULTIKUEUE_ORIGIN: origin}
-        if len(workload_name) <= MAX_LABEL_VALUE:
-            # Readers that do not know the annotation use the label (M-25).
-            labels[names.PREBUILT_WORKLOAD_NAME] = workload_name
-        remote: Job = {
-            "apiVersion": self.resource.api_version,
-            "kind": self.resource.kind,
-            "metadata": {
-                "name": metadata["name"],
-                "namespace": metadata.get("namespace", ""),
-                "labels": labels,
-                "annotations": annotations,
-            },
-            "spec": local.get("spec") or {},
-        }
+        remote = copy_object(local, self.resource, workload_name=workload_name, origin=origin)
         managed_by = self.kind.managed_by_field
         for field in (*self._dropped, *([managed_by] if managed_by else ())):
             remote = drop_field(remote, field)

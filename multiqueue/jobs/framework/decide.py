@@ -26,7 +26,7 @@ from multiqueue.jobs.framework.view import JobView
 
 Rule = Callable[[JobView], JobPlan | None]
 
-RULES: tuple[Rule, ...] = (
+FIRST: tuple[Rule, ...] = (
     # Before the release: a kind may keep the quota of a job that is being deleted (J-368).
     ownership.leave_skipped,
     ownership.release_with_job,
@@ -43,6 +43,8 @@ RULES: tuple[Rule, ...] = (
     matching.stop_without_match,
     matching.delete_extra,
     matching.update_pending,
+)
+LAST: tuple[Rule, ...] = (
     # Deletion before the end: a finished Workload must be released, too.
     ending.release_deleted,
     ending.leave_finished,
@@ -66,11 +68,14 @@ RULES: tuple[Rule, ...] = (
 def decide(view: JobView) -> JobPlan:
     """Return the next step; an invalid job gets an event and is left alone."""
     try:
-        for rule in RULES:
+        kind = view.integration
+        for rule in (*kind.early_rules, *FIRST, *kind.member_rules, *LAST, *kind.late_rules):
             plan = rule(view)
             if plan is not None:
                 return plan
     except InvalidJobError as error:
+        if error.reported_at is not None and error.reported_at > view.now:
+            return Wait(requeue_after=(error.reported_at - view.now).total_seconds())
         return Wait(note=EventNote(reason="ErrWorkloadCompose", message=str(error), warning=True))
     except PriorityClassNotFoundError as error:
         return Wait(

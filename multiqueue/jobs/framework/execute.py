@@ -10,6 +10,7 @@ import structlog
 from multiqueue.api.names import key_of
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.execute_members import MemberWriter
 from multiqueue.jobs.framework.plan import (
     ChangeStatus,
     CreateJobWorkload,
@@ -21,6 +22,7 @@ from multiqueue.jobs.framework.plan import (
     ReleaseWorkload,
     Wait,
     WriteJob,
+    WriteMembers,
 )
 from multiqueue.jobs.framework.rules.running import fail_to_start
 from multiqueue.jobs.framework.view import JobView
@@ -44,6 +46,7 @@ class JobExecutor:
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
+        self._members = MemberWriter(context)
 
     async def execute(self, plan: JobPlan, view: JobView) -> Result | None:
         """Carry out a plan; None asks for another pass at once.
@@ -61,6 +64,8 @@ class JobExecutor:
                 return await self._write_job(plan, view)
             case DeleteJob():
                 return await self._delete_job(plan, view)
+            case WriteMembers():
+                return await self._write_members(plan, view)
             case _:
                 return await self._change_workload(plan, view)
 
@@ -159,6 +164,15 @@ class JobExecutor:
         self._context.informers.jobs[view.integration.name].observe(answer)
         self._note(plan.note, view, view.workload)
         return None
+
+    async def _write_members(self, plan: WriteMembers, view: JobView) -> Result | None:
+        try:
+            return await self._members.write(plan, view)
+        except Invalid as error:
+            if plan.start_of is None:
+                raise
+            failure = fail_to_start(view, plan.start_of, error.server_message)
+            return await self.execute(failure, view)
 
     async def _delete_job(self, plan: DeleteJob, view: JobView) -> Result:
         metadata = view.job["metadata"]

@@ -25,8 +25,8 @@ class GroupVersionKind(NamedTuple):
         return ".".join(part for part in (self.kind, self.version, self.group) if part)
 
     def __str__(self) -> str:
-        """``batch/v1, Kind=Job``, as the job-owner-gvk annotation holds it."""
-        return f"{self.api_version}, Kind={self.kind}"
+        """``batch/v1, Kind=Job`` or ``/v1, Kind=Pod``, as the job-owner-gvk annotation holds it."""
+        return f"{self.group}/{self.version}, Kind={self.kind}"
 
     @classmethod
     def of(cls, api_version: str, kind: str) -> Self:

@@ -9,18 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from multiqueue.api.v1beta2 import Condition, PodSet, ReclaimablePod, Toleration, Workload
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.kube.resources import Resource
 
+if TYPE_CHECKING:
+    from multiqueue.jobs.framework.decide import Rule
+
 Job = dict[str, Any]
 """A job in wire format."""
+MEMBERS = "members"
+"""Field of a job that is made of several objects: these objects. Such a job has the metadata of one
+of them. The API does not know the field."""
 
 
 class InvalidJobError(Exception):
-    """The job cannot become a Workload; the message says which field and why."""
+    """The job cannot become a Workload; the message says which field and why.
+
+    Attributes:
+        reported_at: The Event waits until then, because the problem is often gone by itself.
+    """
+
+    def __init__(self, message: str, *, reported_at: datetime | None = None) -> None:
+        super().__init__(message)
+        self.reported_at = reported_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +74,98 @@ class JobPatch:
     completes: bool = True
 
 
-class IntegrationDefaults:
+class MemberAction(Enum):
+    """A step of a write to a member, beside patches."""
+
+    DELETE = "delete"
+    RELEASE = "release"
+    """Remove our finalizer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberWrite:
+    """Steps for one of the objects that a job consists of, carried out one after the other.
+
+    Attributes:
+        member: The object as last seen. If it is gone, the steps that are left are skipped.
+        steps: The steps. The first patch is refused if the object has changed since it was read.
+        repeats: Whether the steps were begun before; then there is no second Event about them.
+    """
+
+    member: Job
+    steps: tuple[JobPatch | MemberAction, ...]
+    repeats: bool = False
+
+
+MemberWrites: TypeAlias = Sequence[MemberWrite]
+
+
+class WholeObject(Protocol):
+    """What holds for kinds whose jobs are one object each; a kind made of members overrides it.
+
+    Attributes:
+        is_composed: Whether a job is made of members (`MEMBERS`), which are started, stopped and
+            deleted one by one.
+        early_rules: Rules of the kind that come before all others.
+        member_rules: Rules about the members, once it is clear which Workload stands for the job.
+        late_rules: Rules of the kind that come after all others.
+    """
+
+    is_composed: ClassVar[bool] = False
+    early_rules: ClassVar[Sequence[Rule]] = ()
+    member_rules: ClassVar[Sequence[Rule]] = ()
+    late_rules: ClassVar[Sequence[Rule]] = ()
+
+    def complete_workload(
+        self, job: Job, body: dict[str, Any], label_keys: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return the Workload to create, from what is common to all kinds.
+
+        Raises:
+            InvalidJobError: the members contradict each other.
+        """
+        _ = job, label_keys
+        return body
+
+    def matches(self, job: Job, workload: Workload) -> bool | None:
+        """Whether a Workload stands for the job; None if the common comparison decides."""
+        _ = job, workload
+        return None
+
+    def start_writes(self, job: Job, infos: Sequence[PodSetInfo]) -> MemberWrites:
+        """Return the writes that let the waiting members run.
+
+        Raises:
+            InvalidJobError: there is no info for a member.
+            StartConflictError: a field to add contradicts a member.
+        """
+        _ = job, infos
+        return ()
+
+    def stop_writes(self, job: Job, reason: str, message: str, now: datetime) -> MemberWrites:
+        """Return the writes that stop the members; none if nothing is left to stop.
+
+        Args:
+            job: The job.
+            reason: Why it is stopped (J-123).
+            message: The same for people.
+            now: The time of the decision.
+        """
+        _ = job, reason, message, now
+        return ()
+
+    def overdue_at(self, job: Job) -> datetime | None:
+        """Return when pods that are still ending stop holding quota; None if they do not end."""
+        _ = job
+        return None
+
+    def follows_queue(self, job: Job) -> bool:
+        """Whether another queue label of the job changes the queue of its Workload."""
+        _ = job
+        return True
+
+
+class IntegrationDefaults(WholeObject):
     """What most kinds leave as it is; an integration derives from it."""
 
     def is_skipped(self, job: Job) -> bool:
@@ -92,7 +199,7 @@ class IntegrationDefaults:
         return ()
 
 
-class Integration(Protocol):
+class Integration(WholeObject, Protocol):
     """What the framework has to know about one job kind."""
 
     @property

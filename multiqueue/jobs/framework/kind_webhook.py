@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from multiqueue.api import names
@@ -32,6 +33,20 @@ from multiqueue.jobs.framework.job_rules import (
     validate_new_job,
 )
 from multiqueue.jobs.framework.template_kind import TemplateKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookScope:
+    """Which objects of a kind the API server asks about, as CEL over ``object``.
+
+    Attributes:
+        queued: The objects that need an answer; empty for those with a queue label.
+        others: Of the others, the objects that may get the default queue; empty for all of them,
+            None for none of them.
+    """
+
+    queued: str = ""
+    others: str | None = ""
 
 
 class KindWebhook(Protocol):

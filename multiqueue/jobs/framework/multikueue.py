@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -29,7 +29,24 @@ class StatusSync:
     deferred: bool = False
 
 
-class MultiKueueAdapter(Protocol):
+class AdapterDefaults(Protocol):
+    """What holds for kinds whose jobs are one object each; a kind made of members overrides it."""
+
+    def gather(self, objects: Sequence[Job]) -> Job:
+        """Return the job that the objects of one Workload on a worker are."""
+        return objects[0]
+
+    def pair(self, local: Job, remote: Job) -> Sequence[tuple[Job, Job | None]]:
+        """Return each local object of a job with its counterpart; None if that is to be created."""
+        return ((local, remote),)
+
+    def spec_patch(self, local: Job, remote: Job) -> dict[str, Any] | None:
+        """Return nothing: the spec is copied once (J-145)."""
+        _ = local, remote
+        return None
+
+
+class MultiKueueAdapter(AdapterDefaults, Protocol):
     """What dispatch has to know about one job kind."""
 
     @property

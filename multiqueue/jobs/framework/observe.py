@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multiqueue.api.config import Gate
-from multiqueue.api.names import key_of
+from multiqueue.api.names import MULTIKUEUE_CONTROLLER, key_of
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_finished
 from multiqueue.jobs.context import Informers, ManagerContext
 from multiqueue.jobs.framework.compose import queue_name
 from multiqueue.jobs.framework.integration import Integration, Job
+from multiqueue.jobs.framework.job_source import BY_OWNER, JobSource
 from multiqueue.jobs.framework.priority import PriorityClasses
 from multiqueue.jobs.framework.related import add_related
 from multiqueue.jobs.framework.view import JobOptions, JobView
-from multiqueue.jobs.informers import BY_OWNER, BY_OWNER_KEY, owner_key, prebuilt_name
+from multiqueue.jobs.informers import prebuilt_name
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 
@@ -37,13 +38,20 @@ class JobObserver:
     Args:
         context: The manager's context.
         integration: The integration of the kind.
+        source: Finds the jobs.
         dispatches: Whether this program sends Workloads to workers.
     """
 
     def __init__(
-        self, context: ManagerContext, integration: Integration, *, dispatches: bool
+        self,
+        context: ManagerContext,
+        integration: Integration,
+        source: JobSource,
+        *,
+        dispatches: bool,
     ) -> None:
         self._context = context
+        self._source = source
         self._dispatches = dispatches
         self._integration = integration
         self._options = JobOptions.from_config(context.config)
@@ -60,13 +68,12 @@ class JobObserver:
         job = add_related(self._integration, job, informers.find_related)
         metadata = job["metadata"]
         namespace = metadata["namespace"]
+        workloads = tuple(self._source.list_workloads(job))
         prebuilt = prebuilt_name(job)
         return JobView(
             job=job,
             integration=self._integration,
-            workloads=tuple(
-                sorted(informers.workloads.store.by_index(BY_OWNER, metadata["uid"]), key=_age)
-            ),
+            workloads=workloads,
             prebuilt_name=prebuilt,
             prebuilt=informers.workloads.store.get(key_of(namespace, prebuilt))
             if prebuilt
@@ -75,7 +82,7 @@ class JobObserver:
             queue_labels=self._queue_labels(namespace, queue_name(job)),
             ancestor=ancestor,
             ancestor_workload=self._newest_workload(ancestor) if ancestor is not None else None,
-            dispatched=self._is_dispatched(job),
+            dispatched=self._is_dispatched(job, workloads),
             options=self._options,
             classes=self._classes,
             find_flavor=informers.resource_flavors.store.get,
@@ -86,24 +93,16 @@ class JobObserver:
         queue = self._context.informers.local_queues.store.get(key_of(namespace, name))
         return queue.metadata.labels if queue is not None else {}
 
-    def _is_dispatched(self, job: Job) -> bool:
+    def _is_dispatched(self, job: Job, workloads: Sequence[Workload]) -> bool:
+        """Whether workers run the job: it says so itself, or else its Workload's checks do."""
         adapter = self._context.integrations.find_adapter(self._integration.gvk)
-        return self._dispatches and adapter is not None and adapter.refusal(job) is None
-
-    def left_behind(self, key: str, uid: str | None) -> list[Workload]:
-        """Return the Workloads whose owner had this key but another uid: that owner is gone."""
-        namespace, _, name = key.partition("/")
-        index = owner_key(self._integration.gvk, namespace, name)
-        return sorted(
-            (
-                workload
-                for workload in self._context.informers.workloads.store.by_index(
-                    BY_OWNER_KEY, index
-                )
-                if all(owner.uid != uid for owner in workload.metadata.owner_references)
-            ),
-            key=_age,
-        )
+        if not self._dispatches or adapter is None or adapter.refusal(job) is not None:
+            return False
+        if self._integration.managed_by(job):
+            return True
+        checks = self._context.informers.admission_checks.store
+        found = (checks.get(state.name) for w in workloads for state in w.status.admission_checks)
+        return any(c is not None and c.spec.controller_name == MULTIKUEUE_CONTROLLER for c in found)
 
     def _newest_workload(self, job: Job) -> Workload | None:
         """Return the newest unfinished Workload of a job (J-31)."""
@@ -123,7 +122,3 @@ def namespace_labels(informers: Informers, namespace: str) -> Mapping[str, str]:
     found: dict[str, Any] | None = informers.namespaces.store.get(namespace)
     labels = (found or {}).get("metadata", {}).get("labels") or {}
     return {NAME_LABEL: namespace, **labels}
-
-
-def _age(workload: Workload) -> tuple[str, str]:
-    return (workload.metadata.creation_timestamp, workload.metadata.name)

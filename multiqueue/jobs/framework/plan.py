@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
-from multiqueue.jobs.framework.integration import JobPatch
+from multiqueue.jobs.framework.integration import JobPatch, MemberWrites
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +96,21 @@ class DeleteJob:
     note: EventNote
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteMembers:
+    """Write to several members of a job at the same time.
+
+    Attributes:
+        writes: The steps of each member.
+        note: The event to record on each member whose steps were carried out.
+        start_of: See `WriteJob`.
+    """
+
+    writes: MemberWrites
+    note: EventNote | None = None
+    start_of: Workload | None = None
+
+
 JobPlan: TypeAlias = (
     Wait
     | CreateJobWorkload
@@ -105,4 +120,5 @@ JobPlan: TypeAlias = (
     | ChangeStatus
     | WriteJob
     | DeleteJob
+    | WriteMembers
 )

@@ -13,8 +13,7 @@ from typing import Any
 
 import structlog
 
-from multiqueue.api.names import key_of, split_key
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2 import OwnerReference, Workload
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.ancestors import (
     NestingTooDeepError,
@@ -33,7 +32,6 @@ from multiqueue.jobs.informers import (
     BY_CONTROLLER,
     BY_JOB_CLASS,
     BY_NAMESPACE,
-    BY_PREBUILT,
     BY_RELATED,
 )
 from multiqueue.jobs.owners import InformerOwners
@@ -72,7 +70,10 @@ class JobReconciler:
             resource: partial(self._wake_readers, resource)
             for resource in list_related(integration)
         }
-        self._observer = JobObserver(context, integration, dispatches=dispatches)
+        kind = context.integrations.find_kind(integration.gvk)
+        assert kind is not None, "only enabled kinds are reconciled"
+        self._source = kind.source(context, integration)
+        self._observer = JobObserver(context, integration, self._source, dispatches=dispatches)
         self._executor = JobExecutor(context)
         workers = context.config.controller.workers_for(
             integration.resource.kind, integration.resource.group, CONCURRENCY
@@ -100,10 +101,12 @@ class JobReconciler:
     async def reconcile(self, key: str) -> Result:
         """Carry out the next steps for one job and its Workload."""
         await self._delete_left_behind(key)
-        for _ in range(MAX_STEPS):
+        for step in range(MAX_STEPS):
             self._reconciler.queue.note_reconcile(key)
-            job = self._informer.store.get(key)
+            job = self._source.find(key)
             if job is None:
+                if step:  # it went during this reconcile, and nothing else would tell
+                    await self._delete_left_behind(key)
                 return DONE
             view = await self._observe(job)
             if isinstance(view, Result):
@@ -124,7 +127,7 @@ class JobReconciler:
         try:
             ancestor = await owners.ancestor_of(job, context.client, manage_all=manage_all)
         except OwnerNotFoundError as error:
-            log.info("job waits for its owner", job=_key(job), error=str(error))
+            log.info("job waits for its owner", job=self._source.key_of(job), error=str(error))
             return Result(requeue_after=OWNER_SECONDS)
         except NestingTooDeepError as error:
             reference = build_reference(job, self._integration.resource)
@@ -139,24 +142,28 @@ class JobReconciler:
         """
         if not self._informer.synced.is_set():
             return
-        job = self._informer.store.get(key)
-        if not self._observer.left_behind(key, _uid(job)):
-            return
-        job = await self._read(key)
-        for workload in self._observer.left_behind(key, _uid(job)):
-            await self._executor.delete(workload)
+        left = self._source.left_behind(key, self._source.find(key))
+        for workload in left:
+            owners = [o for o in workload.metadata.owner_references if self._is_of_kind(o)]
+            if not any([await self._is_alive(workload, owner) for owner in owners]):
+                await self._executor.delete(workload)
 
-    async def _read(self, key: str) -> Job | None:
-        """Read a job from the API server and update the informer; None if it is gone."""
-        namespace, name = split_key(key)
+    def _is_of_kind(self, owner: OwnerReference) -> bool:
+        gvk = GroupVersionKind.of(owner.api_version, owner.kind)
+        return gvk[::2] == self._integration.gvk[::2]
+
+    async def _is_alive(self, workload: Workload, owner: OwnerReference) -> bool:
+        """Read an owner from the API server and update the informer."""
         try:
             job: Job = await self._context.client.get(
-                self._integration.resource, name, namespace=namespace
+                self._integration.resource, owner.name, namespace=workload.metadata.namespace
             )
         except NotFound:
-            return None
+            return False
+        if job["metadata"]["uid"] != owner.uid:
+            return False
         self._informer.observe(job)
-        return job
+        return True
 
     def _listen(self) -> None:
         informers = self._context.informers
@@ -169,22 +176,19 @@ class JobReconciler:
             informers.related[resource].add_handler(handler)
 
     def _on_job(self, old: Job | None, new: Job | None) -> None:
-        self._reconciler.queue.add(_key(new or old or {}))
+        key = self._source.key_of(new or old or {})
+        self._reconciler.queue.add_after(key, self._source.delay(old, new))
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
         workload = new or old
         assert workload is not None
-        namespace = workload.metadata.namespace
+        for key in self._source.keys_for(workload):
+            self._reconciler.queue.add(key)
         for owner in workload.metadata.owner_references:
-            gvk = GroupVersionKind.of(owner.api_version, owner.kind)
-            if (gvk.group, gvk.kind) == (self._integration.gvk.group, self._integration.gvk.kind):
-                self._reconciler.queue.add(key_of(namespace, owner.name))
             if self._integration.resource == JOBS:
                 # Children of other kinds are stopped by their parents' own controllers (J-17).
                 for job in self._informer.store.by_index(BY_CONTROLLER, owner.uid):
-                    self._reconciler.queue.add(_key(job))
-        for job in self._informer.store.by_index(BY_PREBUILT, workload.metadata.key):
-            self._reconciler.queue.add(_key(job))
+                    self._reconciler.queue.add(self._source.key_of(job))
 
     def _on_class(self, old: Any, new: Any) -> None:
         """Reconcile jobs for which a missing priority class was created."""
@@ -195,34 +199,25 @@ class JobReconciler:
         if name == DEFAULT_CLASS:
             return
         for job in self._informer.store.by_index(BY_JOB_CLASS, name):
-            self._reconciler.queue.add(_key(job))
+            self._reconciler.queue.add(self._source.key_of(job))
 
     def _wake_readers(self, resource: Resource, old: Job | None, new: Job | None) -> None:
         """Reconcile the jobs that are read with a changed object (J-17)."""
         metadata = (new or old or {})["metadata"]
         key = related_key(resource, metadata.get("namespace", ""), metadata["name"])
         for job in self._informer.store.by_index(BY_RELATED, key):
-            self._reconciler.queue.add(_key(job))
+            self._reconciler.queue.add(self._source.key_of(job))
 
     def _on_namespace(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         if new is None or old is None or _labels(old) == _labels(new):
             return
         for job in self._informer.store.by_index(BY_NAMESPACE, new["metadata"]["name"]):
-            self._reconciler.queue.add(_key(job))
+            self._reconciler.queue.add(self._source.key_of(job))
 
 
 async def wait_settled(*informers: Any) -> None:
     """Wait until each informer has listed its kind, or knows that the kind is not served."""
     await asyncio.gather(*(informer.settled.wait() for informer in informers))
-
-
-def _key(job: Job) -> str:
-    metadata = job["metadata"]
-    return key_of(metadata["namespace"], metadata["name"])
-
-
-def _uid(job: Job | None) -> str | None:
-    return job["metadata"]["uid"] if job is not None else None
 
 
 def _labels(namespace: dict[str, Any]) -> Any:

@@ -136,6 +136,11 @@ class JobView:
         """Whether the job is suspended and its stop is complete."""
         return self.suspended and not self.integration.has_leftovers(self.job)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing has to be stopped; some members may run while others wait."""
+        return self.stopped and not self.integration.is_composed
+
     @cached_property
     def ended(self) -> bool:
         """Whether the job has ended."""
@@ -258,6 +263,9 @@ class JobView:
         Raises:
             InvalidJobError: the job is invalid.
         """
+        own = self.integration.matches(self.job, workload)
+        if own is not None:
+            return own
         return is_finished(workload.status) or is_equivalent(
             self.pod_sets,
             workload,

@@ -166,6 +166,16 @@ class WorkerSession:
                 if self.owner.owns_job(job):
                     yield kind, job
 
+    def find_job(self, key: str) -> tuple[GroupVersionKind, Json] | None:
+        """Return our job there that belongs to a Workload, made of all its objects."""
+        found = list(self.find_jobs(key))
+        if not found:
+            return None
+        kind = found[0][0]
+        adapter = next((each for each in self._adapters if each.gvk == kind), None)
+        objects = [job for each, job in found if each == kind]
+        return kind, adapter.gather(objects) if adapter is not None else objects[0]
+
     def list_jobs(self, adapter: MultiKueueAdapter) -> list[Json]:
         """Return all our jobs of a kind."""
         return [j for j in self.informers.jobs[adapter.gvk].store.list() if self.owner.owns_job(j)]

@@ -87,7 +87,7 @@ def test_the_file_of_an_upstream_installation_is_taken(version: str) -> None:
         if name not in SUPPORTED_FRAMEWORKS
     ]
     old = ["apiVersion"] if version == "v1beta1" else []
-    assert paths == [*old, *frameworks, "controller.groupKindConcurrency[Pod]"]
+    assert paths == [*old, *frameworks]
     assert config.controller.workers_for("Job", "batch", 16) == 5
     assert config.controller.workers_for("Pod", "", 1) == 5
     assert config.controller.workers_for("Cohort", "kueue.x-k8s.io", 1) == 1

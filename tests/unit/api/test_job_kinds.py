@@ -74,9 +74,18 @@ def test_nothing_is_said_of_others(obj: dict[str, Any]) -> None:
     assert find_unqueued(obj) is None
 
 
-def test_a_pod_of_something_that_is_not_queued_is_found() -> None:
-    assert find_unqueued(pod(owned_by("ReplicaSet", "apps/v1")))
-    assert find_unqueued(pod(owned_by("Job", "batch/v1", controller=False)))
+@pytest.mark.parametrize(
+    ("metadata", "is_found"),
+    [
+        (owned_by("ReplicaSet", "apps/v1"), True),
+        (owned_by("Job", "batch/v1", controller=False), True),
+        (owned_by("Job", "batch/v1"), False),
+    ],
+    ids=["a kind that is not queued", "no controller", "a queued job"],
+)
+def test_what_a_queued_job_made_counts_with_it(metadata: dict[str, Any], is_found: bool) -> None:
+    made = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata}
+    assert bool(find_unqueued(made)) is is_found
 
 
 def test_a_cron_job_is_told_where_its_label_belongs() -> None:

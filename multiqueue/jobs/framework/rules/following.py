@@ -70,6 +70,8 @@ def follow_queue(view: JobView) -> JobPlan | None:
     workload = view.workload
     if workload is None or workload.spec.queue_name == view.queue or is_remote_copy(workload):
         return None
+    if not view.integration.follows_queue(view.job):
+        return None
     if not view.suspended or has_quota(workload.status) or is_evicted(workload.status):
         return None
     patch: dict[str, Any] = {"spec": {"queueName": view.queue}}

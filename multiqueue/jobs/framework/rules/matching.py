@@ -77,7 +77,7 @@ def _list_counts(counts: Mapping[str, int]) -> str:
 
 def stop_without_match(view: JobView) -> JobPlan | None:
     """Stop a job that runs something else than was admitted, before its Workload is deleted."""
-    if view.workload is not None or view.stopped:
+    if view.workload is not None or view.is_at_rest:
         return None
     known = view.live_workloads[0] if len(view.live_workloads) == 1 else None
     return stop(view, NO_MATCH if known else MISSING, known)
@@ -133,17 +133,17 @@ def create_missing(view: JobView) -> JobPlan | None:
         return Wait()
     if view.is_elastic:
         return _create_slice(view)
-    return CreateJobWorkload(
-        body=compose_workload(
-            view.job,
-            view.integration.gvk,
-            view.pod_sets,
-            _priority(view),
-            label_keys=view.options.label_keys,
-            more_labels=view.chargeback_labels,
-            name_limit=view.options.name_limit,
-        )
+    body = compose_workload(
+        view.job,
+        view.integration.gvk,
+        view.pod_sets,
+        _priority(view),
+        label_keys=view.options.label_keys,
+        more_labels=view.chargeback_labels,
+        name_limit=view.options.name_limit,
     )
+    keys = view.options.label_keys
+    return CreateJobWorkload(body=view.integration.complete_workload(view.job, body, keys))
 
 
 def _create_slice(view: JobView) -> JobPlan:
@@ -163,7 +163,8 @@ def _create_slice(view: JobView) -> JobPlan:
 
 
 def _priority(view: JobView) -> JobPriority:
-    refuse_pod_priority(view.pod_sets, view.classes)
+    if not view.integration.is_composed:  # members exist, so the API server took their priority
+        refuse_pod_priority(view.pod_sets, view.classes)
     return resolve_priority(
         workload_class(view.job), view.integration.priority_class(view.job), view.classes
     )

@@ -8,7 +8,7 @@ from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_state import finish, is_finished
 from multiqueue.jobs.framework.compose import owner_reference
-from multiqueue.jobs.framework.integration import InvalidJobError
+from multiqueue.jobs.framework.integration import MEMBERS, InvalidJobError
 from multiqueue.jobs.framework.plan import ChangeStatus, EventNote, JobPlan, PatchWorkload, Wait
 from multiqueue.jobs.framework.rules.stopping import stop
 from multiqueue.jobs.framework.view import JobView
@@ -23,6 +23,8 @@ def adopt_prebuilt(view: JobView) -> JobPlan | None:
     workload = view.prebuilt
     if workload is None:
         return stop(view, "missing workload") or Wait()
+    if MEMBERS in view.job:
+        return None  # each of the members becomes an owner
     if any(owner.uid == view.uid for owner in workload.metadata.owner_references):
         return None
     if any(owner.controller for owner in workload.metadata.owner_references):

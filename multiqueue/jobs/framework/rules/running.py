@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from multiqueue.api.alternatives import forget_reclaimed
 from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
@@ -13,8 +15,15 @@ from multiqueue.api.workload_state import (
     is_admitted,
     is_evicted,
 )
-from multiqueue.jobs.framework.integration import InvalidJobError
-from multiqueue.jobs.framework.plan import ChangeStatus, EventNote, JobPlan, Wait, WriteJob
+from multiqueue.jobs.framework.integration import InvalidJobError, PodSetInfo
+from multiqueue.jobs.framework.plan import (
+    ChangeStatus,
+    EventNote,
+    JobPlan,
+    Wait,
+    WriteJob,
+    WriteMembers,
+)
 from multiqueue.jobs.framework.pod_set_info import (
     FlavorNotFoundError,
     StartConflictError,
@@ -43,8 +52,14 @@ def complete(view: JobView) -> JobPlan | None:
     if not has_quota(workload.status):
         return None
     # Dispatch ends it: the status here is the last one from workers, not what they run now.
-    if view.dispatched or view.integration.is_active(view.job):
+    if view.dispatched:
         return Wait()
+    if view.integration.is_active(view.job):
+        overdue_at = view.integration.overdue_at(view.job)
+        if overdue_at is None:
+            return Wait()
+        if overdue_at > view.now:
+            return Wait(requeue_after=(overdue_at - view.now).total_seconds())
 
     def change(newest: Workload) -> WorkloadStatus:
         status = complete_eviction(
@@ -65,6 +80,8 @@ def start(view: JobView) -> JobPlan | None:
         return None
     try:
         infos = build_infos(workload, view.find_flavor, view.options.info)
+        if view.integration.is_composed:
+            return _start_members(view, workload, infos)
         patch = view.integration.start_patch(view.job, infos)
     except FlavorNotFoundError as error:
         return Wait(
@@ -88,6 +105,17 @@ def start(view: JobView) -> JobPlan | None:
     )
 
 
+def _start_members(
+    view: JobView, workload: Workload, infos: Sequence[PodSetInfo]
+) -> JobPlan | None:
+    """Start the members that wait; members of a dispatched job wait for ever (J-229)."""
+    writes = () if view.dispatched else view.integration.start_writes(view.job, infos)
+    assert workload.status.admission is not None
+    message = f"Admitted by clusterQueue {workload.status.admission.cluster_queue}"
+    note = EventNote(reason="Started", message=message)
+    return WriteMembers(writes=writes, note=note, start_of=workload) if writes else None
+
+
 def fail_to_start(view: JobView, workload: Workload, message: str) -> JobPlan:
     """End a Workload whose job can never start as admitted (E-153)."""
 
@@ -106,7 +134,7 @@ def fail_to_start(view: JobView, workload: Workload, message: str) -> JobPlan:
 def stop_unadmitted(view: JobView) -> JobPlan | None:
     """Stop a job that is not admitted."""
     workload = view.workload
-    if workload is None or view.suspended or is_admitted(workload.status):
+    if workload is None or view.is_at_rest or is_admitted(workload.status):
         return None
     if view.slices.runs_on:
         return None
