@@ -31,6 +31,9 @@ from tests.e2e.objects import GPU, make_worker
 
 LOCAL, FLAVOR = "local", "any"
 """The ClusterQueue of each worker, and the flavor of all queues."""
+ADMITTED = """--for=jsonpath={.status.conditions[?(@.type=="Admitted")].status}=True"""
+"""`--for=condition` waits for a condition that is newer than the spec, which upstream writes anew
+after it admitted a copy."""
 ROOM = {"cpu": "1000", "memory": "1000Gi", "pods": "1000"}
 
 
@@ -92,7 +95,7 @@ def test_an_example_runs_on_a_worker(fleet: Fleet, example: Example, worker: str
         manager.kubectl(*example.start, where)
 
     until(lambda: plane.kubectl("get", "workloads", where, "-o=name"), f"Workload on {worker}")
-    plane.kubectl("wait", "--for=condition=Admitted", "workloads", "--all", where, "--timeout=60s")
+    plane.kubectl("wait", ADMITTED, "workloads", "--all", where, "--timeout=60s")
     for job in example.jobs if example.is_copied else ():
         plane.kubectl("wait", job, where, "--for=create", "--timeout=60s")
         until(lambda job=job: has_started(plane, job, where), f"start of {job} on {worker}")
