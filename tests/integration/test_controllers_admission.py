@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.config import Configuration
+from multiqueue.api.config.types import Integrations
 from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.kube import resources
 from tests.integration.queue_steps import admitted, complete, make_queue, running, submit
@@ -44,6 +46,35 @@ async def test_a_life_costs_three_writes_of_the_workload() -> None:
         )
         got = [w.method for w in cluster.writes if w.resource == "workloads"]
         assert got == ["POST", "PATCH", "PATCH"]
+
+
+@virtual_time
+async def test_who_pays_is_on_the_workload_and_its_pods() -> None:
+    """The label of the LocalQueue counts; a stop takes it off the template again."""
+    config = Configuration(integrations=Integrations(chargeback_label_keys=("payer", "team")))
+    async with queue_cluster() as cluster, cluster.manager(config):
+        await make_queue(cluster)
+        queue = make_local_queue("paid")
+        queue["metadata"]["labels"] = {"payer": "owner"}
+        await cluster.create(resources.LOCAL_QUEUES, queue)
+        job = make_job("train", queue="paid", labels={"payer": "me", "team": "ml"})
+        await submit(cluster, job)
+        started = await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+        workload = cluster.workload_of("train")
+        assert workload is not None
+        pods = started["spec"]["template"]["metadata"]["labels"]
+        for labels in (workload.metadata.labels, pods):
+            assert (labels["payer"], labels["team"]) == ("owner", "ml")
+        hold = {"spec": {"stopPolicy": "HoldAndDrain"}}
+        await cluster.patch(resources.CLUSTER_QUEUES, "cq", hold)
+
+        def restored() -> bool:
+            job = cluster.job("train")
+            assert job is not None
+            labels = job["spec"]["template"]["metadata"].get("labels") or {}
+            return bool(job["spec"]["suspend"]) and "payer" not in labels
+
+        await cluster.changes.until(restored, "a template without the labels")
 
 
 @virtual_time

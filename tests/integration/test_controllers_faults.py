@@ -253,6 +253,13 @@ async def test_a_job_that_was_given_up_goes_when_its_time_is_over() -> None:
         await cluster.changes.until(lambda: cluster.job("train") is None, "a job that is gone")
 
 
+def controller(job: dict[str, Any]) -> dict[str, Any]:
+    """The reference of what this job controls."""
+    metadata = job["metadata"]
+    owner = {"name": metadata["name"], "uid": metadata["uid"], "controller": True}
+    return {"apiVersion": "batch/v1", "kind": "Job", **owner}
+
+
 @virtual_time
 async def test_a_job_of_a_queued_job_runs_with_it_and_has_no_workload() -> None:
     async with queue_cluster() as cluster, cluster.manager():
@@ -260,20 +267,33 @@ async def test_a_job_of_a_queued_job_runs_with_it_and_has_no_workload() -> None:
         await submit(cluster, make_job("parent"))
         parent = await cluster.changes.until(lambda: running(cluster, "parent"), "the parent")
         child = make_job("child", queue=None, suspend=False)
-        child["metadata"]["ownerReferences"] = [
-            {
-                "apiVersion": "batch/v1",
-                "kind": "Job",
-                "name": "parent",
-                "uid": parent["metadata"]["uid"],
-                "controller": True,
-            }
-        ]
+        child["metadata"]["ownerReferences"] = [controller(parent)]
         await submit(cluster, child)
         await submit(cluster, make_job("last"))
         await cluster.changes.until(lambda: running(cluster, "last"), "the last running")
         assert running(cluster, "child")
         assert cluster.workload_of("child") is None
+        hold = {"spec": {"stopPolicy": "HoldAndDrain"}}
+        await cluster.patch(resources.CLUSTER_QUEUES, "cq", hold)
+        await cluster.changes.until(lambda: not running(cluster, "child"), "a suspended child")
+
+
+@virtual_time
+async def test_jobs_that_own_each_other_are_told_so_and_left_alone() -> None:
+    """J-27: the jobs of everybody else go on."""
+    async with queue_cluster() as cluster, cluster.manager():
+        await make_queue(cluster)
+        await submit(cluster, make_job("first"))
+        first = await cluster.changes.until(lambda: running(cluster, "first"), "the first")
+        second = make_job("second")
+        second["metadata"]["ownerReferences"] = [controller(first)]
+        await submit(cluster, second)
+        made = await cluster.changes.until(lambda: cluster.job("second"), "the second")
+        owners = {"metadata": {"ownerReferences": [controller(made)]}}
+        await cluster.patch(resources.JOBS, "first", owners, namespace=NAMESPACE)
+        await submit(cluster, make_job("last"))
+        await cluster.changes.until(lambda: running(cluster, "last"), "the last running")
+        assert ("Job", "first", "JobNestingTooDeep") in await cluster.events()
 
 
 @virtual_time
@@ -284,15 +304,7 @@ async def test_a_child_stops_with_its_parent() -> None:
         await submit(cluster, make_job("parent"))
         parent = await cluster.changes.until(lambda: cluster.job("parent"), "the parent")
         child = make_job("child", queue=None, suspend=False)
-        child["metadata"]["ownerReferences"] = [
-            {
-                "apiVersion": "batch/v1",
-                "kind": "Job",
-                "name": "parent",
-                "uid": parent["metadata"]["uid"],
-                "controller": True,
-            }
-        ]
+        child["metadata"]["ownerReferences"] = [controller(parent)]
         await submit(cluster, child)
         await cluster.changes.until(
             lambda: (j := cluster.job("child")) and j["spec"]["suspend"], "a suspended child"
