@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,29 +11,25 @@ from typing import Any
 from tests.e2e.fleet_under_test import Cluster
 
 AUDIT_LOG = "audit.jsonl"
-POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [
-        {
-            "level": "RequestResponse",
-            "verbs": ["create"],
-            "resources": [
-                {"group": "", "resources": ["pods"]},
-                {"group": "batch", "resources": ["jobs"]},
-            ],
-        },
-        {"level": "Metadata"},
-    ],
-}
+POD_AND_JOB = [
+    {"group": "", "resources": ["pods"]},
+    {"group": "batch", "resources": ["jobs"]},
+]
 
 
-def audit_arguments(folder: Path) -> list[str]:
-    """Flags of kube-apiserver that have it write down every request in this folder."""
+def audit_arguments(folder: Path, groups: Iterable[str] = ()) -> list[str]:
+    """Flags of kube-apiserver that have it write down every request in this folder.
+
+    Args:
+        folder: Where it writes.
+        groups: API groups whose created objects are written down, as those of pods and Jobs are.
+    """
+    resources = [*POD_AND_JOB, *({"group": group} for group in sorted(groups))]
+    creations = {"level": "RequestResponse", "verbs": ["create"], "resources": resources}
+    rules = {"omitStages": ["RequestReceived"], "rules": [creations, {"level": "Metadata"}]}
     folder.mkdir(parents=True, exist_ok=True)
     policy = folder / "audit-policy.json"
-    policy.write_text(json.dumps(POLICY))
+    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", **rules}))
     return [f"--audit-policy-file={policy}", f"--audit-log-path={folder / AUDIT_LOG}"]
 
 
@@ -48,7 +44,7 @@ def requests(cluster: Cluster) -> Iterator[dict[str, Any]]:
 
 
 def created(cluster: Cluster, resource: str, namespace: str) -> list[dict[str, Any]]:
-    """Each object that ever came to be: "jobs" or "pods" of a namespace."""
+    """Each object that ever came to be: "jobs", "pods" or others of a group that is audited."""
     return [
         event["responseObject"]
         for event in requests(cluster)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.controlplane import binaries
+import yaml
+
+from tests.controlplane import binaries, kinds
 from tests.controlplane.audit import audit_arguments
 from tests.controlplane.installed import CONFIG, NAMESPACE, install, leader, troubles
 from tests.controlplane.nodes import add_nodes, make_node
@@ -76,9 +79,17 @@ class Fleet:
             yield plane, REMOTE_USER
 
 
-def running_mixed_fleet(folder: Path) -> contextlib.AbstractContextManager[Fleet]:
-    """Start everything but the manager's program; its workers are registered."""
-    return _running_fleet(folder, (OURS, UPSTREAM))
+def running_mixed_fleet(
+    folder: Path, crds: Collection[str] | None = None
+) -> contextlib.AbstractContextManager[Fleet]:
+    """Start everything but the manager's program; its workers are registered.
+
+    Args:
+        folder: Where everything writes.
+        crds: Names of definitions of job kinds that all clusters have. If given, the workers queue
+            these kinds and the built-in ones, and upstream's webhooks are registered.
+    """
+    return _running_fleet(folder, (OURS, UPSTREAM), crds)
 
 
 def running_upstream_fleet(folder: Path) -> contextlib.AbstractContextManager[Fleet]:
@@ -87,27 +98,39 @@ def running_upstream_fleet(folder: Path) -> contextlib.AbstractContextManager[Fl
 
 
 @contextlib.contextmanager
-def _running_fleet(folder: Path, workers: tuple[str, ...]) -> Iterator[Fleet]:
+def _running_fleet(
+    folder: Path, workers: tuple[str, ...], crds: Collection[str] | None = None
+) -> Iterator[Fleet]:
     names = ("manager", *workers)
+    groups = {"apps", *(crd.partition(".")[2] for crd in crds or ())}
     planes = {
-        name: RealControlPlane(folder / name, extra_arguments=audit_arguments(folder / name))
+        name: RealControlPlane(
+            folder / name, extra_arguments=audit_arguments(folder / name, groups)
+        )
         for name in names
     }
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(len(names)) as pool:
         for plane in planes.values():
             stack.callback(plane.__exit__)
         list(pool.map(RealControlPlane.__enter__, planes.values()))
-        list(pool.map(_set_up, names, planes.values()))
+        list(pool.map(partial(_set_up, crds=crds or ()), names, planes.values()))
         for name in workers:
-            run = leader if name == OURS else running_kueue
-            stack.enter_context(run(planes[name], folder / name / "program"))
+            program = folder / name / "program"
+            if name == OURS:
+                settings = {} if crds is None else kinds.settings_for(crds, kinds.OUR_GATES)
+                run = leader(planes[name], program, **settings)
+            else:
+                more = "" if crds is None else yaml.safe_dump(kinds.settings_for(crds))
+                run = running_kueue(planes[name], program, more=more, webhooks=crds is not None)
+            stack.enter_context(run)
         fleet = Fleet(folder, planes.pop("manager"), planes)
         for worker, plane in fleet.workers.items():
             register(fleet.manager, worker, plane)
         yield fleet
 
 
-def _set_up(name: str, plane: RealControlPlane) -> None:
+def _set_up(name: str, plane: RealControlPlane, *, crds: Collection[str]) -> None:
+    kinds.install(plane, crds)
     if name in {"manager", OURS}:
         install(plane)
     else:

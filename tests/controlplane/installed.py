@@ -23,7 +23,7 @@ NAMESPACE, ACCOUNT = "kueue-system", "kueue-controller-manager"
 def install(plane: RealControlPlane) -> None:
     """Apply config/default, and wait until its kinds are served."""
     plane.kubectl("apply", "--server-side", "-k", str(CONFIG / "default"))
-    plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    plane.wait_until_served()
 
 
 def let_visibility_be_reached(plane: RealControlPlane) -> None:

@@ -19,10 +19,13 @@ from typing import Any
 
 from multiqueue.api.config.gates import find_gate_errors
 from tests.controlplane.binaries import TOOLS, versioned_folder
+from tests.controlplane.plane import RealControlPlane
 
 MODULES = TOOLS / "kinds"
 GATES = ("SparkApplicationIntegration",)
-"""Gates that a kind needs."""
+"""Gates that kinds need."""
+OUR_GATES = tuple(gate for gate in GATES if not list(find_gate_errors({gate: True})))
+"""Those of them that can be switched on here."""
 NOT_FOR_JOBS = ["kube-system", "kueue-system"]
 """Namespaces whose pods no manager may hold."""
 BUILT_IN = ("batch/job", "pod", "deployment", "statefulset")
@@ -101,13 +104,14 @@ def find_frameworks(crds: Iterable[str]) -> list[str]:
     return [*BUILT_IN, *(f"{group}/{kind}" for kind, group in pairs)]
 
 
-def settings_for(crds: Iterable[str]) -> dict[str, Any]:
+def settings_for(crds: Iterable[str], gates: Iterable[str] = GATES) -> dict[str, Any]:
     """Return sections of a Configuration that enable all kinds of a server with these definitions.
 
-    Gates of kinds are named only as far as our manager has them.
+    Args:
+        crds: Their names.
+        gates: Those of kinds that the manager has: GATES or OUR_GATES.
     """
     outside = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": NOT_FOR_JOBS}
-    gates = [gate for gate in GATES if not list(find_gate_errors({gate: True}))]
     return {
         "integrations": {"frameworks": find_frameworks(crds)},
         "managedJobsNamespaceSelector": {"matchExpressions": [outside]},
@@ -115,13 +119,25 @@ def settings_for(crds: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def list_crd_files(names: Iterable[str] = ()) -> list[Path]:
-    """Return the files of definitions; without names, of all.
+def install(plane: RealControlPlane, crds: Iterable[str]) -> None:
+    """Have a control plane serve the kinds of these definitions.
+
+    Raises:
+        FileNotFoundError: Some are not on this machine.
+    """
+    files = list_crd_files(crds)
+    if files:
+        plane.kubectl("create", *(f"--filename={path}" for path in files))
+        plane.wait_until_served()
+
+
+def list_crd_files(names: Iterable[str] = CRDS) -> list[Path]:
+    """Return the files of definitions.
 
     Raises:
         FileNotFoundError: Some are not on this machine; says which, and how to get them.
     """
-    files = {name: _path(name) for name in names or CRDS}
+    files = {name: _path(name) for name in sorted(names)}
     missing = [name for name, path in files.items() if not path.exists()]
     if missing:
         raise FileNotFoundError(
@@ -134,21 +150,33 @@ def download() -> Path:
     """Copy what is missing into the cache; answer the folder.
 
     Raises:
-        RuntimeError: Neither the registry nor the repository of a module gave it.
+        RuntimeError: Neither the registry nor the repository of some modules gave it.
     """
-    folder = crds_folder()
+    troubles = []
     for source in SOURCES:
-        if all(_path(name).exists() for name in (*source.names, *source.others)):
-            continue
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as temporary:
-            found = _sources_of(source.module, Path(temporary)) / source.folder
-            for name in (*source.names, *source.others):
-                plural, _, group = name.partition(".")
-                unfinished = Path(temporary) / name
-                shutil.copyfile(found / f"{group}_{plural}.yaml", unfinished)
-                unfinished.rename(_path(name))
-    return folder
+        if not all(_path(name).exists() for name in (*source.names, *source.others)):
+            try:
+                _copy(source)
+            except (OSError, RuntimeError) as error:
+                troubles.append(f"{source.module}: {error}")
+    if troubles:
+        reasons = "\n".join(troubles)
+        raise RuntimeError(
+            f"some definitions are missing in {crds_folder()}. Put them there by hand, each as"
+            f" PLURAL.GROUP.yaml, or remove the reason and try again:\n{reasons}"
+        )
+    return crds_folder()
+
+
+def _copy(source: Source) -> None:
+    crds_folder().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=crds_folder()) as temporary:
+        found = _sources_of(source.module, Path(temporary)) / source.folder
+        for name in (*source.names, *source.others):
+            plural, _, group = name.partition(".")
+            unfinished = Path(temporary) / name
+            shutil.copyfile(found / f"{group}_{plural}.yaml", unfinished)
+            unfinished.rename(_path(name))
 
 
 def _path(name: str) -> Path:

@@ -33,6 +33,7 @@ from multiqueue.kube.certificates import (
 )
 from tests.controlplane import binaries
 from tests.controlplane.audit import AUDIT_LOG
+from tests.controlplane.polling import until
 
 HOST = "127.0.0.1"
 READY_SECONDS = 90
@@ -133,6 +134,20 @@ class RealControlPlane:
             error.add_note(done.stderr)
             raise
         return done.stdout
+
+    def wait_until_served(self) -> None:
+        """Wait until all CRDs are served. ``kubectl wait`` fails if one has no condition yet."""
+        each = '{range .items[*]}{.status.conditions}{"\\n"}{end}'
+
+        def are_established() -> bool:
+            lines = self.kubectl("get", "crd", f"--output=jsonpath={each}").splitlines()
+            found = [json.loads(line) if line.startswith("[") else [] for line in lines]
+            return all(
+                any((at["type"], at["status"]) == ("Established", "True") for at in conditions)
+                for conditions in found
+            )
+
+        until(are_established, "CRDs that are served")
 
     def run(self, name: str, arguments: Sequence[str]) -> None:
         """Start a program that ends with the control plane; its log lies in the folder."""

@@ -38,7 +38,7 @@ def real(work: Path) -> Iterator[str]:
     """etcd, kube-apiserver and kube-controller-manager, with our definitions."""
     with RealControlPlane(work / "plane") as plane:
         plane.kubectl("apply", "--server-side", "-k", str(CRDS))
-        plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        plane.wait_until_served()
         for path in _paths(plane):
             # A new kind answers 429 until it has a cache; the first step would be over by then.
             watch = f"{path}?watch=1&timeoutSeconds=1"

@@ -21,7 +21,6 @@ import yaml
 
 from tests.controlplane import binaries
 from tests.controlplane.plane import HOST, STOP_SECONDS, RealControlPlane, free_ports
-from tests.controlplane.polling import until
 from tests.controlplane.upstream_webhooks import NAMESPACE, register_webhooks
 
 READY_SECONDS = 60
@@ -63,7 +62,7 @@ def install_upstream(plane: RealControlPlane) -> None:
     sources = binaries.module_folder("kueue", "sigs.k8s.io/kueue")
     definitions = sources / "config" / "components" / "crd"
     plane.kubectl("apply", "--server-side", "-k", str(definitions))
-    until(lambda: _are_established(plane), "CRDs that are served")
+    plane.wait_until_served()
     plane.kubectl("create", "namespace", NAMESPACE)
     plane.kubectl("create", "secret", "generic", SECRET, f"--namespace={NAMESPACE}")
     for configuration in NO_WEBHOOKS:
@@ -121,15 +120,6 @@ def running_kueue(
             process.wait(STOP_SECONDS)
         process.kill()
         process.wait(STOP_SECONDS)
-
-
-def _are_established(plane: RealControlPlane) -> bool:
-    """Whether all CRDs are served. ``kubectl wait`` fails where one has no condition yet."""
-    conditions = (
-        {each["type"]: each["status"] for each in crd.get("status", {}).get("conditions") or ()}
-        for crd in json.loads(plane.kubectl("get", "crd", "-o", "json"))["items"]
-    )
-    return all(each.get("Established") == "True" for each in conditions)
 
 
 def _mount(plane: RealControlPlane, folder: Path) -> None:
