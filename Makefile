@@ -8,7 +8,7 @@ WORKERS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-record mutants clean
+.PHONY: help demo test test-programs abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-jobs conformance-record mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -24,6 +24,9 @@ demo: $(VENV)/.installed ## A manager and two GPU workers on this machine, with 
 
 test: $(VENV)/.installed ## All tests that need nothing but Python
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests
+
+test-programs: $(VENV)/.installed ## The demo, the image and an installation: whole programs, which need real seconds
+	$(BIN)/python -m pytest -n 2 -m programs tests/integration
 
 check: fmt-check lint types imports spell crds-clean test ## Everything that CI checks
 
@@ -113,7 +116,6 @@ SHOW ?=
 WHY ?=
 ACCEPT ?=
 OUT ?=
-.PHONY: conformance-jobs
 conformance-jobs: $(VENV)/.installed ## Recorded cases of every job kind on a real control plane: KIND=jobset,rayjob ONLY=text SHOW=n WHY=n (tests/conformance/README.md)
 	KIND=$(KIND) ONLY=$(ONLY) SHOW=$(SHOW) WHY=$(WHY) ACCEPT=$(ACCEPT) $(BIN)/python -m pytest -n 0 -s -m conformance -ra $(if $(OUT),--basetemp=$(OUT)) tests/controlplane/test_jobs.py
 

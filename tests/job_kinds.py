@@ -21,7 +21,8 @@ from multiqueue.embedded.cluster.simulated_kinds import SIMULATED_KINDS, JobPhas
 from multiqueue.jobs.registry import SupportedKind
 from multiqueue.jobs.setup import load_kind
 from multiqueue.kube.resources import Resource, resource_of
-from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster
+from tests.builders.workloads import NAMESPACE
+from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
 
 ROWS = {row.framework: row for row in JOB_KINDS if row.framework}
 

@@ -1,8 +1,8 @@
 """A manager and its workers, each an API server in this process, for integration tests.
 
-`multikueue_world` starts the control planes; `World.manager()` runs a manager's controllers, and
-ending that is as good as killing one. Workers either run the same program's controllers
-(`World.worker()`) or are played by hand: `admit`, `evict`, `finish_job`.
+`multikueue_world` starts the control planes; `MultiKueueWorld.manager()` runs a manager's
+controllers, and ending that is as good as killing one. Workers either run the same program's
+controllers (`MultiKueueWorld.worker()`) or are played by hand: `admit`, `evict`, `finish_job`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from copy import deepcopy
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from multiqueue.controllers.setup import build_controllers
 from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.informers import build_informers
+from multiqueue.jobs.registry import SupportedKind
 from multiqueue.jobs.setup import build_registry
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
@@ -44,23 +46,18 @@ from multiqueue.plugins import Dispatcher
 from multiqueue.runtime.multikueue import MultiKueueParts, build_multikueue
 from multiqueue.runtime.preconditions import list_informers
 from multiqueue.workers.kubeconfigs.credentials import PATH_PREFIX
+from tests.builders.queues import GPU, make_gpu_flavor, make_gpu_queue, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.fleet.inline_thread import InlineThread
 from tests.guarded_transport import Audit
 from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
-from tests.queue_manager import (
-    CONFIG,
-    NAMESPACE,
-    QueueCluster,
-    queue_cluster,
-)
+from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
 from tests.queue_manager import _tasks as tasks
-from tests.queue_objects import make_local_queue
 from tests.tcp_gate import Gate, gate_to
 from tests.virtual_time import is_virtual, loop_clock
 from tests.waiting import Changes
 
 CHECK = "multikueue"
-GPU = "nvidia.com/gpu"
 BUILT_IN: Mapping[str, Dispatcher] = {
     "all-at-once": AllAtOnce(),
     names.DISPATCHER_ALL_AT_ONCE: AllAtOnce(),
@@ -70,11 +67,11 @@ BUILT_IN: Mapping[str, Dispatcher] = {
 }
 
 
-def make_config(**multi_kueue: Any) -> Configuration:
+def make_config(*, of: Configuration = CONFIG, **multi_kueue: Any) -> Configuration:
     """A configuration with these multiKueue settings; times are short."""
     settings = {"worker_lost_timeout": timedelta(seconds=2), **multi_kueue}
-    section = msgspec.structs.replace(CONFIG.multi_kueue, **settings)
-    return msgspec.structs.replace(CONFIG, multi_kueue=section)
+    section = msgspec.structs.replace(of.multi_kueue, **settings)
+    return msgspec.structs.replace(of, multi_kueue=section)
 
 
 def record_warnings(context: ManagerContext) -> list[str]:
@@ -91,70 +88,7 @@ def record_warnings(context: ManagerContext) -> list[str]:
     return warnings
 
 
-def make_gpu_flavor(name: str, **labels: str) -> dict[str, Any]:
-    return {
-        "apiVersion": names.V1BETA2,
-        "kind": "ResourceFlavor",
-        "metadata": {"name": name},
-        "spec": {"nodeLabels": labels} if labels else {},
-    }
-
-
-def make_gpu_queue(
-    gpus: int, *, flavor: str = "gpu", name: str = "cq", checks: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    quotas = [{"name": GPU, "nominalQuota": str(gpus)}]
-    spec: dict[str, Any] = {
-        "namespaceSelector": {},
-        "resourceGroups": [
-            {"coveredResources": [GPU], "flavors": [{"name": flavor, "resources": quotas}]}
-        ],
-    }
-    if checks:
-        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": c} for c in checks]}
-    return {
-        "apiVersion": names.V1BETA2,
-        "kind": "ClusterQueue",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-
-
-def make_gpu_job(
-    name: str = "train",
-    *,
-    gpus: int = 1,
-    managed_by: str | None = names.MULTIKUEUE_CONTROLLER,
-    node_selector: Mapping[str, str] | None = None,
-    **spec: Any,
-) -> dict[str, Any]:
-    pod = {
-        "restartPolicy": "Never",
-        "containers": [
-            {
-                "name": "c",
-                "image": "i",
-                "resources": {"requests": {GPU: str(gpus)}, "limits": {GPU: str(gpus)}},
-            }
-        ],
-        **({"nodeSelector": dict(node_selector)} if node_selector else {}),
-    }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {names.QUEUE_NAME: "lq"}},
-        "spec": {
-            "suspend": True,
-            "parallelism": 1,
-            "completions": 1,
-            **({"managedBy": managed_by} if managed_by else {}),
-            "template": {"spec": pod},
-            **spec,
-        },
-    }
-
-
-class World:
+class MultiKueueWorld:
     """A manager cluster and worker clusters."""
 
     def __init__(
@@ -294,7 +228,7 @@ class World:
         clock = clock or loop_clock()
         hub, audit = self.hub, Audit()
         async with client_type(hub.credentials, on_outcome=hub._on_outcome) as client:
-            registry = build_registry(config)
+            registry = build_registry(config, *hub.kinds)
             informers = build_informers(client, config, registry)
             context = ManagerContext(
                 client=client,
@@ -477,25 +411,27 @@ async def multikueue_world(
     *worker_names: str,
     gpus: int = 8,
     real_workers: bool = False,
-    config: Configuration = CONFIG,
     crds: Sequence[Mapping[str, Any]] = (),
-) -> AsyncIterator[World]:
+    config: Configuration = CONFIG,
+    kinds: Sequence[SupportedKind] = (),
+    worker_config: Configuration | None = None,
+) -> AsyncIterator[MultiKueueWorld]:
     """Start a manager cluster and workers with one queue each, all registered.
 
     Args:
         worker_names: Names of the workers.
         gpus: Quota of every worker.
         real_workers: Run this program's controllers on the workers.
-        config: The Configuration of all clusters: the kinds that tests look at.
-        crds: Definitions that all clusters serve.
+        crds: CRDs beside our own, on all clusters.
+        config: Enables the kinds of jobs on all clusters; pass it to `World.manager`, too.
+        kinds: Kinds of jobs that are not built in, on all clusters.
+        worker_config: The Configuration of the workers' controllers; `config` by default.
     """
     names_ = worker_names or ("worker1", "worker2")
     async with contextlib.AsyncExitStack() as stack:
-        hub = await stack.enter_async_context(queue_cluster(crds=crds, config=config))
-        workers = {
-            name: await stack.enter_async_context(queue_cluster(crds=crds, config=config))
-            for name in names_
-        }
+        start = partial(queue_cluster, crds=crds, config=config, kinds=kinds)
+        hub = await stack.enter_async_context(start())
+        workers = {name: await stack.enter_async_context(start()) for name in names_}
         gates, side_gates = [
             {
                 name: await stack.enter_async_context(gate_to(cluster.server.url))
@@ -503,11 +439,11 @@ async def multikueue_world(
             }
             for _ in range(2)
         ]
-        world = World(hub, workers, gates, side_gates)
+        world = MultiKueueWorld(hub, workers, gates, side_gates)
         for name, cluster in workers.items():
             await world.make_queues(cluster, gpus)
             if real_workers:
-                await stack.enter_async_context(cluster.manager(config))
+                await stack.enter_async_context(cluster.manager(worker_config))
             await world.add_worker(name)
         await world.set_clusters(*names_)
         await world.make_check()

@@ -21,7 +21,7 @@ from multiqueue.model.cluster_queue import ClusterQueue, Cohort, Preemption, Pre
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.resources import parse_request
 from multiqueue.model.workload import Admission, PodSetAssignment, Reservation, Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
     condition,

@@ -22,6 +22,7 @@ from multiqueue.embedded.cluster.pod_logs import read_log
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.jobs.context import Informers, ManagerContext
 from multiqueue.jobs.informers import build_informers
+from multiqueue.jobs.registry import SupportedKind
 from multiqueue.jobs.setup import build_registry
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
@@ -32,13 +33,13 @@ from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.resources import Resource
 from multiqueue.kube.sender import SendOutcome
 from multiqueue.observability.metrics import ManagerMetrics
-from multiqueue.runtime.apply import create_missing
+from multiqueue.runtime.manifests import create_missing
 from multiqueue.runtime.preconditions import list_informers
+from tests.builders.workloads import NAMESPACE
 from tests.least_privilege import MANAGER_TOKEN, TOKENS, audit_sink, kubeconfig_of, rbac_objects
 from tests.virtual_time import loop_clock
 from tests.waiting import Changes
 
-NAMESPACE = "team-a"
 CONFIG = Configuration(namespace="kueue-system")
 
 
@@ -51,11 +52,13 @@ class QueueCluster:
         credentials: Credentials,
         client: KubeClient,
         config: Configuration = CONFIG,
+        kinds: Sequence[SupportedKind] = (),
     ) -> None:
+        self.config, self.kinds = config, tuple(kinds)
         self.server = server
         self.credentials = credentials
         self.client = client
-        self.informers: Informers = build_informers(client, config, build_registry(config))
+        self.informers: Informers = build_informers(client, config, build_registry(config, *kinds))
         self.changes = Changes(
             self.informers.workloads,
             *self.informers.jobs.values(),
@@ -85,10 +88,10 @@ class QueueCluster:
         return self.informers.jobs["batch/job"].store.get(f"{NAMESPACE}/{name}")
 
     def workload_of(self, job_name: str) -> Workload | None:
-        """The Workload of a Job, by owner reference."""
+        """The Workload of a job, by owner reference."""
         for workload in self.informers.workloads.store.list():
             for owner in workload.metadata.owner_references:
-                if owner.kind == "Job" and owner.name == job_name:
+                if owner.name == job_name:
                     return workload
         return None
 
@@ -103,15 +106,16 @@ class QueueCluster:
     @contextlib.asynccontextmanager
     async def manager(
         self,
-        config: Configuration = CONFIG,
+        config: Configuration | None = None,
         *,
         clock: Clock | None = None,
         client_type: type[KubeClient] = KubeClient,
     ) -> AsyncIterator[ManagerContext]:
         """Run the controllers while the block runs."""
+        config = config or self.config
         clock = clock or loop_clock()
         async with client_type(self.credentials, on_outcome=self._on_outcome) as client:
-            registry = build_registry(config)
+            registry = build_registry(config, *self.kinds)
             informers = build_informers(client, config, registry)
             context = ManagerContext(
                 client=client,
@@ -143,10 +147,15 @@ async def queue_cluster(
     crds: Sequence[Mapping[str, Any]] = (),
     clock: Clock | None = None,
     config: Configuration = CONFIG,
+    kinds: Sequence[SupportedKind] = (),
 ) -> AsyncIterator[QueueCluster]:
     """Start an API server with our CRDs, and more of them, and a namespace.
 
-    What is known of jobs is known of the kinds that the Configuration enables.
+    Args:
+        crds: More CRDs.
+        clock: The server's clock.
+        config: Enables the kinds of jobs whose objects are watched.
+        kinds: Kinds of jobs that are not built in.
     """
     options = ServerOptions(
         crds=[*load_crds(), *crds],
@@ -162,7 +171,7 @@ async def queue_cluster(
         manager = kubeconfig_of(server.kubeconfig(), MANAGER_TOKEN)
         manager_credentials = await Credentials.from_kubeconfig_dict(manager)
         async with KubeClient(credentials) as client:
-            cluster = QueueCluster(server, manager_credentials, client, config)
+            cluster = QueueCluster(server, manager_credentials, client, config, kinds)
             async with _tasks() as start:
                 for informer in list_informers(cluster.informers):
                     start(informer.run())

@@ -22,13 +22,15 @@ from multiqueue.api.config import Configuration
 from multiqueue.cli.main import main
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.kube import resources
-from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.manifests import apply_all
 from multiqueue.visibility.setup import VisibilityService, build_visibility
-from multiqueue.workers.kubeconfigs.worker_access import WorkerAccess
+from multiqueue.workers.kubeconfigs.worker_clients import WorkerAccess
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
 from tests.integration.waiting import is_true, until_one
 from tests.least_privilege import documents
-from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE, QueueCluster
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
+from tests.queue_manager import QueueCluster
 
 REMOTE = "/apis/remote.multiqueue.dev/v1alpha1"
 STARTED, FINISHED = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
@@ -39,7 +41,9 @@ NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
 class RemoteWorld:
     """A world whose manager serves the API."""
 
-    def __init__(self, world: World, service: VisibilityService, leading: asyncio.Event) -> None:
+    def __init__(
+        self, world: MultiKueueWorld, service: VisibilityService, leading: asyncio.Event
+    ) -> None:
         self.world = world
         self.service = service
         self.leading = leading
@@ -191,7 +195,7 @@ class Terminal(io.StringIO):
             raise AssertionError(f"{text!r} is not in {self.getvalue()!r}") from None
 
 
-class Shell:
+class ManagerShell:
     """Runs commands in a thread, as the administrator of the manager's cluster."""
 
     def __init__(self, remote: RemoteWorld, folder: Path, patch: pytest.MonkeyPatch) -> None:

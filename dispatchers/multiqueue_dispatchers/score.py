@@ -16,8 +16,8 @@ There is one remote copy at a time (M-190). If workers have admission checks aft
 provision machines, say), the best ``race`` clusters may try at once. When the first one starts, the
 others release their quota; but provisioned machines cost money from the start.
 
-Arguments: ``scorers``, weights by name; ``filters``, names; ``race`` (1); ``wait``, in the ``Line``
-(the global queue) or on the ``Cluster`` that is likely to start it first; ``passing`` (100), the
+Arguments: ``scorers``, weights by name; ``filters``, names; ``race`` (1); ``wait``, in the
+``GlobalQueue`` or on the ``Cluster`` that is likely to start it first; ``passing`` (100), the
 percentage for `find_turn`.
 """
 
@@ -48,7 +48,7 @@ from multiqueue_dispatchers.filters import FILTERS
 from multiqueue_dispatchers.scorers import SCORERS, WEIGHTS
 
 RACE = 1
-IN_LINE, ON_CLUSTER = "Line", "Cluster"
+IN_GLOBAL_QUEUE, ON_CLUSTER = "GlobalQueue", "Cluster"
 PASSING = 100
 
 
@@ -102,7 +102,10 @@ def _read_race(arguments: Mapping[str, Any]) -> int:
 
 def _read_wait(arguments: Mapping[str, Any]) -> bool:
     """Return whether the Workload waits in the global queue."""
-    return read_choice(arguments, "wait", (IN_LINE, ON_CLUSTER), IN_LINE) == IN_LINE
+    return (
+        read_choice(arguments, "wait", (IN_GLOBAL_QUEUE, ON_CLUSTER), IN_GLOBAL_QUEUE)
+        == IN_GLOBAL_QUEUE
+    )
 
 
 def _read_passing(arguments: Mapping[str, Any]) -> int:

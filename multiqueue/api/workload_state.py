@@ -44,6 +44,9 @@ _QUEUES_AT_ONCE = frozenset(
         Reason.NODE_FAILURES,
         Reason.NO_MATCHING_WORKLOAD,
         Reason.MISCONFIGURED,
+        Reason.FLAVOR_MIGRATION,
+        Reason.VARIANT_EVICTED,
+        Reason.CONCURRENT_ADMISSION,
     }
 )
 """Reasons of evictions that need no wait before the Workload queues again."""

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.capacity.filters import is_closed, why_not
-from multiqueue.capacity.filters.candidate import Candidate, list_constraints
-from multiqueue.capacity.filters.restriction import list_names
+from multiqueue.capacity.filters import Candidate, is_closed, list_constraints, list_names, why_not
 
 
 class Exclusion(NamedTuple):

@@ -19,14 +19,14 @@ from multiqueue.api.conditions import Reason
 from multiqueue.api.workload_state import has_quota
 from multiqueue.capacity.checks import list_clusters
 from multiqueue.capacity.exclusions import Exclusions, exclude
-from multiqueue.capacity.filters.candidate import CONSTRAINTS, list_constraints
+from multiqueue.capacity.filters import CONSTRAINTS, list_constraints
 from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.capacity.owners import find_job
 from multiqueue.capacity.workload_view import build_asked_view, build_workload_view
 from multiqueue.engine.remote import ChosenFlavors, Impossible
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.informer import InformerState
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.model.workload import Workload
 from multiqueue.plugins import Fit, Limit, Outlook, WorkloadView, find_refusal
 from multiqueue.plugins.limits import find_impossibility

@@ -35,7 +35,7 @@ from multiqueue.kube.errors import NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import CLUSTER_QUEUES
-from multiqueue.model.build import build_cluster_queue
+from multiqueue.model.cluster_queue import build_cluster_queue
 from multiqueue.workers.connections.fleet import Fleet
 
 BATCH_SECONDS = 1.0

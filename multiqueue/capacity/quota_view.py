@@ -17,7 +17,7 @@ from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.lib.amount import UNLIMITED, add, subtract
 from multiqueue.lib.quantity import QuantityError
 from multiqueue.model import cluster_queue as model
-from multiqueue.model.build import build_cluster_queue, build_cohort
+from multiqueue.model.cluster_queue import build_cluster_queue, build_cohort
 from multiqueue.model.resources import parse_request
 from multiqueue.plugins import (
     FlavorView,

@@ -22,7 +22,7 @@ from multiqueue.capacity.quota_view import QueueObject
 from multiqueue.capacity.workload_view import build_workload_view, usage_of
 from multiqueue.kube.informer import Informer
 from multiqueue.model import cluster_queue as model
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import QueueView, WorkloadView
 from multiqueue.workers.connections.fleet import Fleet
 from multiqueue.workers.connections.session import WorkerSession

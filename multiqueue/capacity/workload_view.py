@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,9 +12,9 @@ from multiqueue.api.names import EQUIVALENT_FLAVORS, split_key
 from multiqueue.api.ran_on import find_ran_on
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement
 from multiqueue.lib.quantity import QuantityError
-from multiqueue.model.build import BuildOptions, build_pod_sets, effective_priority
+from multiqueue.model.build_workload import BuildOptions, build_pod_sets, effective_priority
 from multiqueue.model.placement import NodeSelectorTerm
-from multiqueue.model.resources import parse_request
+from multiqueue.model.resources import PODS, parse_request
 from multiqueue.model.workload import PodSet, Workload
 from multiqueue.plugins import PodSetView, ReservedFlavor, WeightedTerm, WorkloadView
 
@@ -113,13 +114,25 @@ def _view_of(
         name=pod_set.name,
         count=count,
         min_count=pod_set.min_count,
-        requests=pod_set.requests,
+        requests={**_devices(pod_set, assignment), **pod_set.requests},
         placement=pod_set.placement,
         preferred=_preferred(spec.template),
         reserved=_reserved(flavors, pod_set, count, find_flavor),
         topology=pod_set.topology_request,
         alternatives=_alternatives(pod_set, count),
     )
+
+
+def _devices(pod_set: PodSet, assignment: api.PodSetAssignment | None) -> dict[str, int]:
+    """Return what a pod was charged for that its template does not name: devices (M-192)."""
+    devices: dict[str, int] = {}
+    if assignment is None or not assignment.count:
+        return devices
+    for resource in sorted(assignment.resource_usage.keys() - pod_set.requests.keys() - {PODS}):
+        with contextlib.suppress(QuantityError):
+            total = parse_request(resource, assignment.resource_usage[resource])
+            devices[resource] = total // assignment.count
+    return devices
 
 
 def _pods_of(pod_set: PodSet, asked: int, assignment: api.PodSetAssignment | None) -> int:

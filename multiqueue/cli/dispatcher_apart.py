@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.dispatcher_host.answer import AnswerReading, hold_against, take
-from multiqueue.dispatcher_host.budget import within
 from multiqueue.dispatcher_host.frozen import freeze
-from multiqueue.dispatcher_host.host import EndedError
+from multiqueue.dispatcher_host.host import EndedError, within
 from multiqueue.dispatcher_host.isolation.host import ProcessHost
 from multiqueue.dispatcher_host.loader import BUDGET as LOAD_BUDGET
 from multiqueue.dispatcher_host.policy import BUDGET, DispatcherSetting

@@ -27,7 +27,8 @@ from multiqueue.kube.resources import (
     MULTIKUEUE_CLUSTERS,
     WORKLOADS,
 )
-from multiqueue.model.build import build_cluster_queue, build_workload
+from multiqueue.model.build_workload import build_workload
+from multiqueue.model.cluster_queue import build_cluster_queue
 from multiqueue.model.resources import is_accelerator
 from multiqueue.views.phase import AT_WORK, ENDED
 from multiqueue.workers.connections.capabilities import CONFIG_MAP

@@ -12,19 +12,32 @@ objects are processed. Only if the engine cannot even remove it, its state is lo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.workload_state import has_quota
-from multiqueue.controllers.surroundings import SurroundingsCache, uses_runtime_class
+from multiqueue.controllers.device_watch import DeviceWatch
+from multiqueue.controllers.surroundings import (
+    SurroundingsCache,
+    claims_by_template,
+    requests_any,
+    uses_runtime_class,
+)
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.informer import Informer
-from multiqueue.model import build
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions, build_workload
+from multiqueue.model.cluster_queue import (
+    build_admission_check,
+    build_cluster_queue,
+    build_cohort,
+    build_local_queue,
+)
 from multiqueue.model.past_usage import build_consumed_resources
+from multiqueue.model.resource_flavor import build_resource_flavor, build_topology
 from multiqueue.model.workload import Workload
 
 K = TypeVar("K")
@@ -43,6 +56,7 @@ class CacheFeed:
         options: How objects are read.
         on_change: Called after each change of the engine.
         on_broken: Called if the engine raises while an object is removed from it.
+        devices: The watch of DeviceClasses and claim templates; None if devices do not count.
     """
 
     def __init__(
@@ -53,14 +67,16 @@ class CacheFeed:
         options: BuildOptions,
         on_change: Callable[[], None],
         on_broken: Callable[[Exception], None],
+        devices: DeviceWatch | None = None,
     ) -> None:
+        self._devices = devices
         self._on_broken = on_broken
         self._clock = context.clock
         self._informers = context.informers
         self._engine = engine
         self._options = options
         self._on_change = on_change
-        self._surroundings = SurroundingsCache()
+        self._surroundings = SurroundingsCache(with_devices=devices is not None)
         self._unread: dict[str, tuple[str, ...]] = {}
 
     def attach(self) -> None:
@@ -68,31 +84,31 @@ class CacheFeed:
         informers, engine = self._informers, self._engine
         self._follow(
             informers.resource_flavors,
-            build.build_resource_flavor,
+            build_resource_flavor,
             engine.upsert_resource_flavor,
             lambda obj: engine.delete_resource_flavor(obj.metadata.name),
         )
         self._follow(
             informers.topologies,
-            build.build_topology,
+            build_topology,
             engine.upsert_topology,
             lambda obj: engine.delete_topology(obj.metadata.name),
         )
         self._follow(
             informers.admission_checks,
-            build.build_admission_check,
+            build_admission_check,
             engine.upsert_admission_check,
             lambda obj: engine.delete_admission_check(obj.metadata.name),
         )
         self._follow(
             informers.cohorts,
-            build.build_cohort,
+            build_cohort,
             engine.upsert_cohort,
             lambda obj: engine.delete_cohort(obj.metadata.name),
         )
         self._follow(
             informers.cluster_queues,
-            build.build_cluster_queue,
+            partial(build_cluster_queue, concurrent=self._options.concurrent),
             engine.upsert_cluster_queue,
             lambda obj: engine.delete_cluster_queue(obj.metadata.name),
         )
@@ -110,10 +126,13 @@ class CacheFeed:
         )
         informers.limit_ranges.add_handler(self._on_limit_range)
         informers.runtime_classes.add_handler(self._on_runtime_class)
+        if self._devices is not None:
+            self._devices.classes.add_handler(self._on_device_class)
+            self._devices.templates.add_handler(self._on_claim_template)
         informers.workloads.add_handler(self._on_workload)
 
     def _upsert_local_queue(self, obj: api.LocalQueue) -> None:
-        self._engine.upsert_local_queue(build.build_local_queue(obj))
+        self._engine.upsert_local_queue(build_local_queue(obj))
         if self._engine.usage is not None:
             consumed = build_consumed_resources(obj)
             self._engine.usage.seed(obj.metadata.key, consumed, self._clock.now())
@@ -131,7 +150,7 @@ class CacheFeed:
 
     def _upsert_workload(self, obj: api.Workload) -> None:
         surroundings = self._surroundings.of(obj.metadata.namespace)
-        workload = build.build_workload(obj, self._options, surroundings)
+        workload = build_workload(obj, self._options, surroundings)
         self._tell_problems(workload)
         self._put_in(
             lambda: self._engine.upsert_workload(workload, self._clock.now()),
@@ -150,6 +169,24 @@ class CacheFeed:
         assert changed is not None, "an event has an object"
         self._surroundings.set_runtime_class(_name(changed), new)
         self._read_again(lambda workload: uses_runtime_class(workload, _name(changed)))
+
+    def _on_device_class(self, old: Json | None, new: Json | None) -> None:
+        changed = new or old
+        assert changed is not None, "an event has an object"
+        resources = self._surroundings.set_device_class(_name(changed), new)
+        if resources:
+            self._read_again(lambda workload: requests_any(workload, resources))
+
+    def _on_claim_template(self, old: Json | None, new: Json | None) -> None:
+        changed = new or old
+        assert changed is not None, "an event has an object"
+        namespace, name = changed["metadata"]["namespace"], _name(changed)
+        self._surroundings.set_claim_template(namespace, name, new)
+        self._read_again(
+            lambda workload: (
+                workload.metadata.namespace == namespace and claims_by_template(workload, name)
+            )
+        )
 
     def _read_again(self, concerned: Callable[[api.Workload], bool]) -> None:
         """Build waiting Workloads again, because the requests of their pods may have changed."""

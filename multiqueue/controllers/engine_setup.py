@@ -40,7 +40,8 @@ def engine_options(config: Configuration) -> EngineOptions:
         keep_scan_progress=enabled(Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS),
         park_equals=enabled(Gate.SCHEDULING_EQUIVALENCE_HASHING),
         recompute_overlap=enabled(Gate.RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP),
-        preemption_gates=enabled(Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION),
+        preemption_gates=enabled(Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION)
+        or enabled(Gate.CONCURRENT_ADMISSION),
     )
 
 

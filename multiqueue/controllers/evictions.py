@@ -24,7 +24,7 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.backoff import exponential
 from multiqueue.kube.errors import KubeError, NotFound
-from multiqueue.model.build import effective_priority
+from multiqueue.model.build_workload import effective_priority
 
 WRITERS = 8
 """Evictions written at a time (E-102)."""
@@ -187,7 +187,7 @@ def _victims(decision: Preempt) -> list[Eviction]:
             uid=victim.uid,
             reason=victim.reason,
             message=victim.message,
-            preemptor=decision.workload,
+            preemptor="" if victim.reason is Reason.FLAVOR_MIGRATION else decision.workload,
             cluster_queue=decision.cluster_queue,
         )
         for victim in decision.victims

@@ -12,13 +12,13 @@ no write will use, or victims wait for an eviction that nobody writes. Then the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 import structlog
 
-from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.evictions import EvictionWriter
+from multiqueue.controllers.plan_applier import PlanApplier
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.jobs.context import ManagerContext, UnrecoverableError
@@ -42,7 +42,7 @@ class SchedulerLoop:
         engine: The engine that decides.
         applier: Writes admissions.
         evictions: Writes evictions.
-        until_fed: Waits for the engine's input that is not in the informers of the context.
+        until_fed: Each waits for input of the engine that is not in the context's informers.
     """
 
     name = "scheduler"
@@ -54,7 +54,7 @@ class SchedulerLoop:
         applier: PlanApplier,
         evictions: EvictionWriter,
         *,
-        until_fed: Callable[[], Awaitable[None]] | None = None,
+        until_fed: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._context = context
         self._engine = engine
@@ -102,8 +102,8 @@ class SchedulerLoop:
             informers.limit_ranges,
             informers.runtime_classes,
         )
-        if self._until_fed is not None:
-            await self._until_fed()
+        for until_fed in self._until_fed:
+            await until_fed()
         while True:
             await self._applier.has_room()
             self._woken.clear()

@@ -1,28 +1,40 @@
-"""Assembles the controllers that make a manager a job queue."""
+"""Assembles the controllers that make a manager a job queue, with topologies and provisioning."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
 from multiqueue.api.config import Gate
-from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
 from multiqueue.controllers.cohort_controller import CohortController
+from multiqueue.controllers.device_watch import DeviceWatch
 from multiqueue.controllers.elastic.ungater import ElasticUngater
 from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.failure_recovery import FailureRecovery
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
-from multiqueue.controllers.provisioning.setup import build_provisioning
+from multiqueue.controllers.plan_applier import PlanApplier
+from multiqueue.controllers.provisioning.check_controller import ProvisioningCheckController
+from multiqueue.controllers.provisioning.controller import ProvisioningController
+from multiqueue.controllers.provisioning.watch import RequestWatch
 from multiqueue.controllers.scheduler_loop import SchedulerLoop
 from multiqueue.controllers.status_ticker import StatusTicker
-from multiqueue.controllers.topology.setup import build_topology
+from multiqueue.controllers.topology.failure_controller import NodeFailureController
+from multiqueue.controllers.topology.feed import TopologyFeed
+from multiqueue.controllers.topology.ungater import TopologyUngater
+from multiqueue.controllers.topology.watch import TopologyWatch
 from multiqueue.controllers.transitions import TransitionRecorder
+from multiqueue.controllers.variants.controller import build_variants
 from multiqueue.controllers.workload.controller import WorkloadController
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.fleet_gate import FleetGate, NoFleet
 from multiqueue.jobs.framework.reconciler import JobReconciler
+from multiqueue.jobs.machines.mirror import NodeMirror
 
 __all__ = ["build_controllers"]
 
@@ -53,12 +65,14 @@ def build_controllers(
     def on_broken(error: Exception) -> None:
         loop.fail(error)
 
+    devices = _device_watch(context)
     feed = CacheFeed(
         context,
         engine,
         options=build_options(context.config),
         on_change=on_change,
         on_broken=on_broken,
+        devices=next(iter(devices), None),
     )
 
     def is_admitting(key: str) -> bool:
@@ -92,7 +106,10 @@ def build_controllers(
 
     evictions = EvictionWriter(context, is_admitting=is_admitting, on_failed=on_failed)
     topology = build_topology(context, engine, on_change=on_change)
-    loop = SchedulerLoop(context, engine, applier, evictions, until_fed=topology.until_fed)
+    inputs: list[Callable[[], Awaitable[None]]] = [watch.until_known for watch in devices]
+    if topology.until_fed is not None:
+        inputs.append(topology.until_fed)
+    loop = SchedulerLoop(context, engine, applier, evictions, until_fed=inputs)
     feed.attach()
 
     def on_fleet_change() -> None:
@@ -114,13 +131,20 @@ def build_controllers(
         *build_in_use_controllers(context),
         *build_provisioning(context),
         *topology.runnables,
+        *devices,
         *_failure_recovery(context),
         *_elastic_jobs(context),
+        *build_variants(context, on_family=workloads.enqueue),
         *(
             JobReconciler(context, integration, dispatches=gate is not None)
             for integration in context.integrations.integrations
         ),
     ]
+
+
+def _device_watch(context: ManagerContext) -> list[DeviceWatch]:
+    wanted = context.config.gates.enabled(Gate.KUEUE_DRA_INTEGRATION)
+    return [DeviceWatch(context)] if wanted else []
 
 
 def _failure_recovery(context: ManagerContext) -> list[Runnable]:
@@ -131,3 +155,42 @@ def _failure_recovery(context: ManagerContext) -> list[Runnable]:
 def _elastic_jobs(context: ManagerContext) -> list[Runnable]:
     wanted = context.config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
     return [ElasticUngater(context)] if wanted else []
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyParts:
+    """The components to run while this manager leads, and what scheduling waits for."""
+
+    runnables: tuple[Runnable, ...] = ()
+    until_fed: Callable[[], Awaitable[None]] | None = None
+
+
+def build_topology(
+    context: ManagerContext, engine: NodeMirror, *, on_change: Callable[[], None]
+) -> TopologyParts:
+    """Connect nodes and pods with the engine; no components if the gate is off.
+
+    Args:
+        context: The manager's context.
+        engine: The engine to feed.
+        on_change: Called after each change of the engine.
+    """
+    gates = context.config.gates
+    if not gates.enabled(Gate.TOPOLOGY_AWARE_SCHEDULING):
+        return TopologyParts()
+    watch = TopologyWatch(context)
+    feed = TopologyFeed(context, watch, engine, on_change=on_change)
+    runnables: list[Runnable] = [watch, feed, TopologyUngater(context, watch)]
+    if gates.enabled(Gate.TAS_FAILED_NODE_REPLACEMENT):
+        runnables.append(NodeFailureController(context, watch))
+    return TopologyParts(tuple(runnables), feed.until_fed)
+
+
+def build_provisioning(context: ManagerContext) -> list[Runnable]:
+    """Return what has to run while this manager leads."""
+    watch = RequestWatch(context)
+    return [
+        watch,
+        ProvisioningCheckController(context, watch),
+        ProvisioningController(context, watch, jitter=random.random),
+    ]

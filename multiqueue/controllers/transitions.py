@@ -16,6 +16,7 @@ from enum import Enum
 from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.slices import is_replaced
 from multiqueue.api.v1beta2 import SchedulingStatsEviction, Workload
+from multiqueue.api.variants import is_parent, parent_of
 from multiqueue.api.workload_state import DEACTIVATED_DUE_TO, find
 from multiqueue.controllers.local_queue_meter import LocalQueueMeter
 from multiqueue.jobs.context import ManagerContext
@@ -34,6 +35,14 @@ class TransitionKind(Enum):
     PODS_READY = WorkloadCondition.PODS_READY
     FINISHED = WorkloadCondition.FINISHED
     PENDING = "Pending"
+
+
+_OF_QUOTA = frozenset(
+    {TransitionKind.QUOTA_RESERVED, TransitionKind.ADMITTED, TransitionKind.EVICTED}
+)
+"""Of a parent and its variants, the variants are counted for these."""
+_OF_JOBS = frozenset({TransitionKind.PODS_READY, TransitionKind.FINISHED})
+"""For these the parent is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,22 +146,32 @@ class TransitionRecorder:
         if old is None or new is None:
             return
         transitions = find_transitions(old, new)
+        if parent_of(new) is not None:
+            transitions = [t for t in transitions if t.step not in _OF_JOBS]
         reserved = next((t for t in transitions if t.step is TransitionKind.QUOTA_RESERVED), None)
         at_once = any(t.step is TransitionKind.ADMITTED for t in transitions)
         for transition in transitions:
-            match transition.step:
-                case TransitionKind.QUOTA_RESERVED:
-                    self._reserved(old, new, transition, silent=at_once)
-                case TransitionKind.ADMITTED:
-                    self._admitted(old, new, transition, reserved)
-                case TransitionKind.PODS_READY:
-                    self._ready(old, new, transition)
-                case TransitionKind.EVICTED:
-                    self._evicted(old, new, transition)
-                case TransitionKind.FINISHED:
-                    self._finished(old, new)
-                case TransitionKind.PENDING:
-                    self._pending(new, transition)
+            if transition.step in _OF_QUOTA and is_parent(new):
+                self._tell_parent(new, transition)
+            elif transition.step is TransitionKind.QUOTA_RESERVED:
+                self._reserved(old, new, transition, silent=at_once)
+            else:
+                self._report(old, new, transition, reserved)
+
+    def _report(
+        self, old: Workload, new: Workload, transition: Transition, reserved: Transition | None
+    ) -> None:
+        match transition.step:
+            case TransitionKind.ADMITTED:
+                self._admitted(old, new, transition, reserved)
+            case TransitionKind.PODS_READY:
+                self._ready(old, new, transition)
+            case TransitionKind.EVICTED:
+                self._evicted(old, new, transition)
+            case TransitionKind.FINISHED:
+                self._finished(old, new)
+            case TransitionKind.PENDING:
+                self._pending(new, transition)
 
     def _reserved(
         self, old: Workload, new: Workload, transition: Transition, *, silent: bool
@@ -189,6 +208,13 @@ class TransitionRecorder:
         if at_once is not None:
             earlier = _reserved_words(old, at_once)
         self._event(new, "Admitted", f"{words}; {earlier}" if earlier else words)
+
+    def _tell_parent(self, parent: Workload, transition: Transition) -> None:
+        """Tell of a parent what its variants are counted for (E-171)."""
+        if transition.step is TransitionKind.ADMITTED:
+            self._event(parent, "Admitted", transition.message)
+        elif transition.step is TransitionKind.EVICTED:
+            self._event(parent, f"EvictedDueTo{transition.reason}", transition.message)
 
     def _ready(self, old: Workload, new: Workload, transition: Transition) -> None:
         """Count the first time that all pods were ready after an admission."""

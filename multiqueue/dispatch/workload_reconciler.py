@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from multiqueue.api.workload_state import has_quota
+from multiqueue.capacity.fleet_capacity import FleetCapacity
 from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.dispatch.ask.decision_service import DecisionService
 from multiqueue.dispatch.ask.dispatcher_view import DispatchViews
@@ -22,8 +23,8 @@ from multiqueue.dispatch.decide.cluster_state import GroupConfig
 from multiqueue.dispatch.decide.decide import decide
 from multiqueue.dispatch.decide.plan import GroupPlan
 from multiqueue.dispatch.execute.execute import Executor
-from multiqueue.dispatch.execute.first_offer import FirstOffers
 from multiqueue.dispatch.execute.outcome import AGAIN
+from multiqueue.dispatch.gate import DispatchGate
 from multiqueue.dispatch.observe.fitting import Fitting
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation, Observer
@@ -37,7 +38,7 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.workers.connections.fleet import Fleet
 
 CONCURRENCY = 32
@@ -56,6 +57,7 @@ class WorkloadReconciler:
         context: The manager's context.
         fleet: The workers.
         limits: The most that the workers' queues could ever hold.
+        capacity: What the workers could ever hold of a Workload.
         forecasts: Forecasts what the workers would do with Workloads.
         dispatchers: Chooses the dispatcher of a Workload.
         observer: Builds the view of a Workload.
@@ -63,7 +65,7 @@ class WorkloadReconciler:
         options: How the resource requests of Workloads are read.
 
     Attributes:
-        offers: Decides about Workloads whose quota is about to be reserved.
+        gate: Answers the controllers about Workloads whose quota is about to be reserved.
     """
 
     name = "multikueue-workloads"
@@ -74,6 +76,7 @@ class WorkloadReconciler:
         fleet: Fleet,
         *,
         limits: FleetLimits,
+        capacity: FleetCapacity,
         forecasts: Forecasts,
         dispatchers: DispatcherChoice,
         observer: Observer,
@@ -113,8 +116,9 @@ class WorkloadReconciler:
             on_room=self._waiting.wake,
         )
         dispatchers.on_change = self._wakes.ask_all_again
-        self.offers = FirstOffers(
+        self.gate = DispatchGate(
             context,
+            capacity,
             self._config,
             self._observer,
             ask=self._ask,

@@ -49,22 +49,12 @@ def list_strangers(reading: AnswerReading) -> list[ConductFinding]:
     ]
 
 
-def ask(dispatcher: Dispatcher, view: DispatchView) -> AnswerReading:
-    """Ask a dispatcher. Runs in the dispatcher's host and raises what the dispatcher raises.
-
-    Args:
-        dispatcher: The dispatcher to ask.
-        view: The view, already frozen (`frozen.freeze`).
-    """
-    return take(dispatcher.nominate(view))
-
-
 def examine(
     dispatcher: Dispatcher, view: DispatchView, first: AnswerReading
 ) -> tuple[ConductFinding, ...]:
     """Ask the same question again, and look for side effects. Runs in the dispatcher's host."""
     before = set(threading.enumerate())
-    again = ask(dispatcher, view)
+    again = take(dispatcher.nominate(view))
     return tuple(_find(dispatcher, first, again, before))
 
 

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from multiqueue.dispatcher_host.answer import AnswerReading
-from multiqueue.dispatcher_host.conduct import ConductFinding, ask, examine
+from multiqueue.dispatcher_host.answer import AnswerReading, take
+from multiqueue.dispatcher_host.conduct import ConductFinding, examine
 from multiqueue.dispatcher_host.entry import check_arguments
 from multiqueue.dispatcher_host.frozen import freeze
 from multiqueue.dispatcher_host.policy import DispatcherSetting
@@ -154,7 +154,7 @@ class ThreadHost:
     def _ask(self, view: DispatchView) -> AnswerReading:
         assert self._selection is not None
         assert self._selection.dispatcher is not None
-        reading = ask(self._selection.dispatcher, freeze(view))
+        reading = take(self._selection.dispatcher.nominate(freeze(view)))
         self._asked = _Asked(view, reading)
         return reading
 
@@ -165,3 +165,30 @@ class ThreadHost:
         # Frozen again: the dispatcher may have changed lists in its arguments.
         view, reading = freeze(self._asked.view), self._asked.reading
         return examine(self._selection.dispatcher, view, reading)
+
+
+PARTS = 10
+"""The budget is split into this many parts; each counts once, however late it ends."""
+
+
+async def within(seconds: float, answer: Awaitable[T]) -> T:
+    """Wait for an answer for at most the given seconds; cancel it if it does not come in time.
+
+    On a machine without free processors everything is late, including this program's own timers.
+    Such delays do not count against the answer.
+
+    Raises:
+        TimeoutError: There was no answer in time.
+    """
+    future = asyncio.ensure_future(answer)
+    try:
+        for _ in range(PARTS):
+            if future.done():
+                break
+            await asyncio.wait({future}, timeout=seconds / PARTS)
+        if not future.done():
+            raise TimeoutError
+        return future.result()
+    finally:
+        if future.cancel():
+            await asyncio.wait({future})

@@ -9,22 +9,29 @@ with each new process.
 
 A name with a ``/`` that is not installed means a controller outside of this program, as in upstream
 (M-116); a name without one is a misspelt plugin.
+
+A package that is installed while this process runs becomes importable. The times of its files and
+folders say whether it may have changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import contextlib
+import importlib
+import site
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import invalidate_caches
 from importlib.metadata import EntryPoint, entry_points
+from itertools import islice
+from pathlib import Path
 
 import structlog
 
 from multiqueue.api.names import DISPATCHER
 from multiqueue.dispatcher_host.entry import EntryError, make_dispatcher
-from multiqueue.dispatcher_host.package_stamp import stamp_package
-from multiqueue.dispatcher_host.sites import PathSites
 from multiqueue.plugins import Dispatcher
 
 ENTRY_POINT_GROUP = "multiqueue.dispatchers"
@@ -156,3 +163,75 @@ def _describe_external(name: str) -> str:
         f'dispatcher "{name}" is not installed; a controller of that name outside of this program '
         "is expected to write status.nominatedClusterNames"
     )
+
+
+class PathSites:
+    """Remembers the known path files, so that each new one is read once.
+
+    An editable install (``pip install -e .``) is a path file in site-packages, which Python reads
+    only when it starts.
+    """
+
+    def __init__(self) -> None:
+        self._known = _stamps()
+
+    def take_in_news(self) -> None:
+        """Read path files that are new or changed, and clear the import caches."""
+        importlib.invalidate_caches()
+        found = _stamps()
+        for path in sorted(path for path in found if found[path] != self._known.get(path)):
+            site.addpackage(str(path.parent), path.name, set(sys.path))
+        self._known = found
+
+
+def _stamps() -> dict[Path, int]:
+    """Return the path files in site-packages with their modification times."""
+    stamps = {}
+    for folder in {*site.getsitepackages(), site.getusersitepackages()}:
+        for path in Path(folder).glob("*.pth"):
+            with contextlib.suppress(FileNotFoundError):  # being replaced at this moment
+                stamps[path] = path.stat().st_mtime_ns
+    return stamps
+
+
+MOST_FILES = 2000
+"""Most files of a package that are checked; that many take a tenth of a second."""
+
+
+def stamp_package(value: str, *, sites: Iterable[str] | None = None) -> Hashable:
+    """Return a value that changes when the package of an entry point changes.
+
+    Changes of its dependencies count too, since any installation changes the folder of packages.
+    Only names and times are read; no code runs.
+
+    Args:
+        value: The entry point, ``module:attribute``.
+        sites: Folders with path files, as editable installs have them; None: Python's folders.
+    """
+    name = value.partition(":")[0].strip().partition(".")[0]
+    if sites is None:
+        sites = {*site.getsitepackages(), site.getusersitepackages()}
+    return tuple(sorted(_list_times(name, _list_folders(sites))))
+
+
+def _list_times(name: str, folders: Iterable[Path]) -> Iterator[tuple[str, int]]:
+    for folder in folders:
+        sources = (folder / name).rglob("*.py")
+        for path in (folder, folder / f"{name}.py", *islice(sources, MOST_FILES)):
+            with contextlib.suppress(OSError):  # not there, or no folder
+                yield str(path), path.stat().st_mtime_ns
+
+
+def _list_folders(sites: Iterable[str]) -> set[Path]:
+    """Return the folders in which this process and new processes look for modules."""
+    folders = {Path(each) for each in sys.path if each}
+    for packages in sites:
+        for path in Path(packages).glob("*.pth"):
+            with contextlib.suppress(OSError):  # being replaced at this moment
+                lines = path.read_text(errors="replace").splitlines()
+                folders |= {Path(packages, line) for line in lines if not _is_code(line)}
+    return folders
+
+
+def _is_code(line: str) -> bool:
+    return not line.strip() or line.startswith(("#", "import ", "import\t"))

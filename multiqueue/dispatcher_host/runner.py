@@ -20,9 +20,8 @@ from datetime import datetime, timedelta
 import structlog
 
 from multiqueue.dispatcher_host.answer import Answer, Failure, hold_against
-from multiqueue.dispatcher_host.budget import within
 from multiqueue.dispatcher_host.conduct import EVERY, ConductFinding, list_strangers
-from multiqueue.dispatcher_host.host import EndedError, Host, Hung, ThreadHost
+from multiqueue.dispatcher_host.host import EndedError, Host, Hung, ThreadHost, within
 from multiqueue.dispatcher_host.isolation.host import ProcessHost
 from multiqueue.dispatcher_host.loader import PATIENCE, Loader, OpenApart
 from multiqueue.dispatcher_host.policy import DispatcherSetting
@@ -112,6 +111,11 @@ class DispatchRunner:
     def label(self) -> str:
         """The dispatcher's name in metrics; all external controllers share one."""
         return self._loader.label
+
+    @property
+    def host(self) -> Host | None:
+        """The host of the dispatcher; None while it is not loaded."""
+        return self._loader.host
 
     @property
     def load_problem(self) -> str:

@@ -44,7 +44,7 @@ from multiqueue.drain.state import (
 )
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.workers.clusters.conditions import write_conditions
 from multiqueue.workers.connections.fleet import Fleet, FleetListener
 

@@ -13,8 +13,7 @@ from enum import Enum
 import msgspec
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.capacity.filters import why_not
-from multiqueue.capacity.filters.candidate import Candidate
+from multiqueue.capacity.filters import Candidate, why_not
 from multiqueue.capacity.own_quota import Choice, OwnQuota, QuotaClaim
 from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
@@ -22,7 +21,7 @@ from multiqueue.dispatch.observe.observe import Observation, Observer
 from multiqueue.drain.stop_time import find_cut_off
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.multikueue import NO_PODS
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import ClusterView, Fit, Outlook, WorkloadView, judge
 from multiqueue.workers.connections.fleet import Fleet
 

@@ -23,7 +23,7 @@ from multiqueue.drain.state import ARRIVAL, DrainRun, Leaving
 from multiqueue.drain.stop_time import find_stop_time
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.informers import BY_CLUSTER
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.model.resources import is_accelerator
 from multiqueue.workers.connections.fleet import Fleet
 

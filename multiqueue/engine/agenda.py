@@ -46,7 +46,7 @@ class Agenda:
         self._ready: set[str] = set()
         self._unstamped: set[str] = set()
         self._wakes: KeyedHeap[str] = KeyedHeap()
-        self._backoffs: KeyedHeap[Entry] = KeyedHeap()
+        self.backoffs: KeyedHeap[Entry] = KeyedHeap()
         self._pauses: KeyedHeap[str] = KeyedHeap()
         self._round = 0
 
@@ -136,11 +136,11 @@ class Agenda:
         if at is not None and (requeued is None or requeued.status != "False"):
             self.hold_until(entry, at)
         else:
-            self._backoffs.remove(entry)
+            self.backoffs.remove(entry)
 
     def hold_until(self, entry: Entry, at: datetime) -> None:
         """Release a held workload at this time."""
-        self._backoffs.push(entry, (micros(at), entry.key))
+        self.backoffs.push(entry, (micros(at), entry.key))
 
     def take_due_wakes(self, now: datetime) -> list[str]:
         """Return the trees whose batch is over, in order of time."""
@@ -155,9 +155,9 @@ class Agenda:
         """Return the held workloads whose backoff is over."""
         due = []
         while (entry := self._first_backoff()) is not None:
-            if self._backoffs.rank(entry)[0] > micros(now):
+            if self.backoffs.rank(entry)[0] > micros(now):
                 break
-            self._backoffs.pop()
+            self.backoffs.pop()
             due.append(entry)
         return due
 
@@ -177,10 +177,10 @@ class Agenda:
             if (key := heap.peek()) is not None
         ]
         if (entry := self._first_backoff()) is not None:
-            times.append(self._backoffs.rank(entry)[0])
+            times.append(self.backoffs.rank(entry)[0])
         return _EPOCH + timedelta(microseconds=min(times)) if times else None
 
     def _first_backoff(self) -> Entry | None:
-        while (entry := self._backoffs.peek()) is not None and entry.place is not QueuePlace.HELD:
-            self._backoffs.pop()
+        while (entry := self.backoffs.peek()) is not None and entry.place is not QueuePlace.HELD:
+            self.backoffs.pop()
         return entry

@@ -18,9 +18,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
-from multiqueue.engine.explain import FlavorAttempt, PodSetExplanation
 from multiqueue.engine.flavors.assignment import Assignment, FlavorChoice, Mode, PodSetResult
 from multiqueue.engine.nomination import Nominated, Rejected, Verdict
+from multiqueue.engine.pending_reasons import FlavorAttempt, PodSetExplanation
 from multiqueue.model.cluster_queue import FlavorFungibility, FungibilityPolicy, ResourceGroup
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Workload

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement, Taint, Toleration
 from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
-from multiqueue.engine.refusals import (
+from multiqueue.engine.pending_reasons import (
     AffinityMismatch,
     InvalidPlacement,
     Refusal,

@@ -15,12 +15,12 @@ from multiqueue.engine import reading
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cycle import CycleResult, run_cycle
-from multiqueue.engine.explain import Explanation
 from multiqueue.engine.fairness.usage_ledger import UsageLedger
-from multiqueue.engine.flavors.oracle import PreemptionOracle
+from multiqueue.engine.flavors.oracle import Oracle, PreemptionOracle
 from multiqueue.engine.intake import Intake
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
 from multiqueue.engine.preemption.candidates import HolderIndex
 from multiqueue.engine.preemption.context import SearchContext
@@ -57,12 +57,18 @@ class Engine:
 
     Args:
         options: the parts of the Configuration that change decisions.
+        oracle: tells which flavor may preempt; by default it searches for victims.
+
+    Attributes:
+        parts: the state of the engine; others must not change it.
 
     Shape: ``usage`` is the past usage of LocalQueues, which the shell seeds and samples; None if
     past usage does not count (E-20).
     """
 
-    def __init__(self, options: EngineOptions = DEFAULT_OPTIONS) -> None:
+    def __init__(
+        self, options: EngineOptions = DEFAULT_OPTIONS, *, oracle: Oracle | None = None
+    ) -> None:
         self._options = options
         self._cache = Cache(build_forest(options.topology))
         self._pending: dict[str, PendingQueue] = {}
@@ -77,7 +83,7 @@ class Engine:
             self._waiting,
             keeps_scan=options.keep_scan_progress,
         )
-        self._openings = QueueActivation(
+        self._activation = QueueActivation(
             self._pending, self._ledger, self._waiting, self._intake.entries
         )
         self.usage = UsageLedger.of(options, self._cache, self._ledger, self._pending, self._agenda)
@@ -86,13 +92,14 @@ class Engine:
             options=options,
             past_usage=self.usage.past_usage if self.usage is not None else None,
         )
-        self._world = EngineParts(
+        self.parts = EngineParts(
             cache=self._cache,
             pending=self._pending,
+            entries=self._intake.entries,
             ledger=self._ledger,
             agenda=self._agenda,
             context=context,
-            oracle=PreemptionOracle(self._cache.tree_by_queue, context),
+            oracle=oracle or PreemptionOracle(self._cache.tree_by_queue, context),
             options=options,
             usage=self.usage,
             second_pass=SecondPass(self._cache, self._ledger, options.topology),
@@ -111,15 +118,15 @@ class Engine:
     def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
         """Add or change a ClusterQueue."""
         touched = self._cache.upsert_cluster_queue(cluster_queue)
-        self._openings.upsert_cluster_queue(cluster_queue)
-        self._world.second_pass.follow_cluster_queue(cluster_queue.name)
+        self._activation.upsert_cluster_queue(cluster_queue)
+        self.parts.second_pass.follow_cluster_queue(cluster_queue.name)
         if self.usage is not None:
             self.usage.follow_cluster_queue(cluster_queue.name)
         self._wake(touched)
 
     def delete_cluster_queue(self, name: str) -> None:
         """Remove a ClusterQueue; its workloads wait for a new one with that name."""
-        self._openings.delete_cluster_queue(name)
+        self._activation.delete_cluster_queue(name)
         self._wake(self._cache.delete_cluster_queue(name))
 
     def upsert_cohort(self, cohort: Cohort) -> None:
@@ -140,7 +147,7 @@ class Engine:
 
     def ask_fleet(self, oracle: FleetOracle) -> None:
         """Set the oracle to ask before quota is reserved for workloads of other clusters."""
-        self._world.fleet.oracle = oracle
+        self.parts.fleet.oracle = oracle
         self.fleet_changed()
 
     def fleet_changed(self) -> None:
@@ -206,19 +213,19 @@ class Engine:
             self._agenda.tree(key).parked.update(tree.queues)
             self._agenda.notify(key)
             self._ledger.changed_cluster_queues.update(tree.queues)
-            self._openings.touch_local_queues(tree.queues)
+            self._activation.touch_local_queues(tree.queues)
 
     # ---------------------------------------------------------------- mirror: workloads
 
     def upsert_local_queue(self, local_queue: LocalQueue) -> None:
         """Add or change a LocalQueue; a new or restarted one queues its workloads (E-19)."""
-        self._openings.upsert_local_queue(local_queue)
+        self._activation.upsert_local_queue(local_queue)
         if self.usage is not None:
             self.usage.follow_local_queue(local_queue.key)
 
     def delete_local_queue(self, key: str) -> None:
         """Remove a LocalQueue; its workloads leave the queue."""
-        self._openings.delete_local_queue(key)
+        self._activation.delete_local_queue(key)
         if self.usage is not None:
             self.usage.forget_local_queue(key)
 
@@ -227,14 +234,14 @@ class Engine:
         old = self._intake.entries.get(workload.key) if self.usage is not None else None
         before = old.workload if old is not None else None
         self._intake.upsert_workload(workload, now)
-        self._world.second_pass.observe(workload.key, self._intake.entries.get(workload.key), now)
+        self.parts.second_pass.observe(workload.key, self._intake.entries.get(workload.key), now)
         if self.usage is not None:
             self.usage.observe(before, workload, now)
 
     def delete_workload(self, key: str, now: datetime) -> None:
         """Remove a Workload and release its quota."""
         self._acquit(key)
-        self._world.second_pass.drop(key)
+        self.parts.second_pass.drop(key)
         self._intake.delete_workload(key, now)
 
     def confirm(self, key: str) -> None:
@@ -253,7 +260,7 @@ class Engine:
         """Note that a new node assignment could not be written; it is decided again."""
         entry = self._intake.entries.get(key)
         if entry is not None:
-            self._world.second_pass.retry(entry, now)
+            self.parts.second_pass.retry(entry, now)
             self._waiting.notify_freed(now)
 
     def set_aside(self, key: str, now: datetime) -> None:
@@ -268,7 +275,7 @@ class Engine:
         the eviction is seen, no plan has the same preemption twice (E-80).
         """
         self._intake.preemption_failed(key, now)
-        self._world.second_pass.observe(key, self._intake.entries.get(key), now)
+        self.parts.second_pass.observe(key, self._intake.entries.get(key), now)
 
     def _acquit(self, key: str, *, only_assumed: bool = False) -> None:
         """Drop the entry penalty of a workload whose admission it was charged for (E-125)."""
@@ -285,9 +292,9 @@ class Engine:
         would do one after another, until each tree repeats itself. Admissions are assumed at once.
         An exception in one tree stops no other tree; the admissions of its last cycle are undone.
         """
-        self._openings.begun = True
-        deliver_due(self._world, now)
-        for key in self._world.second_pass.trees_due(now):
+        self._activation.begun = True
+        deliver_due(self.parts, now)
+        for key in self.parts.second_pass.trees_due(now):
             self._agenda.poke(key)
         decisions: list[Decision] = []
         failures: list[TreeFailure] = []
@@ -315,7 +322,7 @@ class Engine:
         tree = self._cache.trees[key]
         result = CycleResult()
         try:
-            run_cycle(self._world, tree, agenda, now, result)
+            run_cycle(self.parts, tree, agenda, now, result)
         except Exception as error:  # noqa: BLE001 - told in the plan; the other trees go on
             # The last cycle may be half done, so all of its admissions are undone.
             for head in result.heads:
@@ -338,29 +345,29 @@ class Engine:
     def next_cycle_at(self, now: datetime) -> datetime | None:
         """Return when to call `run_cycle` next: now, at a timer, or None (only after an event)."""
         self._agenda.stamp(now)
-        unblock(self._world)
+        unblock(self.parts)
         if self._agenda.is_busy:
             return now
-        timers = (self._agenda.next_timer(), self._world.second_pass.next_at())
+        timers = (self._agenda.next_timer(), self.parts.second_pass.next_at())
         return min((at for at in timers if at is not None), default=None)
 
     # ---------------------------------------------------------------- reading
 
     def cluster_queue_state(self, name: str) -> ClusterQueueState | None:
         """Return the state of a ClusterQueue; None if it is unknown."""
-        return reading.cluster_queue_state(self._world, name)
+        return reading.cluster_queue_state(self.parts, name)
 
     def cohort_state(self, name: str) -> CohortState | None:
         """Return the state of a Cohort; None if its tree has no queue."""
-        return reading.cohort_state(self._world, name)
+        return reading.cohort_state(self.parts, name)
 
     def local_queue_state(self, key: str) -> LocalQueueState | None:
         """Return the state of a LocalQueue; None if it is unknown."""
-        return reading.local_queue_state(self._world, key)
+        return reading.local_queue_state(self.parts, key)
 
     def pending_workloads(self, cluster_queue: str) -> list[PendingWorkload]:
         """Return the waiting workloads in queue order. Cost: O(n log n)."""
-        return reading.pending_workloads(self._world, cluster_queue)
+        return reading.pending_workloads(self.parts, cluster_queue)
 
     def pending_revision(self, cluster_queue: str) -> object | None:
         """Return a token that stays the same while the order of a ClusterQueue does.
@@ -391,21 +398,21 @@ class Engine:
     def workload_reason(self, key: str) -> Explanation | None:
         """Return why a workload is pending; None if it is not pending, or unknown."""
         entry = self._intake.entries.get(key)
-        return None if entry is None else reading.workload_reason(self._world, entry)
+        return None if entry is None else reading.workload_reason(self.parts, entry)
 
     def requests_by_flavor(self, key: str) -> Mapping[str, Mapping[str, Amount]]:
         """Return what a workload requests of each flavor of its queue; empty if it is unknown."""
         entry = self._intake.entries.get(key)
-        return {} if entry is None else reading.requests_by_flavor(self._world, entry)
+        return {} if entry is None else reading.requests_by_flavor(self.parts, entry)
 
     def try_workload(self, workload: Workload, cluster_queue: str) -> Trial | None:
         """Return what a cycle would decide about a workload now; changes nothing."""
-        return try_workload(self._world, workload, cluster_queue)
+        return try_workload(self.parts, workload, cluster_queue)
 
     def changed_since_last_call(self) -> Changed:
         """Return the queues whose state may have changed since the last call."""
         self._ledger.changed_cluster_queues |= self._cache.restated
-        self._ledger.changed_local_queues |= reading.take_restated(self._world)
-        self._openings.touch_local_queues(self._cache.restated)
+        self._ledger.changed_local_queues |= reading.take_restated(self.parts)
+        self._activation.touch_local_queues(self._cache.restated)
         self._cache.restated.clear()
-        return reading.with_cohorts(self._world, self._ledger.take_changed())
+        return reading.with_cohorts(self.parts, self._ledger.take_changed())

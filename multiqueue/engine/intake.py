@@ -74,7 +74,7 @@ class Intake:
                 self.delete_workload(workload.key, now)
         elif entry is None:
             entry = self.entries[workload.key] = Entry(workload)
-            self._ledger.local_queue(workload.queue).entries[workload.key] = entry
+            self._ledger.add_entry(entry)
             self._place(entry, now)
             if entry.queue:
                 self._waiting.welcome(entry, now)
@@ -99,9 +99,7 @@ class Intake:
             self._release(entry, now, for_good=True)
         elif entry.queue:
             self._waiting.leave(entry)
-        queue = entry.workload.queue
-        del self._ledger.local_queue(queue).entries[key]
-        self._ledger.drop_if_unused(queue)
+        self._ledger.remove_entry(entry)
 
     def confirm(self, key: str) -> None:
         """Note that an assumed admission was written."""
@@ -147,6 +145,8 @@ class Intake:
     def _place(self, entry: Entry, now: datetime) -> None:
         """Place a workload that has no place yet."""
         workload = entry.workload
+        if workload.stands_aside:
+            return
         if workload.reservation is None:
             self._waiting.enter(entry, now, anyway=False)
         elif workload.active:

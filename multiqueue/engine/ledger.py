@@ -43,6 +43,7 @@ class Ledger:
     the holders whose pods are not known to be ready (E-81). ``freed`` are the keys of the trees
     for which room on nodes became free, until `take_freed`. ``placing`` are admissions with new
     node assignments that are decided and not written yet, by key of the workload.
+    ``families`` are the variants by the uid of their parent and their key.
     ``successor_slices`` are the waiting slices, by the key of the slice that they replace and by
     their own. ``_successors`` counts the holders that replace a slice, by ClusterQueue and the
     key of that slice; ``_withheld`` is the usage that does not count for that slice, by its key.
@@ -53,6 +54,7 @@ class Ledger:
         self._successors: dict[tuple[str, str], int] = {}
         self._withheld: dict[str, Mapping[FlavorResource, Amount]] = {}
         self.local_queues: dict[str, LocalQueueRecord] = {}
+        self.families: dict[str, dict[str, Entry]] = {}
         self.holders: dict[str, dict[str, Entry]] = {}
         self.holders_version: dict[str, int] = {}
         self.unready = 0
@@ -68,6 +70,21 @@ class Ledger:
         if found is None:
             found = self.local_queues[key] = LocalQueueRecord()
         return found
+
+    def add_entry(self, entry: Entry) -> None:
+        """Note a new workload at its LocalQueue, and a variant at its family."""
+        self.local_queue(entry.workload.queue).entries[entry.key] = entry
+        if family := entry.workload.family:
+            self.families.setdefault(family, {})[entry.key] = entry
+
+    def remove_entry(self, entry: Entry) -> None:
+        """Forget a workload that holds no quota."""
+        del self.local_queue(entry.workload.queue).entries[entry.key]
+        self.drop_if_unused(entry.workload.queue)
+        if family := entry.workload.family:
+            del self.families[family][entry.key]
+            if not self.families[family]:
+                del self.families[family]
 
     def drop_if_unused(self, key: str) -> None:
         """Drop the record of a LocalQueue that has neither an object nor workloads."""

@@ -31,6 +31,7 @@ from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.queues.resume import ResumeState
 from multiqueue.engine.successor_slice import refuse_slice
 from multiqueue.engine.value import Value
+from multiqueue.engine.variants import migrate, refuse_variant
 from multiqueue.engine.world import EngineParts, Head
 from multiqueue.model.resource_flavor import Topology
 from multiqueue.model.workload import Workload
@@ -45,16 +46,20 @@ def judge(
     """Return why the head cannot be tried, or the flavors that it would get now."""
     ways = list_ways(workload, queue, world.cache.flavors)
     if not ways:
-        return _judge(world, JudgedAlternative(workload), queue, resume)
-    policy = queue.spec.fungibility
-    return choose_way(ways, lambda way: _judge(world, way, queue, None), policy)
+        verdict = _judge(world, JudgedAlternative(workload), queue, resume)
+    else:
+        policy = queue.spec.fungibility
+        verdict = choose_way(ways, lambda way: _judge(world, way, queue, None), policy)
+    if isinstance(verdict, Rejected):
+        return verdict
+    return migrate(verdict, workload, queue, world.ledger)
 
 
 def _judge(
     world: EngineParts, way: JudgedAlternative, queue: CachedQueue, resume: ResumeState | None
 ) -> Verdict:
     workload = way.workload
-    rejected = reject(workload, queue, world.cache)
+    rejected = reject(workload, queue, world.cache) or refuse_variant(workload, queue, world.ledger)
     if rejected is not None:
         return rejected
     remote = world.fleet.search(workload, queue.remote_check)
@@ -153,6 +158,8 @@ def judge_again(
     )
     with without(tree, preempted.values()):
         again = replace(_choose(attempts, None), replaced=first.replaced)
+    if not preempted:
+        again = migrate(again, workload, queue, world.ledger)
     if again.assignment.mode is not Mode.FIT or not preempted:
         return again
     deferred = replace(again.assignment, mode=Mode.DEFERRED_FIT)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.value import Value
 from multiqueue.model.workload import Admission
 

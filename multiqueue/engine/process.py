@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
-from multiqueue.engine.cache.drs import ShareLoss
-from multiqueue.engine.explain import Explanation
 from multiqueue.engine.flavors.assignment import Assignment, Mode
 from multiqueue.engine.nominate import look_again
 from multiqueue.engine.nomination import Nominated, Rejected
+from multiqueue.engine.pending_reasons import Explanation, ShareLoss
 from multiqueue.engine.plan import (
     Admit,
     HeadDecision,
@@ -25,12 +24,12 @@ from multiqueue.engine.plan import (
     SkipReason,
 )
 from multiqueue.engine.preemption.fair import find_share_loss
-from multiqueue.engine.preemption.messages import preemption_message
 from multiqueue.engine.preemption.simulation import without
-from multiqueue.engine.preemption.target import PreemptionRequest
+from multiqueue.engine.preemption.target import PreemptionRequest, preemption_message
 from multiqueue.engine.preemption_limit import limit_preemption
 from multiqueue.engine.queues.entry import Entry, as_admitted
 from multiqueue.engine.requeue import resume_state, returns_at_once
+from multiqueue.engine.variants import is_migration
 from multiqueue.engine.world import Course, EngineParts, Head
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy
@@ -86,7 +85,7 @@ def process(world: EngineParts, course: Course, head: Head, now: datetime) -> He
         return refuse(head, RequeueReason.NO_FIT)  # E-72
     if assignment.mode is Mode.PREEMPT and not verdict.targets:
         return _refuse_preemption(world, course, head, assignment)
-    if assignment.mode is Mode.PREEMPT and is_gated(world, head):
+    if assignment.mode is Mode.PREEMPT and not is_migration(verdict) and is_gated(world, head):
         return _gate(head)
     course.reservations.make()
     if assignment.mode is Mode.DEFERRED_FIT:

@@ -12,10 +12,10 @@ from multiqueue.api.names import split_key
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.drs import share_of
 from multiqueue.engine.cache.quota_node import FlavorResource
-from multiqueue.engine.explain import Explanation
 from multiqueue.engine.flavors.assigner import sum_requests
 from multiqueue.engine.flavors.replaced_slice import replaced_slice
 from multiqueue.engine.nominate import reject
+from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.queues.entry import Entry, QueuePlace
 from multiqueue.engine.queues.pending_order import ordered_in_steps
 from multiqueue.engine.state import (
@@ -27,6 +27,7 @@ from multiqueue.engine.state import (
     Usage,
     UsedQuota,
 )
+from multiqueue.engine.variants import explain_parent
 from multiqueue.engine.world import EngineParts
 from multiqueue.lib.amount import Amount, add
 from multiqueue.model.cluster_queue import StopPolicy
@@ -186,9 +187,10 @@ def requests_by_flavor(world: EngineParts, entry: Entry) -> dict[str, dict[str, 
 
 def workload_reason(world: EngineParts, entry: Entry) -> Explanation | None:
     """Return why a workload is pending: the first obstacle (E-114)."""
-    if entry.place is QueuePlace.HOLDING:
-        return None
     workload = entry.workload
+    is_shown = workload.stands_aside and workload.reservation is not None
+    if entry.place is QueuePlace.HOLDING or is_shown:
+        return None
     record = world.ledger.local_queue(workload.queue)
     queue = world.cache.queues.get(record.cluster_queue)
 
@@ -232,6 +234,8 @@ def _own_reason(
     rejected = reject(workload, queue, world.cache)
     if rejected is not None:
         return blocked(rejected.reason, rejected.note)
+    if workload.stands_aside:
+        return explain_parent(workload, queue, world.ledger)
     if workload.gated_by:
         return blocked(Reason.ADMISSION_GATED, f"Admission is gated by: {workload.gated_by}")
     if entry.explanation is not None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from multiqueue.api.conditions import Reason
-from multiqueue.engine.refusals import NoClusterHolds
+from multiqueue.engine.pending_reasons import NoClusterHolds
 from multiqueue.engine.value import Value
 from multiqueue.model.workload import PodSet, Workload
 

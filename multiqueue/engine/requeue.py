@@ -11,11 +11,11 @@ from datetime import datetime
 from multiqueue.engine.agenda import TreeAgenda
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.nomination import Rejected
+from multiqueue.engine.pending_reasons import NoClusterHolds
 from multiqueue.engine.plan import Preempt, Requeue, RequeueReason, Skip
 from multiqueue.engine.preemption_limit import remember_victims
 from multiqueue.engine.queues.entry import QueuePlace
 from multiqueue.engine.queues.resume import ResumeState
-from multiqueue.engine.refusals import NoClusterHolds
 from multiqueue.engine.world import EngineParts, Head
 from multiqueue.model.cluster_queue import QueueingStrategy
 

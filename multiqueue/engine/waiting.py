@@ -1,16 +1,20 @@
 """Moves workloads into and out of the pending queues, and wakes them for free quota (E-27).
 
 Shared by the intake, which follows workloads, and queue activation, which follows queues.
+
+Newcomers are Workloads that arrived a moment ago. A user who ends one job and submits another
+expects the second to get the room of the first. The end takes a few more requests to arrive here
+than the creation, which must not matter, so a newcomer sees that room without a wake.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections import deque
+from datetime import UTC, datetime, timedelta
 
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.ledger import Ledger
-from multiqueue.engine.newcomers import Newcomers
 from multiqueue.engine.queues.entry import Entry, QueuePlace, is_queueable
 from multiqueue.engine.queues.pending_queue import PendingQueue
 
@@ -51,6 +55,9 @@ class Waiting:
         pending = self._pending.get(record.cluster_queue)
         if pending is None or not record.is_open or not is_queueable(entry.workload):
             return
+        has_variants = self._cache.queues[pending.name].spec.concurrent is not None
+        if has_variants and not (entry.workload.family or entry.workload.is_elastic):
+            return  # it will be marked as a parent, whose variants queue in its place (E-170)
         if held_until is not None:
             pending.push_held(entry)
             self._agenda.hold_until(entry, held_until)
@@ -112,3 +119,26 @@ class Waiting:
         for key in self._ledger.take_freed():  # nodes are shared by trees
             self._agenda.notify(key, now)
             self._agenda.poke(key)
+
+
+GRACE = timedelta(milliseconds=500)
+"""Time for several requests to an API server under load; wakes are batched for one second."""
+
+
+class Newcomers:
+    """Recent arrivals. Mutable; owned by the intake. Arrivals of the last `GRACE` by tree."""
+
+    def __init__(self) -> None:
+        self._arrivals: dict[str, deque[tuple[datetime, Entry]]] = {}
+
+    def add(self, tree: str, entry: Entry, now: datetime) -> None:
+        """Remember an arrival; drop the older ones."""
+        arrivals = self._arrivals.setdefault(tree, deque())
+        while arrivals and arrivals[0][0] < now - GRACE:
+            arrivals.popleft()
+        arrivals.append((now, entry))
+
+    def take(self, tree: str, now: datetime) -> list[Entry]:
+        """Return the recent arrivals that are parked; each is returned once."""
+        arrivals = self._arrivals.pop(tree, ())
+        return [entry for at, entry in arrivals if at >= now - GRACE and entry.awaits_wake]

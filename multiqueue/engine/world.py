@@ -28,14 +28,16 @@ from multiqueue.engine.value import Value
 class EngineParts:
     """All parts of the engine.
 
-    Shape: ``pending`` is by name of the ClusterQueue. ``context`` and ``oracle`` search for victims
-    at the real usage; a search without some workloads has its own. ``blocked`` are the keys of the
+    Shape: ``pending`` is by name of the ClusterQueue, and ``entries`` has every Workload by key.
+    ``context`` and ``oracle`` search for victims at the real usage; a search without some workloads
+    has its own. ``blocked`` are the keys of the
     trees in which a head waits for other workloads' pods to be ready (E-81). ``usage`` is None if
     past usage does not count. ``fleet`` knows what other clusters can hold.
     """
 
     cache: Cache
     pending: Mapping[str, PendingQueue]
+    entries: Mapping[str, Entry]
     ledger: Ledger
     agenda: Agenda
     context: SearchContext

@@ -10,9 +10,9 @@ from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.engine.explain import reason_of, words_of
 from multiqueue.engine.flavors.assignment import Assignment, Mode
 from multiqueue.engine.nomination import Nominated
+from multiqueue.engine.pending_reasons import reason_of, words_of
 from multiqueue.engine.preemption.target import Target
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.what_if import Trial

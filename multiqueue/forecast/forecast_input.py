@@ -1,20 +1,24 @@
-"""The forecast input: the state with which a timeline begins. Pure."""
+"""The forecast input: where a timeline begins, and what waiting Workloads need. Pure."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.eligibility import wants_topology
 from multiqueue.engine.queues.entry import Rank
 from multiqueue.forecast.curve import Curve
+from multiqueue.forecast.needs import Needs, build_needs
 from multiqueue.forecast.runs import Runs
-from multiqueue.forecast.sites import ForecastNodes
-from multiqueue.forecast.wants import Wants
+from multiqueue.forecast.sites import ForecastNodes, Gang
+from multiqueue.model.cluster_queue import ClusterQueue
+from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.workload import Workload
 
 Gate = tuple[tuple[int, int], ...]
 """Slots and amounts of quota."""
@@ -30,7 +34,7 @@ class Waiter:
     curve: Curve
 
 
-class QueueLine(NamedTuple):
+class WaitingClass(NamedTuple):
     """Equal Workloads of one queue, ordered by rank, and what each of them needs.
 
     If the first does not fit, none of the others fits.
@@ -54,7 +58,7 @@ class ForecastInput:
 
     tree: Tree
     runs: Sequence[Runs]
-    lines: Sequence[QueueLine]
+    lines: Sequence[WaitingClass]
     strict: frozenset[str]
     now: float
 
@@ -91,7 +95,7 @@ class ForecastStage:
         """How many Workloads come before the asking one."""
         return sum(self.before)
 
-    def _gate(self, line: QueueLine) -> Gate:
+    def _gate(self, line: WaitingClass) -> Gate:
         if not line.wants.needs:
             return ()
         node = self.nodes[line.waiters[0].queue]
@@ -113,3 +117,36 @@ def _find_scarce(wants: Wants) -> FlavorResource:
 def _amount(wants: Wants, scarce: FlavorResource) -> int:
     options = (options[0] for options in wants.needs if options)
     return sum(amount for option in options for pair, amount in option if pair == scarce)
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """The needs of a Workload, computed once for all of its shape in a queue.
+
+    Attributes:
+        needs: Its needs of quota.
+        flavors: The flavors that it may get, sorted.
+        gangs: Its pods that need places in a topology.
+    """
+
+    needs: Needs
+    flavors: tuple[str, ...]
+    gangs: tuple[Gang, ...]
+
+
+def build_wants(
+    workload: Workload, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]
+) -> Wants:
+    """Return what a Workload needs in a queue."""
+    needs = build_needs(workload, queue, flavors)
+    names = {pair[0] for options in needs for option in options for pair, _ in option}
+    is_implied = all(flavors[name].topology_name for name in names)
+    return Wants(
+        needs=needs,
+        flavors=tuple(sorted(names)),
+        gangs=tuple(
+            Gang(pod_set.count, pod_set.node_requests, pod_set.topology_request)
+            for pod_set in workload.pod_sets
+            if is_implied or wants_topology(pod_set)
+        ),
+    )

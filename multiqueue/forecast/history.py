@@ -2,18 +2,22 @@
 
 Nothing is stored: the source is the finished Workloads that still exist on the manager and the
 workers. Runs of a class on several flavors show how fast the class is on each.
+
+The share of outliers is learned from finished jobs, separately for each basis of runtimes: an
+outlier's runtime is nothing like the expected one. How likely a job is an outlier follows from its
+runtime and the share so far (expectation maximization, job by job).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from statistics import median
 from typing import TypeVar
 
-from multiqueue.forecast.curve import UNKNOWN, summarize
-from multiqueue.forecast.outliers import Outliers
+from multiqueue.forecast.curve import UNKNOWN, Curve, summarize
 from multiqueue.forecast.traits import FinishedRun, Traits
 from multiqueue.forecast.usual import UsualSpeeds
 from multiqueue.plugins.forecast import Basis, Runtime
@@ -156,3 +160,29 @@ def _keep(kept: OrderedDict[str, T], key: str, value: T, most: int) -> None:
     kept.move_to_end(key)
     if len(kept) > most:
         kept.popitem(last=False)
+
+
+BEFORE = 0.1
+"""The assumed share before any job has ended; it counts as much as `WEIGHT` jobs."""
+WEIGHT = 10.0
+MOST = 500.0
+"""About as many jobs are remembered; older jobs fade."""
+
+
+class Outliers:
+    """The share of outliers among jobs, by basis."""
+
+    def __init__(self) -> None:
+        self._found: dict[Basis, tuple[float, float]] = {}
+
+    def mark(self, runtime: Runtime) -> Runtime:
+        """Return a runtime with its share of outliers."""
+        outliers, jobs = self._found.get(runtime.basis, (BEFORE * WEIGHT, WEIGHT))
+        return replace(runtime, astray=outliers / jobs)
+
+    def learn(self, said: Runtime, seconds: float) -> None:
+        """Learn from the time that a job with this expected runtime took."""
+        outliers, jobs = self._found.get(said.basis, (BEFORE * WEIGHT, WEIGHT))
+        keep = min(1.0, MOST / (jobs + 1.0))
+        found = Curve.of(self.mark(said)).tell_astray(seconds)
+        self._found[said.basis] = (keep * (outliers + found), keep * (jobs + 1.0))

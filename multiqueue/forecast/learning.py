@@ -16,7 +16,7 @@ from multiqueue.forecast.traits import Traits, read_finished, read_traits
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import reference_of, workload_reference
 from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
-from multiqueue.model.build import BuildOptions, build_pod_sets
+from multiqueue.model.build_workload import BuildOptions, build_pod_sets
 
 EVENT_REASON = "MalformedAnnotation"
 TOLD = 10_000

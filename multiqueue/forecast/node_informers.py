@@ -22,7 +22,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.sizes import MAX_COLLECTION_BYTES, MAX_SKIMMED_BYTES
-from multiqueue.model.build import build_topology
+from multiqueue.model.resource_flavor import build_topology
 from multiqueue.observability.metrics import ManagerMetrics
 
 T = TypeVar("T")

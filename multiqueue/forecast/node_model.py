@@ -13,11 +13,10 @@ from dataclasses import replace
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.eligibility import refuse_placement, wants_topology
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.explain import FlavorAttempt
 from multiqueue.engine.flavors.assignment import Assignment, Mode, PodSetResult
 from multiqueue.engine.flavors.topology_phase import TopologyPhase, TopologyPlaces
 from multiqueue.engine.nomination import Nominated
-from multiqueue.engine.refusals import TopologyPlacement
+from multiqueue.engine.pending_reasons import FlavorAttempt, TopologyPlacement
 from multiqueue.engine.tas.forest import Forest
 from multiqueue.engine.what_if import Trial
 from multiqueue.lib.amount import Amount

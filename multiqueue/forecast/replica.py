@@ -24,7 +24,7 @@ from multiqueue.forecast.asked import build_asked
 from multiqueue.forecast.estimates import Budget
 from multiqueue.forecast.node_model import NodeModel
 from multiqueue.forecast.starts import Starts
-from multiqueue.forecast.strict_lines import StrictLines
+from multiqueue.forecast.strict_fifo import StrictFifoQueues
 from multiqueue.forecast.verdicts import Verdicts
 from multiqueue.model.cluster_queue import (
     AdmissionCheckInfo,
@@ -52,6 +52,8 @@ class Replica:
 
     Attributes:
         node_model: The worker's nodes.
+        starts: Estimates when Workloads start.
+        verdicts: Forecasts whether Workloads fit.
     """
 
     def __init__(self, options: EngineOptions = OPTIONS) -> None:
@@ -59,9 +61,9 @@ class Replica:
         self.node_model = NodeModel(self._engine)
         self._node_model_changes = 0
         self._workloads: dict[str, Workload] = {}
-        self._starts = Starts()
-        self._strict_lines = StrictLines()
-        self._verdicts = Verdicts(self._engine, self.node_model, self._strict_lines)
+        self.starts = Starts()
+        self._strict_lines = StrictFifoQueues()
+        self.verdicts = Verdicts(self._engine, self.node_model, self._strict_lines)
         self._assumed: dict[str, Workload] = {}
         self._namespaces: set[str] = set()
 
@@ -70,13 +72,13 @@ class Replica:
     def upsert_flavor(self, flavor: ResourceFlavor) -> None:
         """Add or change a ResourceFlavor."""
         self.node_model.upsert_flavor(flavor)
-        self._starts.set_flavor(flavor.name, flavor)
+        self.starts.set_flavor(flavor.name, flavor)
         self._forget_answers()
 
     def delete_flavor(self, name: str) -> None:
         """Remove a ResourceFlavor."""
         self.node_model.delete_flavor(name)
-        self._starts.set_flavor(name, None)
+        self.starts.set_flavor(name, None)
         self._forget_answers()
 
     def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
@@ -87,13 +89,13 @@ class Replica:
         self._engine.upsert_cluster_queue(
             replace(cluster_queue, namespace_selector=EVERY_NAMESPACE)
         )
-        self._starts.set_cluster_queue(cluster_queue.name, cluster_queue)
+        self.starts.set_cluster_queue(cluster_queue.name, cluster_queue)
         self._forget_answers()
 
     def delete_cluster_queue(self, name: str) -> None:
         """Remove a ClusterQueue."""
         self._engine.delete_cluster_queue(name)
-        self._starts.set_cluster_queue(name, None)
+        self.starts.set_cluster_queue(name, None)
         self._forget_answers()
 
     def upsert_cohort(self, cohort: Cohort) -> None:
@@ -109,21 +111,21 @@ class Replica:
     def upsert_local_queue(self, local_queue: LocalQueue) -> None:
         """Add or change a LocalQueue."""
         self._engine.upsert_local_queue(local_queue)
-        self._starts.set_local_queue(local_queue.key, local_queue.cluster_queue)
+        self.starts.set_local_queue(local_queue.key, local_queue.cluster_queue)
         is_open = local_queue.stop_policy is StopPolicy.NONE and not local_queue.terminating
-        self._verdicts.set_open(local_queue.key, is_open=is_open)
+        self.verdicts.set_open(local_queue.key, is_open=is_open)
         self._forget_answers()
 
     def delete_local_queue(self, key: str) -> None:
         """Remove a LocalQueue."""
         self._engine.delete_local_queue(key)
-        self._starts.set_local_queue(key, None)
+        self.starts.set_local_queue(key, None)
         self._forget_answers()
 
     def _forget_answers(self) -> None:
-        self._verdicts.forget()
+        self.verdicts.forget()
         self._strict_lines.forget()
-        self._starts.forget_estimates()
+        self.starts.forget_estimates()
 
     # ------------------------------------------------------------ Workloads
 
@@ -151,7 +153,7 @@ class Replica:
     def delete_workload(self, key: str, now: datetime) -> None:
         """Remove a Workload."""
         self._assumed.pop(key, None)
-        self._starts.drop(self._workloads.pop(key, None))
+        self.starts.drop(self._workloads.pop(key, None))
         self._engine.delete_workload(key, now)
         self._strict_lines.note(key)
 
@@ -167,7 +169,7 @@ class Replica:
             return
         self._place_again(now)
         self._know_namespace(workload.namespace)
-        admission = self._verdicts.find_admission(workload)
+        admission = self.verdicts.find_admission(workload)
         if admission is not None:
             reservation = Reservation(admission=admission, reserved_at=now)
             workload = _with_reservation(workload, reservation)
@@ -223,16 +225,16 @@ class Replica:
         self._know_namespace(workload.namespace)
         known = self._workloads.get(workload.key)
         if known is not None and known.reservation is not None:
-            trial = self._verdicts.attempt(workload)
+            trial = self.verdicts.attempt(workload)
             if trial is None:
                 return None
             return answers.answer_held(known.reservation.admission.usage(), trial.queue, now)
-        said = self._verdicts.find(workload, now)
+        said = self.verdicts.find(workload, now)
         if said is None:
             return None
         found = said.at(now)
         if found.prospect is Prospect.WAITS:
-            start = self._starts.estimate(said.tree, workload, now, budget)
+            start = self.starts.estimate(said.tree, workload, now, budget)
             return replace(found, start=start)
         return found
 
@@ -242,7 +244,7 @@ class Replica:
         self._workloads[workload.key] = workload
         self._engine.upsert_workload(workload, now)
         self._strict_lines.note(workload.key)
-        self._starts.put(before, workload, runtime, now)
+        self.starts.put(before, workload, runtime, now)
 
     def _place_again(self, now: datetime) -> None:
         """Assign placed pods to nodes again, if flavors have changed."""

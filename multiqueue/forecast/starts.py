@@ -8,9 +8,9 @@ from multiqueue.engine.cache.tree import Tree
 from multiqueue.forecast.curve import UNKNOWN, Curve
 from multiqueue.forecast.estimates import Budget, Estimates, StartQuestion
 from multiqueue.forecast.forecast_input import ForecastInput
-from multiqueue.forecast.lines import Lines
 from multiqueue.forecast.runs import Runs, build_run
 from multiqueue.forecast.timeline import QUICK, TRIES, estimate
+from multiqueue.forecast.waiting_classes import WaitingClasses
 from multiqueue.model.cluster_queue import ClusterQueue, QueueingStrategy
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
@@ -23,7 +23,7 @@ class Starts:
     """The running Workloads of a worker with their expected ends, and the waiting ones."""
 
     def __init__(self) -> None:
-        self._lines = Lines()
+        self._lines = WaitingClasses()
         self._runs: dict[str, Runs] = {}
         self._curves: dict[str, Curve] = {}
         self._estimates = Estimates()

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from operator import itemgetter
 from statistics import median_low
 
-from multiqueue.forecast.forecast_input import ForecastInput, ForecastStage
+from multiqueue.engine.cache.quota_node import QuotaNode
+from multiqueue.engine.cache.tree import Tree
+from multiqueue.forecast.forecast_input import ForecastInput, ForecastStage, Wants
 from multiqueue.forecast.needs import give_back, try_to_take
 from multiqueue.forecast.runs import SAMPLES, RunningWorkload, draw_shares
 from multiqueue.forecast.sites import Taken
-from multiqueue.forecast.usage_rollback import rolled_back
-from multiqueue.forecast.wants import Wants
 from multiqueue.plugins.forecast import StartEstimate
 
 TRIES = 4000
@@ -235,3 +236,25 @@ def _quantile(values: Sequence[float], share: float) -> float:
 
 def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
+
+
+@contextmanager
+def rolled_back(tree: Tree) -> Iterator[Callable[[], None]]:
+    """Allow changes of usage in the block; they are undone at its end, or by the yielded call."""
+    nodes = [*tree.cohorts.values(), *(queue.node for queue in tree.queues.values())]
+    before = [(node, tuple(node.usage)) for node in nodes]
+
+    def wipe() -> None:
+        for node, usage in before:
+            _restore(node, usage)
+
+    try:
+        yield wipe
+    finally:
+        wipe()
+
+
+def _restore(node: QuotaNode, usage: tuple[int, ...]) -> None:
+    node.usage[: len(usage)] = usage
+    node.usage[len(usage) :] = [0] * (len(node.usage) - len(usage))
+    node.ratio = None

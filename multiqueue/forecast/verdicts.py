@@ -14,7 +14,7 @@ from multiqueue.forecast import answers
 from multiqueue.forecast.answers import Said
 from multiqueue.forecast.asked import resize, without_topology
 from multiqueue.forecast.node_model import NodeModel
-from multiqueue.forecast.strict_lines import StrictLines
+from multiqueue.forecast.strict_fifo import StrictFifoQueues
 from multiqueue.model.cluster_queue import QueueingStrategy
 from multiqueue.model.workload import Admission, Workload
 from multiqueue.plugins.forecast import Prospect
@@ -32,7 +32,7 @@ class Verdicts:
         lines: The waiting Workloads of StrictFIFO queues.
     """
 
-    def __init__(self, engine: Engine, node_model: NodeModel, lines: StrictLines) -> None:
+    def __init__(self, engine: Engine, node_model: NodeModel, lines: StrictFifoQueues) -> None:
         self._engine = engine
         self._node_model = node_model
         self._lines = lines

@@ -12,7 +12,7 @@ from multiqueue.forecast.history import RuntimeHistory
 from multiqueue.forecast.learning import Learning
 from multiqueue.forecast.worker_forecast import WorkerForecast, follow_workers
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import ClusterView, Forecast, WorkloadView, foresee
 from multiqueue.workers.connections.fleet import Fleet
 

@@ -19,11 +19,10 @@ from multiqueue.api.names import MULTIKUEUE_ORIGIN
 from multiqueue.api.serde import decode
 from multiqueue.capacity.worker_state import QueueInformers
 from multiqueue.forecast.asked import Asking
-from multiqueue.forecast.check_times import CheckTimes
 from multiqueue.forecast.curve import scale
 from multiqueue.forecast.history import RuntimeHistory, speed_on
 from multiqueue.forecast.node_informers import NodeInformers
-from multiqueue.forecast.other_workload import OtherWorkload, read_other_workload
+from multiqueue.forecast.other_workload import CheckTimes, OtherWorkload, read_other_workload
 from multiqueue.forecast.replica import Replica
 from multiqueue.forecast.traits import Traits
 from multiqueue.jobs.context import ManagerContext
@@ -31,8 +30,9 @@ from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import WORKLOADS
 from multiqueue.kube.sizes import MAX_SKIMMED_BYTES
 from multiqueue.lib.quantity import QuantityError
-from multiqueue.model import build
-from multiqueue.model.build import DEFAULT_OPTIONS, BuildOptions
+from multiqueue.model.build_workload import DEFAULT_OPTIONS, BuildOptions
+from multiqueue.model.cluster_queue import build_cluster_queue, build_cohort, build_local_queue
+from multiqueue.model.resource_flavor import build_resource_flavor
 from multiqueue.plugins import Forecast, QueueView, Runtime, WorkloadView
 from multiqueue.workers.connections.fleet import Fleet
 from multiqueue.workers.connections.session import WorkerSession
@@ -90,22 +90,22 @@ class WorkerForecast:
         replica = self._replica
         _follow(
             informers.flavors,
-            lambda obj: replica.upsert_flavor(build.build_resource_flavor(obj)),
+            lambda obj: replica.upsert_flavor(build_resource_flavor(obj)),
             replica.delete_flavor,
         )
         _follow(
             informers.cohorts,
-            lambda obj: replica.upsert_cohort(build.build_cohort(obj)),
+            lambda obj: replica.upsert_cohort(build_cohort(obj)),
             replica.delete_cohort,
         )
         _follow(
             informers.cluster_queues,
-            lambda obj: replica.upsert_cluster_queue(build.build_cluster_queue(obj)),
+            lambda obj: replica.upsert_cluster_queue(build_cluster_queue(obj)),
             replica.delete_cluster_queue,
         )
         _follow(
             informers.local_queues,
-            lambda obj: replica.upsert_local_queue(build.build_local_queue(obj)),
+            lambda obj: replica.upsert_local_queue(build_local_queue(obj)),
             replica.delete_local_queue,
         )
         nodes.follow(informers.flavors, replica.node_model, on_room=on_room)

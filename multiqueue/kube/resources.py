@@ -115,6 +115,10 @@ PRIORITY_CLASSES = resource_of(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
 )
 RUNTIME_CLASSES = resource_of("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+DEVICE_CLASSES = resource_of("resource.k8s.io/v1", "deviceclasses", "DeviceClass", namespaced=False)
+RESOURCE_CLAIM_TEMPLATES = resource_of(
+    "resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"
+)
 CRDS = resource_of(
     "apiextensions.k8s.io/v1",
     "customresourcedefinitions",

@@ -10,7 +10,7 @@ from multiqueue.api.validation.access import Object, items, mapping, quantity, t
 from multiqueue.lib.quantity import Quantity
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.world import Lookup, Sight, flavors_of, labels_of, namespace_of
-from multiqueue.model.pod_requests import sum_pod_requests
+from multiqueue.model.pod_template import sum_pod_requests
 
 ZERO = Quantity(0)
 

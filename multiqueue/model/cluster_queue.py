@@ -1,4 +1,9 @@
-"""ClusterQueue, Cohort and LocalQueue as the engine sees them: integers and enums."""
+"""ClusterQueue, Cohort and LocalQueue as the engine sees them, and how they are read.
+
+The API objects are in `api/v1beta2/cluster_queue.py`, their defaults and rules in
+`api/validation/cluster_queue.py`. The build functions raise `QuantityError` for quotas that no API
+server accepts.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import ACTIVE, is_true
 from multiqueue.api.v1beta2.meta import LabelSelector
 from multiqueue.lib.amount import Amount
-from multiqueue.lib.quantity import Quantity
+from multiqueue.lib.quantity import Quantity, parse_quantity
+from multiqueue.model.resources import parse_quota
 
 DEFAULT_WEIGHT = Quantity.of(1)
 
@@ -111,11 +119,22 @@ class CheckRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConcurrentAdmission:
+    """Each workload is tried in one variant for each flavor (E-170).
+
+    Shape: ``last_acceptable`` is the last flavor to which a running workload moves, "" if it may
+    move to any better one.
+    """
+
+    last_acceptable: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQueue:
     """A pool of quota.
 
     Shape: ``cohort`` is "" for a queue without one; a ``namespace_selector`` of None matches
-    nothing.
+    nothing; ``concurrent`` is None if workloads are not tried in variants.
     """
 
     name: str
@@ -130,6 +149,7 @@ class ClusterQueue:
     terminating: bool = False
     weight: Quantity = DEFAULT_WEIGHT
     admission_mode: AdmissionMode = AdmissionMode.NONE
+    concurrent: ConcurrentAdmission | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,3 +180,131 @@ class AdmissionCheckInfo:
     name: str
     active: bool = True
     controller_name: str = ""
+
+
+def build_cluster_queue(obj: api.ClusterQueue, *, concurrent: bool = False) -> ClusterQueue:
+    """Turn a ClusterQueue into the engine's value; only its spec and deletion count.
+
+    Args:
+        obj: The ClusterQueue.
+        concurrent: Gate ConcurrentAdmission: its policy counts.
+    """
+    spec = obj.spec
+    strategy, scope = spec.admission_checks_strategy, spec.admission_scope
+    mode = AdmissionMode(scope.admission_mode) if scope else AdmissionMode.NONE
+    return ClusterQueue(
+        name=obj.metadata.name,
+        cohort=spec.cohort_name,
+        strategy=QueueingStrategy(spec.queueing_strategy),
+        namespace_selector=spec.namespace_selector,
+        resource_groups=_build_resource_groups(spec.resource_groups),
+        fungibility=_build_fungibility(spec.flavor_fungibility),
+        preemption=_build_preemption(spec.preemption),
+        checks=tuple(
+            CheckRule(name=rule.name, on_flavors=frozenset(rule.on_flavors))
+            for rule in (strategy.admission_checks if strategy else ())
+        ),
+        stop_policy=StopPolicy(spec.stop_policy),
+        terminating=bool(obj.metadata.deletion_timestamp),
+        weight=_build_weight(spec.fair_sharing),
+        admission_mode=mode,
+        concurrent=_build_concurrent(obj) if concurrent else None,
+    )
+
+
+def _build_concurrent(obj: api.ClusterQueue) -> ConcurrentAdmission | None:
+    policy = obj.spec.concurrent_admission_policy
+    if policy is None:
+        return None
+    limits = policy.migration.constraints if policy.migration else None
+    last = limits.last_acceptable_flavor_name if limits else None
+    return ConcurrentAdmission(last_acceptable=last or "")
+
+
+def build_cohort(obj: api.Cohort) -> Cohort:
+    """Turn a Cohort into the engine's value."""
+    return Cohort(
+        name=obj.metadata.name,
+        parent=obj.spec.parent_name,
+        resource_groups=_build_resource_groups(obj.spec.resource_groups),
+        weight=_build_weight(obj.spec.fair_sharing),
+    )
+
+
+def build_local_queue(obj: api.LocalQueue) -> LocalQueue:
+    """Turn a LocalQueue into the engine's value."""
+    return LocalQueue(
+        key=obj.metadata.key,
+        cluster_queue=obj.spec.cluster_queue,
+        stop_policy=StopPolicy(obj.spec.stop_policy),
+        terminating=bool(obj.metadata.deletion_timestamp),
+        weight=_build_weight(obj.spec.fair_sharing),
+    )
+
+
+def build_admission_check(obj: api.AdmissionCheck) -> AdmissionCheckInfo:
+    """Turn an AdmissionCheck into the engine's value."""
+    return AdmissionCheckInfo(
+        name=obj.metadata.name,
+        active=is_true(obj.status.conditions, ACTIVE),
+        controller_name=obj.spec.controller_name,
+    )
+
+
+def _build_resource_groups(groups: tuple[api.ResourceGroup, ...]) -> tuple[ResourceGroup, ...]:
+    """Turn the quotas of a ClusterQueue or a Cohort into the engine's values."""
+    return tuple(
+        ResourceGroup(
+            covered_resources=group.covered_resources,
+            flavors=tuple(
+                FlavorQuotas(
+                    name=flavor.name,
+                    quotas={quota.name: _quota(quota) for quota in flavor.resources},
+                )
+                for flavor in group.flavors
+            ),
+        )
+        for group in groups
+    )
+
+
+def _quota(quota: api.ResourceQuota) -> Quota:
+    def limit(raw: str | float | None) -> int | None:
+        return None if raw is None else parse_quota(quota.name, raw)
+
+    return Quota(
+        nominal=parse_quota(quota.name, quota.nominal_quota),
+        borrowing_limit=limit(quota.borrowing_limit),
+        lending_limit=limit(quota.lending_limit),
+    )
+
+
+def _build_fungibility(obj: api.FlavorFungibility | None) -> FlavorFungibility:
+    """Return the policy, with defaults for unset fields."""
+    if obj is None:
+        return FlavorFungibility()
+    return FlavorFungibility(
+        when_can_borrow=FungibilityPolicy(obj.when_can_borrow),
+        when_can_preempt=FungibilityPolicy(obj.when_can_preempt),
+        preference=FungibilityPreference(obj.preference)
+        if obj.preference
+        else FungibilityPreference.BORROWING_OVER_PREEMPTION,
+    )
+
+
+def _build_preemption(obj: api.ClusterQueuePreemption | None) -> Preemption:
+    """Return the preemption policy of a ClusterQueue; unset fields preempt nobody."""
+    if obj is None:
+        return Preemption()
+    borrow = obj.borrow_within_cohort
+    return Preemption(
+        within_cluster_queue=PreemptionPolicy(obj.within_cluster_queue),
+        reclaim_within_cohort=PreemptionPolicy(obj.reclaim_within_cohort),
+        borrow_within_cohort=PreemptionPolicy(borrow.policy) if borrow else PreemptionPolicy.NEVER,
+        borrow_max_priority_threshold=borrow.max_priority_threshold if borrow else None,
+    )
+
+
+def _build_weight(obj: api.FairSharing | None) -> Quantity:
+    """Return the weight in fair sharing."""
+    return DEFAULT_WEIGHT if obj is None or obj.weight is None else parse_quantity(obj.weight)

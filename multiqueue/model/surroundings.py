@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from multiqueue.lib.quantity import Quantity, QuantityError, parse_quantity
-from multiqueue.model.pod_requests import sum_pod_requests
+from multiqueue.model.devices import DeviceCatalog
+from multiqueue.model.pod_template import sum_pod_requests
 from multiqueue.model.resources import amount_of, format_amount
 
 Json = Mapping[str, Any]
@@ -40,11 +41,14 @@ NO_LIMITS = RangeLimits()
 class NamespaceSurroundings:
     """Defaults, bounds and overheads for pods of one namespace.
 
-    Shape: ``limits`` by type; ``overheads`` of a pod by RuntimeClass, in wire format.
+    Shape: ``limits`` by type; ``overheads`` of a pod by RuntimeClass, in wire format;
+    ``devices`` are the claim templates of the namespace and the DeviceClasses, None if nobody
+    watches them.
     """
 
     limits: Mapping[str, RangeLimits] = field(default_factory=dict)
     overheads: Mapping[str, Json] = field(default_factory=dict)
+    devices: DeviceCatalog | None = None
 
 
 NOTHING = NamespaceSurroundings()
@@ -68,7 +72,7 @@ def summarize_limit_ranges(limit_ranges: Iterable[Json]) -> dict[str, RangeLimit
 def adjust_template(template: Json, surroundings: NamespaceSurroundings) -> Json:
     """Return the template with the pods' overhead and defaults (E-2a, E-2b)."""
     spec = template.get("spec")
-    if not isinstance(spec, Mapping) or surroundings == NOTHING:
+    if not isinstance(spec, Mapping) or not (surroundings.limits or surroundings.overheads):
         return template
     changed = dict(spec)
     overhead = surroundings.overheads.get(spec.get("runtimeClassName") or "")

@@ -120,7 +120,11 @@ class Workload:
     ``is_broken`` is a reservation without an admission: it holds nothing that could be counted.
     ``closed_gates`` names the preemption gates of the spec that are still closed (E-174).
     ``replaces`` is the key of the slice of the same job whose quota it takes over, "" if there is
-    none (E-167).
+    none (E-167). ``family`` is the uid of the parent of a variant, "" for any other workload;
+    ``variant_order`` is its place in the family;
+    ``allowed_flavors`` are the only flavors that it may use, None for all (E-170). Another workload
+    queues and holds quota in place of one that ``stands_aside``. ``is_elastic`` is a slice of an
+    elastic job, which has no variants.
     """
 
     key: str
@@ -149,6 +153,11 @@ class Workload:
     unhealthy_nodes: tuple[str, ...] = ()
     closed_gates: tuple[str, ...] = ()
     replaces: str = ""
+    family: str = ""
+    variant_order: int = 0
+    allowed_flavors: tuple[str, ...] | None = None
+    stands_aside: bool = False
+    is_elastic: bool = False
     problems: tuple[str, ...] = ()
 
     @property
@@ -170,7 +179,7 @@ class Workload:
     def shape(self) -> Shape:
         """The fields that decide the verdict (E-26): equal shapes get equal verdicts in a queue."""
         pod_sets = tuple(_pod_set_shape(ps) for ps in self.pod_sets)
-        return (self.priority, self.problems, pod_sets, self.replaces)
+        return (self.priority, self.problems, pod_sets, self.replaces, self.allowed_flavors)
 
 
 def _pod_set_shape(pod_set: PodSet) -> Shape:

@@ -26,10 +26,10 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from multiqueue.runtime.apply import apply_all, create_missing
 from multiqueue.runtime.components import TaskScope, open_scope
 from multiqueue.runtime.files import write_yaml
 from multiqueue.runtime.manager import Manager
+from multiqueue.runtime.manifests import apply_all, create_missing
 from multiqueue.runtime.preconditions import tune_garbage_collector
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
 

@@ -50,7 +50,7 @@ from multiqueue.runtime.preconditions import (
 )
 from multiqueue.visibility.setup import VisibilityService, build_visibility, find_address
 from multiqueue.webhooks.setup import WebhookService, build_webhooks
-from multiqueue.workers.kubeconfigs.worker_access import WorkerAccess
+from multiqueue.workers.kubeconfigs.worker_clients import WorkerAccess
 
 NOT_SYNCED = "informers are not synced"
 WEBHOOK_SECONDS = 10.0
@@ -88,6 +88,8 @@ class Manager:
         waiting: Set while the cluster lacks something that the manager cannot work without.
         metrics_port: The port of the metrics once they are served; None if they are not.
         health_port: The port of health once it is served; None if it is not.
+        identity: The name of this replica, which the lease has while it leads.
+        visibility: The visibility API; None if it is not served.
     """
 
     name = "manager"
@@ -106,7 +108,7 @@ class Manager:
         self.metrics_port: int | None = None
         self.health_port: int | None = None
         self._credentials = credentials
-        self._identity = self.options.identity or f"{socket.gethostname()}_{uuid.uuid4()}"
+        self.identity = self.options.identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self._metrics = ManagerMetrics()
         self._health = HealthChecks(
             liveness=config.health.liveness_endpoint_name,
@@ -117,7 +119,7 @@ class Manager:
         )
         self._starting: str | None = "not started"
         self._webhooks: WebhookService | None = None
-        self._visibility: VisibilityService | None = None
+        self.visibility: VisibilityService | None = None
         self._endpoint: MetricsEndpoint | None = None
 
     async def run(self) -> None:
@@ -156,7 +158,7 @@ class Manager:
         await wait_until_settled(informers, seconds=timeout)
         tune_garbage_collector()
         self._starting = None
-        log.info("ready", server=self._credentials.server, identity=self._identity)
+        log.info("ready", server=self._credentials.server, identity=self.identity)
         await self._lead(context.client, leading_parts)
 
     def _start_visibility(
@@ -177,7 +179,7 @@ class Manager:
                 server=server,
             )
             return
-        self._visibility = build_visibility(
+        self.visibility = build_visibility(
             context,
             engine,
             self._credentials,
@@ -186,7 +188,7 @@ class Manager:
             workers=WorkerAccess(context, multikueue.fleet),
             decision_service=multikueue.workloads.open_decision_service(engine),
         )
-        self._keep(scope, self._visibility)
+        self._keep(scope, self.visibility)
 
     def _keep(self, scope: TaskScope, runnable: Runnable) -> None:
         scope.create_task(self._supervisor.keep(runnable), name=runnable.name)
@@ -262,7 +264,7 @@ class Manager:
             client,
             election.resource_namespace or self.config.namespace,
             election.resource_name,
-            identity=self._identity,
+            identity=self.identity,
             lease=election.lease_duration,
             renew=election.renew_deadline,
             retry=election.retry_period,

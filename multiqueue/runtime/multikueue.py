@@ -13,7 +13,6 @@ from multiqueue.capacity.quota_automation_controller import QuotaAutomation
 from multiqueue.capacity.worker_state import follow_workers
 from multiqueue.dispatch.admission_check import AdmissionCheckReconciler
 from multiqueue.dispatch.garbage_collector import GarbageCollector
-from multiqueue.dispatch.gate import DispatchGate
 from multiqueue.dispatch.observe.departures import Departures
 from multiqueue.dispatch.observe.fitting import Fitting
 from multiqueue.dispatch.observe.observe import Observer
@@ -103,6 +102,7 @@ def build_multikueue(
         context,
         fleet,
         limits=limits,
+        capacity=capacity,
         forecasts=Forecasts(context, fleet, options),
         dispatchers=choice,
         observer=Observer(context, fleet, fitting, departures, capacity),
@@ -134,7 +134,7 @@ def build_multikueue(
     ]
     return MultiKueueParts(
         parts=tuple(parts),
-        gate=DispatchGate(capacity, workloads.offers),
+        gate=workloads.gate,
         fleet=fleet,
         capacity=capacity,
         workloads=workloads,

@@ -20,7 +20,7 @@ from aiohttp import web
 
 from multiqueue.api.names import key_of, split_key
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.state import ClusterQueueState
 from multiqueue.lib.amount import Amount, add, subtract
 from multiqueue.model.resources import format_amount

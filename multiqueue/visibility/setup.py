@@ -165,7 +165,7 @@ class VisibilityService:
         self._host = host
         self._leading = leading if registers_leader else None
         self._trust = FrontProxyTrust()
-        self._told = ""
+        self._logged_reason = ""
         self._registrar = ApiServiceRegistrar(context.client, context.config.namespace)
         self._reviews = KubeClient(
             credentials,
@@ -262,11 +262,11 @@ class VisibilityService:
         if missing:
             self._tell("APIServices are missing: apply config/visibility", ", ".join(missing))
         else:
-            self._told = ""
+            self._logged_reason = ""
             self.registered.set()
 
     def _tell(self, what: str, why: str) -> None:
         """Log a warning once about a step that is tried again and again."""
-        if why != self._told:
-            self._told = why
+        if why != self._logged_reason:
+            self._logged_reason = why
             log.warning(what, cause=why)

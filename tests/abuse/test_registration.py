@@ -23,8 +23,8 @@ from multiqueue.kube.resources import (
     SUBJECT_ACCESS_REVIEWS,
     VALIDATING_WEBHOOKS,
 )
-from multiqueue.runtime.apply import create_missing
 from multiqueue.runtime.demo.jobs import DemoJob, build_job
+from multiqueue.runtime.manifests import create_missing
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
 from tests.abuse.fleet import BYSTANDER, Fleet
 from tests.integration.waiting import is_true, until_one

@@ -36,11 +36,11 @@ CHANGED = 5
 def make_views(count: int, workers: int, *, seed: int = 0) -> Iterator[DispatchView]:
     """Yield views: all workers are new objects in each, and every forecast is another one."""
     draw, now = random.Random(seed), T0
-    queues = [make_queue(number, draw.randrange(MOST)) for number in range(workers)]
+    queues = [make_queue_view(number, draw.randrange(MOST)) for number in range(workers)]
     for index in range(count):
         now += timedelta(seconds=0.2)
         for number in draw.sample(range(workers), CHANGED):
-            queues[number] = make_queue(number, draw.randrange(MOST))
+            queues[number] = make_queue_view(number, draw.randrange(MOST))
         workload = make_asking(f"job-{index}", draw)
         clusters = [make_worker(number, queues[number], draw, now) for number in range(workers)]
         view = make_view(clusters=clusters, workload=workload, now=now)
@@ -63,7 +63,7 @@ def make_asking(name: str, draw: random.Random) -> WorkloadView:
     )
 
 
-def make_queue(number: int, used: int) -> QueueView:
+def make_queue_view(number: int, used: int) -> QueueView:
     quotas = {
         resource: QuotaView(
             nominal=MOST * each,

@@ -10,7 +10,7 @@ from multiqueue.engine.plan import Admit, Preempt
 from multiqueue.model.cluster_queue import ClusterQueue, Preemption, PreemptionPolicy
 from multiqueue.model.workload import Workload
 from tests.bench.engine_fleet import Fleet
-from tests.engine_world import condition, with_changes
+from tests.builders.engine import condition, with_changes
 
 PREEMPTION = Preemption(
     within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,

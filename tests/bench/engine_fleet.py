@@ -16,7 +16,7 @@ from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
     flavor_quotas,

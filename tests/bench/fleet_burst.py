@@ -31,7 +31,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.limiter import RateLimiter
-from multiqueue.runtime.apply import create_missing
+from multiqueue.runtime.manifests import create_missing
 from tests.integration.waiting import condition, until
 from tests.processes import running, wait_for_text
 
@@ -99,7 +99,7 @@ def manager_objects(quota: int, kubeconfigs: Mapping[str, Path]) -> list[dict[st
     return [*objects, *queue]
 
 
-def make_job(name: str, *, cpu: str = "1") -> dict[str, Any]:
+def make_managed_job(name: str, *, cpu: str = "1") -> dict[str, Any]:
     """A job as a webhook would leave it, so that none is needed."""
     container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}
     return {
@@ -239,7 +239,7 @@ class Field:
 
     async def submit(self, name: str, **options: Any) -> Trail:
         trail = self.trails[name] = Trail(time.monotonic())
-        await self.manager.create(resources.JOBS, make_job(name, **options))
+        await self.manager.create(resources.JOBS, make_managed_job(name, **options))
         return trail
 
     async def burst(self, count: int, seconds: float = 300.0) -> Burst:

@@ -41,7 +41,7 @@ FIRST_SECONDS = 10.0
 """From the end of the set-up until the first job runs."""
 
 
-def make_job(number: int, seconds: float) -> DemoJob:
+def make_demo_job(number: int, seconds: float) -> DemoJob:
     """One GPU for a moment; the teams take turns."""
     team = ("research", "training", "inference")[number % 3]
     return DemoJob(team=team, name=f"job-{number}", pods=1, gpus_each=1, run_seconds=seconds)
@@ -96,7 +96,7 @@ async def test_a_job_reaches_its_worker_in_time_and_with_few_writes(
         await tracker.wait_for(lambda: all(track.running_at for track in load))
         tracks = []
         for number in range(JOBS):
-            job = make_job(number, seconds=0.2)
+            job = make_demo_job(number, seconds=0.2)
             await submit(world.clients[MANAGER], tracker, job)
             tracks.append(tracker.tracks[job.key])
             await asyncio.sleep(PAUSE_SECONDS)

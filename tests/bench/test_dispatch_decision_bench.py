@@ -17,7 +17,7 @@ from multiqueue.model.cluster_queue import LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
 from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
-from tests.engine_world import NAMESPACE, T0, flavor_quotas, make_queue, seconds
+from tests.builders.engine import NAMESPACE, T0, flavor_quotas, make_queue, seconds
 from tests.unit.forecast.test_replica import gang, running
 
 pytestmark = [pytest.mark.bench, pytest.mark.usefixtures("no_garbage_collector")]

@@ -80,8 +80,7 @@ def open_runner(name: str, *, apart: bool) -> DispatchRunner:
 
 
 def pid_of(runner: DispatchRunner) -> int | None:
-    child = getattr(runner._loader.host, "_child", None)
-    return int(child.pid) if child is not None else None
+    return getattr(runner.host, "pid", None)
 
 
 async def ask(runner: DispatchRunner, view: DispatchView, figures: dict[str, list[float]]) -> Any:

@@ -15,7 +15,7 @@ from tests.fleet.history import Change, History
 from tests.fleet.plan import JobPlan, Plan
 from tests.fleet.virtual_loop import run_virtually
 from tests.fleet.weather import Down
-from tests.fleet.world import HUB, World
+from tests.fleet.world import HUB, FleetWorld
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
 
@@ -48,7 +48,7 @@ async def measure(dispatcher: str) -> list[float]:
     loop = asyncio.get_running_loop()
     begun = loop.time()
     history = History(lambda: loop.time() - begun)
-    world = World(make_plan(dispatcher), history, begun)
+    world = FleetWorld(make_plan(dispatcher), history, begun)
     submitted: dict[str, float] = {}
     remote: dict[str, float] = {}
 

@@ -24,7 +24,7 @@ from tests.fleet.history import Change, History
 from tests.fleet.objects import Json, with_metadata
 from tests.fleet.plan import JobPlan, Plan
 from tests.fleet.virtual_loop import run_virtually
-from tests.fleet.world import HUB, World
+from tests.fleet.world import HUB, FleetWorld
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
 
@@ -56,12 +56,12 @@ def make_plan() -> Plan:
     )
 
 
-async def build() -> tuple[World, History]:
+async def build() -> tuple[FleetWorld, History]:
     """Let the program run one job, and copy that."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     history = History(lambda: loop.time() - begun)
-    world = World(make_plan(), history, begun)
+    world = FleetWorld(make_plan(), history, begun)
     world.build()
     await asyncio.sleep(60)
     job = JobPlan(name=TEMPLATE, at=0, gpus=1, seconds=NEVER, priority="low", fails=False)

@@ -24,7 +24,7 @@ from tests.fleet.history import History
 from tests.fleet.network import SimTransport
 from tests.fleet.plan import JobPlan
 from tests.fleet.virtual_loop import run_virtually
-from tests.fleet.world import World
+from tests.fleet.world import FleetWorld
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
 
@@ -41,7 +41,7 @@ async def run(counts: Counter[str]) -> None:
     """Count from the submission of a burst until all of it runs."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    world = World(make_plan("score"), History(lambda: loop.time() - begun), begun)
+    world = FleetWorld(make_plan("score"), History(lambda: loop.time() - begun), begun)
     world.build()
     await asyncio.sleep(30)
     counts.clear()

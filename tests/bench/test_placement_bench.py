@@ -16,7 +16,7 @@ from tests.bench.test_hung_worker_bench import make_plan
 from tests.fleet.history import Change, History
 from tests.fleet.plan import JobPlan
 from tests.fleet.virtual_loop import run_virtually
-from tests.fleet.world import HUB, World
+from tests.fleet.world import HUB, FleetWorld
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
 
@@ -30,7 +30,7 @@ async def place(dispatcher: str) -> Counter[str]:
     loop = asyncio.get_running_loop()
     begun = loop.time()
     history = History(lambda: loop.time() - begun)
-    world = World(make_plan(dispatcher), history, begun)
+    world = FleetWorld(make_plan(dispatcher), history, begun)
     placed: Counter[str] = Counter()
 
     def on_change(change: Change) -> None:

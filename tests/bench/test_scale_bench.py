@@ -10,9 +10,10 @@ import pytest
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.engine.plan import Admit
-from multiqueue.model.build import build_workload
+from multiqueue.model.build_workload import build_workload
 from tests.bench.engine_fleet import Fleet
-from tests.engine_world import World, flavor_quotas, make_queue, make_workload, seconds
+from tests.builders.engine import flavor_quotas, make_queue, make_workload, seconds
+from tests.engine_world import EngineWorld
 
 pytestmark = pytest.mark.bench
 
@@ -103,7 +104,7 @@ def test_a_restart_with_100_000_pending(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_one_deep_queue_drains_without_a_pause(capsys: pytest.CaptureFixture[str]) -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=DEEP)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=DEEP)))
     world.submit(*(make_workload(f"wl-{i}", at=world.now + seconds(i)) for i in range(DEEP)))
     admitted, calls = 0, 0
     begun = time.process_time()

@@ -15,7 +15,8 @@ from multiqueue.api.v1beta2.meta import ObjectMeta, OwnerReference
 from multiqueue.api.v1beta2.workload import WorkloadSpec
 from multiqueue.visibility.positions import PositionReader
 from multiqueue.visibility.summary import PageRange, encode, places
-from tests.engine_world import T0, World, flavor_quotas, make_queue, make_workload, pod_set, seconds
+from tests.builders.engine import T0, flavor_quotas, make_queue, make_workload, pod_set, seconds
+from tests.engine_world import EngineWorld
 
 pytestmark = [pytest.mark.bench, pytest.mark.usefixtures("no_garbage_collector")]
 
@@ -25,8 +26,8 @@ STALL_SECONDS = 0.05
 OWNER = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid="u", controller=True)
 
 
-def full_world() -> World:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=0)))
+def full_world() -> EngineWorld:
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=0)))
     pods = [pod_set(cpu=1)]
     for number in range(PENDING):
         world.submit(

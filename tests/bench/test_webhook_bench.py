@@ -30,16 +30,14 @@ from multiqueue.kube.certificates import create_authority, issue_certificate
 from multiqueue.kube.tls import build_server_context
 from multiqueue.webhooks.endpoints import (
     CONVERT,
-    MUTATE_JOB,
-    VALIDATE_JOB,
     Endpoints,
     mutate_path,
     validate_path,
 )
 from multiqueue.webhooks.server import WebhookServer
-from tests.queue_objects import make_job
+from tests.builders.jobs import make_job
+from tests.builders.workloads import make_template
 from tests.unit.webhooks.lookups import Queues
-from tests.workloads import make_template
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(120)]
 
@@ -122,8 +120,8 @@ def mixed_requests() -> list[tuple[str, bytes]]:
     job = review(make_job("j"))
     small = review(workload("w"))
     return [
-        (MUTATE_JOB, job),
-        (VALIDATE_JOB, job),
+        ("/mutate-batch-v1-job", job),
+        ("/validate-batch-v1-job", job),
         (mutate_path("Workload"), small),
         (validate_path("Workload"), small),
     ]

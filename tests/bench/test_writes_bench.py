@@ -26,12 +26,12 @@ from multiqueue.api.workload_state import finish, is_admitted, is_finished
 from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
-from tests.integration.queue_steps import make_queue
+from tests.builders.jobs import make_job
+from tests.builders.workloads import NAMESPACE, make_template
+from tests.integration.queue_steps import create_queue
 from tests.integration.waiting import simulation
-from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_job
+from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
-from tests.workloads import make_template
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
 
@@ -54,7 +54,7 @@ def quiet() -> Iterator[None]:
 async def managed(cpu: int, config: Configuration) -> AsyncIterator[QueueCluster]:
     clock = LoopClock()
     async with queue_cluster(clock=clock) as cluster, cluster.manager(config, clock=clock):
-        await make_queue(cluster, cpu=str(cpu))
+        await create_queue(cluster, cpu=str(cpu))
         yield cluster
 
 

@@ -34,8 +34,8 @@ from multiqueue.kube.informer import Informer
 from multiqueue.model.cluster_queue import Preemption
 from tests.bench.upstream_generators import BORROWING, NOMINAL, Generator, WorkloadSet
 from tests.bench.upstream_world import T0, CohortMeter
+from tests.builders.workloads import make_template
 from tests.integration.waiting import condition, until
-from tests.workloads import make_template
 
 NAMESPACE = "default"
 FLAVOR = "default"

@@ -24,7 +24,7 @@ from multiqueue.model.cluster_queue import LocalQueue, Preemption, PreemptionPol
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.workload import PodSet, Workload
 from tests.bench.upstream_generators import BORROWING, NOMINAL, Generator, WorkloadSet
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
     condition,

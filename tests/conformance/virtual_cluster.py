@@ -20,18 +20,24 @@ from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, Preempt
 from multiqueue.jobs.framework.topology_request import build_topology_request
-from multiqueue.model import build
-from multiqueue.model.cluster_queue import AdmissionCheckInfo
+from multiqueue.model.build_workload import admission_to_wire, build_workload
+from multiqueue.model.cluster_queue import (
+    AdmissionCheckInfo,
+    build_cluster_queue,
+    build_cohort,
+    build_local_queue,
+)
+from multiqueue.model.resource_flavor import build_resource_flavor, build_topology
 from multiqueue.model.resources import parse_request
 from multiqueue.model.topology import Node
 
 QR = WorkloadCondition.QUOTA_RESERVED
 KIND_BY_NAME = {
-    "ClusterQueue": (api.ClusterQueue, build.build_cluster_queue, "upsert_cluster_queue"),
-    "Cohort": (api.Cohort, build.build_cohort, "upsert_cohort"),
-    "LocalQueue": (api.LocalQueue, build.build_local_queue, "upsert_local_queue"),
-    "ResourceFlavor": (api.ResourceFlavor, build.build_resource_flavor, "upsert_resource_flavor"),
-    "Topology": (api.Topology, build.build_topology, "upsert_topology"),
+    "ClusterQueue": (api.ClusterQueue, build_cluster_queue, "upsert_cluster_queue"),
+    "Cohort": (api.Cohort, build_cohort, "upsert_cohort"),
+    "LocalQueue": (api.LocalQueue, build_local_queue, "upsert_local_queue"),
+    "ResourceFlavor": (api.ResourceFlavor, build_resource_flavor, "upsert_resource_flavor"),
+    "Topology": (api.Topology, build_topology, "upsert_topology"),
 }
 
 
@@ -224,7 +230,7 @@ class VirtualCluster:
             conditions = self._conditions(
                 conditions, WorkloadCondition.ADMITTED, True, Reason.ADMITTED
             )
-        admission = decode(api.Admission, build.admission_to_wire(decision.admission))
+        admission = decode(api.Admission, admission_to_wire(decision.admission))
         self._write_status(job, conditions=conditions, admission=admission, admission_checks=checks)
 
     def _reconcile(self, job: VirtualJob) -> None:
@@ -359,7 +365,7 @@ class VirtualCluster:
             return
         job.workload = workload
         self.last_change = self.now
-        self.engine.upsert_workload(build.build_workload(workload), self.now)
+        self.engine.upsert_workload(build_workload(workload), self.now)
 
     # ------------------------------------------------------------ time
 

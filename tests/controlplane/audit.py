@@ -24,13 +24,18 @@ def audit_arguments(folder: Path, groups: Iterable[str] = ()) -> list[str]:
         folder: Where it writes.
         groups: API groups whose created objects are written down, as those of pods and Jobs are.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    policy = folder / "audit-policy.json"
+    policy.write_text(json.dumps(build_policy(groups)))
+    return [f"--audit-policy-file={policy}", f"--audit-log-path={folder / AUDIT_LOG}"]
+
+
+def build_policy(groups: Iterable[str] = ()) -> dict[str, Any]:
+    """The audit policy: all requests, and the bodies of what is created of pods and jobs."""
     resources = [*POD_AND_JOB, *({"group": group} for group in sorted(groups))]
     creations = {"level": "RequestResponse", "verbs": ["create"], "resources": resources}
     rules = {"omitStages": ["RequestReceived"], "rules": [creations, {"level": "Metadata"}]}
-    folder.mkdir(parents=True, exist_ok=True)
-    policy = folder / "audit-policy.json"
-    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", **rules}))
-    return [f"--audit-policy-file={policy}", f"--audit-log-path={folder / AUDIT_LOG}"]
+    return {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", **rules}
 
 
 def requests(cluster: Cluster) -> Iterator[dict[str, Any]]:

@@ -131,6 +131,11 @@ def install(plane: RealControlPlane, crds: Iterable[str]) -> None:
         plane.wait_until_served()
 
 
+def find_missing(names: Iterable[str] = CRDS) -> set[str]:
+    """Return the definitions that are not on this machine: what needs them is left out."""
+    return {name for name in names if not _path(name).exists()}
+
+
 def list_crd_files(names: Iterable[str] = CRDS) -> list[Path]:
     """Return the files of definitions.
 
@@ -146,11 +151,11 @@ def list_crd_files(names: Iterable[str] = CRDS) -> list[Path]:
     return list(files.values())
 
 
-def download() -> Path:
-    """Copy what is missing into the cache; answer the folder.
+def download() -> str:
+    """Copy what is missing into the cache; answer the folder, and what could not be had.
 
-    Raises:
-        RuntimeError: Neither the registry nor the repository of some modules gave it.
+    A registry may refuse a module, and a repository may be out of reach. Then the kinds of that
+    module are left out of what is tested with these definitions, which says so.
     """
     troubles = []
     for source in SOURCES:
@@ -161,11 +166,12 @@ def download() -> Path:
                 troubles.append(f"{source.module}: {error}")
     if troubles:
         reasons = "\n".join(troubles)
-        raise RuntimeError(
-            f"some definitions are missing in {crds_folder()}. Put them there by hand, each as"
-            f" PLURAL.GROUP.yaml, or remove the reason and try again:\n{reasons}"
+        return (
+            f"{crds_folder()}: some definitions are missing, so their kinds are left out. Put them"
+            f" there by hand, each as PLURAL.GROUP.yaml, or remove the reason and try again:\n"
+            f"{reasons}"
         )
-    return crds_folder()
+    return str(crds_folder())
 
 
 def _copy(source: Source) -> None:

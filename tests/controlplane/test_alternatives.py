@@ -42,7 +42,9 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
             plane.kubectl("create", "-f", "-", stdin=team_queue(TEAM, worker))
         with started.running():
             started.manager.kubectl("apply", "-f", str(CONFIG / "samples" / "4-multikueue.yaml"))
-            started.manager.kubectl("create", "-f", "-", stdin=json.dumps(as_list(make_queue())))
+            started.manager.kubectl(
+                "create", "-f", "-", stdin=json.dumps(as_list(make_queue_and_flavor()))
+            )
             started.manager.kubectl("create", "-f", "-", stdin=team_queue(TEAM, TEAM))
             wait_until_active(started.manager)
         yield started
@@ -50,7 +52,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
             assert refused(plane, user) == []
 
 
-def make_queue() -> list[dict[str, Any]]:
+def make_queue_and_flavor() -> list[dict[str, Any]]:
     """A ClusterQueue whose flavor says nothing of hardware."""
     amounts = {"cpu": "64", "memory": "64Gi", GPU: "4"}
     resources = [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]

@@ -15,19 +15,14 @@ from multiqueue.api import names
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_finished
 from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_gpu_flavor, make_gpu_queue, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.controlplane.conftest import NEEDED, require
 from tests.controlplane.plane import RealControlPlane
 from tests.controlplane.polling import until
 from tests.controlplane.upstream import install_upstream, running_kueue
-from tests.multikueue_world import (
-    World,
-    make_gpu_flavor,
-    make_gpu_job,
-    make_gpu_queue,
-    multikueue_world,
-)
-from tests.queue_manager import NAMESPACE
-from tests.queue_objects import make_local_queue
+from tests.multikueue_world import MultiKueueWorld, multikueue_world
 
 pytestmark = pytest.mark.timeout(180)
 GATE = {"name": names.ELASTIC_GATE}
@@ -45,7 +40,7 @@ def upstream_worker(folder: Path) -> Iterator[RealControlPlane]:
         yield plane
 
 
-async def register(world: World, plane: RealControlPlane) -> None:
+async def register(world: MultiKueueWorld, plane: RealControlPlane) -> None:
     flags = ("config", "view", "--raw", "--flatten", "--minify", "-o", "json")
     await world.put_secret("theirs", await asyncio.to_thread(plane.kubectl, *flags))
     await world.hub.create(
@@ -68,11 +63,11 @@ def elastic_job(pods: int) -> dict[str, Any]:
     return job
 
 
-async def scale(world: World, pods: int) -> None:
+async def scale(world: MultiKueueWorld, pods: int) -> None:
     await world.hub.patch(JOBS, "train", {"spec": {"parallelism": pods}}, namespace=NAMESPACE)
 
 
-def live(world: World) -> list[Workload]:
+def live(world: MultiKueueWorld) -> list[Workload]:
     store = world.hub.informers.workloads.store
     return [w for w in store.list() if not is_finished(w.status)]
 

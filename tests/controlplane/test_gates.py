@@ -20,19 +20,14 @@ from multiqueue.kube.resources import (
     MULTIKUEUE_CLUSTERS,
     WORKLOAD_PRIORITY_CLASSES,
 )
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_gpu_flavor, make_gpu_queue, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.controlplane.conftest import NEEDED, require
 from tests.controlplane.plane import RealControlPlane
 from tests.controlplane.upstream import install_upstream, running_kueue
-from tests.multikueue_world import (
-    World,
-    make_config,
-    make_gpu_flavor,
-    make_gpu_job,
-    make_gpu_queue,
-    multikueue_world,
-)
-from tests.queue_manager import CONFIG, NAMESPACE
-from tests.queue_objects import make_local_queue
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
+from tests.queue_manager import CONFIG
 
 pytestmark = pytest.mark.timeout(180)
 GATE = "MultiKueueOrchestratedPreemption"
@@ -74,7 +69,7 @@ def upstream_worker(folder: Path) -> Iterator[RealControlPlane]:
         yield plane
 
 
-async def register(world: World, plane: RealControlPlane) -> None:
+async def register(world: MultiKueueWorld, plane: RealControlPlane) -> None:
     flags = ("config", "view", "--raw", "--flatten", "--minify", "-o", "json")
     await world.put_secret("theirs", await asyncio.to_thread(plane.kubectl, *flags))
     await world.hub.create(
@@ -89,7 +84,7 @@ async def register(world: World, plane: RealControlPlane) -> None:
     await world.set_clusters("ours", "theirs")
 
 
-async def fill(world: World) -> None:
+async def fill(world: MultiKueueWorld) -> None:
     """The same on the worker that runs this program."""
     cluster = world.workers["ours"]
     for obj in RANKS:
@@ -102,7 +97,7 @@ async def fill(world: World) -> None:
     )
 
 
-async def runs_low(world: World, plane: RealControlPlane, worker: str) -> bool:
+async def runs_low(world: MultiKueueWorld, plane: RealControlPlane, worker: str) -> bool:
     if worker == "ours":
         workload = world.workers["ours"].workload_of("low")
         return workload is not None and is_admitted(workload.status)

@@ -41,7 +41,7 @@ workers:
 SAMPLES = ("1-namespaces", "2-flavors", "3-priorities", "4-multikueue", "5-queues")
 
 
-class Shell:
+class FleetShell:
     """The command line of an administrator of both clusters."""
 
     def __init__(
@@ -86,7 +86,7 @@ def test_upstream_kueue_becomes_a_worker_and_stays_in_step(
         manager.kubectl("apply", "-f", str(CONFIG / "samples" / f"{name}.yaml"))
     fleet = tmp_path / "fleet.yaml"
     fleet.write_text(FLEET)
-    shell = Shell(manager, worker, capsys)
+    shell = FleetShell(manager, worker, capsys)
     with running_kueue(worker, tmp_path / "kueue"), leader(manager, tmp_path / "program"):
         told = shell.run("bootstrap", WORKER)
         assert told.rstrip().endswith(f"{WORKER}: Active")
@@ -112,7 +112,7 @@ def test_upstream_kueue_becomes_a_worker_and_stays_in_step(
 
 
 def assert_somebody_else_s_field_is_a_conflict(
-    shell: Shell, worker: RealControlPlane, fleet: Path
+    shell: FleetShell, worker: RealControlPlane, fleet: Path
 ) -> None:
     value = '{"value": 7}'
     worker.kubectl("patch", "workloadpriorityclass", "batch-training", "--type=merge", "-p", value)

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.controlplane.audit import POLICY, refused
+from tests.controlplane.audit import build_policy, refused
 from tests.controlplane.nodes import STAGES, as_list
 from tests.e2e.checks import wait_until_active
 from tests.e2e.fleet_under_test import MANAGER_USER, REMOTE_USER
@@ -38,7 +38,7 @@ def main() -> int:
     run.add_argument("workers", nargs=2)
     given = parser.parse_args()
     answers: dict[str, Callable[[], str]] = {
-        "policy": lambda: json.dumps(POLICY),
+        "policy": lambda: json.dumps(build_policy()),
         "stages": lambda: "\n".join(STAGES),
         "nodes": lambda: json.dumps(as_list(make_nodes(given.worker))),
     }

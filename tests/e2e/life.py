@@ -96,7 +96,7 @@ def a_job_is_deleted_that_waits_for_a_worker(fleet: FleetUnderTest) -> None:
             submit(worker, make_resident(team))
             wait_until_resident(worker, team)
         submit(fleet.manager, make_job("waits", queue=team, pods=2))
-        until(lambda: _stands_in_line(fleet.manager, team), "place in line")
+        until(lambda: _waits_in_global_queue(fleet.manager, team), "place in the global queue")
         fleet.manager.kubectl("delete", "job/waits", f"--namespace={team}", "--timeout=60s")
         for worker in fleet.workers.values():
             until(lambda at=worker: len(read(at, "workloads", team)) == 1, "no copy")
@@ -109,14 +109,14 @@ def a_job_is_deleted_that_waits_for_a_worker(fleet: FleetUnderTest) -> None:
     assert_left_nothing(fleet.workers, team)
 
 
-def _stands_in_line(manager: Cluster, team: str) -> bool:
+def _waits_in_global_queue(manager: Cluster, team: str) -> bool:
     """Whether the Workload waits on the manager for room on any worker."""
     states = [
         state
         for workload in read(manager, "workloads", team).values()
         for state in workload["status"].get("admissionChecks", ())
     ]
-    return any("stands in line for room" in state["message"] for state in states)
+    return any("waits in the global queue for room" in state["message"] for state in states)
 
 
 def a_job_of_the_same_name_is_left_alone(fleet: FleetUnderTest) -> None:

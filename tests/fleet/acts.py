@@ -10,19 +10,20 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from multiqueue.api import names
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import GPU
+from tests.builders.workloads import NAMESPACE
 from tests.fleet.api_server import RefusedError
 from tests.fleet.objects import Json
 from tests.fleet.plan import Act
 from tests.fleet.weather import Down, Fault
-from tests.fleet.world import HUB, PRIORITIES, World
-from tests.multikueue_world import GPU, make_gpu_job
-from tests.queue_manager import NAMESPACE
+from tests.fleet.world import HUB, PRIORITIES, FleetWorld
 
 Do = Callable[..., Awaitable[None]]
 OF_JOBS = ("jobs", "workloads")
 
 
-async def perform(world: World, act: Act) -> None:
+async def perform(world: FleetWorld, act: Act) -> None:
     """Do one act, to its end."""
     world.history.note("act", str(act))
     await ACTS[act.name](world, *act.arguments)
@@ -33,7 +34,7 @@ async def perform(world: World, act: Act) -> None:
 
 
 async def storm(
-    world: World, where: str, seconds: float, rates: tuple[tuple[Fault, float], ...]
+    world: FleetWorld, where: str, seconds: float, rates: tuple[tuple[Fault, float], ...]
 ) -> None:
     """Let requests between the managers and a cluster suffer faults for a while."""
     clusters = [HUB, *world.workers] if where == "*" else [where]
@@ -47,17 +48,19 @@ async def storm(
         weather.rates = {f: rate for f, rate in weather.rates.items() if f not in mine}
 
 
-async def outage(world: World, worker: str, seconds: float, down: Down) -> None:
+async def outage(world: FleetWorld, worker: str, seconds: float, down: Down) -> None:
     """Cut the managers off from a worker for a while."""
     await _down(world, worker, seconds, down, [manager.group for manager in world.managers])
 
 
-async def hub_outage(world: World, index: int, seconds: float, down: Down) -> None:
+async def hub_outage(world: FleetWorld, index: int, seconds: float, down: Down) -> None:
     """Cut one manager off from its own API server for a while."""
     await _down(world, HUB, seconds, down, [world.managers[index].group])
 
 
-async def _down(world: World, cluster: str, seconds: float, down: Down, groups: list[str]) -> None:
+async def _down(
+    world: FleetWorld, cluster: str, seconds: float, down: Down, groups: list[str]
+) -> None:
     for group in groups:
         world.network.set_down(group, cluster, down)
     world.look_around()
@@ -66,12 +69,12 @@ async def _down(world: World, cluster: str, seconds: float, down: Down, groups: 
         world.network.set_down(group, cluster, None)
 
 
-async def cut_watches(world: World, cluster: str) -> None:
+async def cut_watches(world: FleetWorld, cluster: str) -> None:
     """Break all watches on a cluster."""
     world.network.cut_watches(cluster)
 
 
-async def compact(world: World, cluster: str) -> None:
+async def compact(world: FleetWorld, cluster: str) -> None:
     """Have a cluster forget its history, and break its watches: 410 for whoever comes back."""
     world.network.servers[cluster].compact()
     world.network.cut_watches(cluster)
@@ -80,18 +83,18 @@ async def compact(world: World, cluster: str) -> None:
 # ---------------------------------------------------------------- processes
 
 
-async def kill_manager(world: World, index: int, back: float) -> None:
+async def kill_manager(world: FleetWorld, index: int, back: float) -> None:
     """Kill a manager from one moment to the next."""
     await world.end_manager(index, kill=True, back=back)
 
 
-async def stop_manager(world: World, index: int, back: float) -> None:
+async def stop_manager(world: FleetWorld, index: int, back: float) -> None:
     """End a manager kindly."""
     await world.end_manager(index, kill=False, back=back)
 
 
 async def kill_manager_at_write(
-    world: World,
+    world: FleetWorld,
     index: int,
     number: int,
     after: bool,
@@ -111,7 +114,7 @@ async def kill_manager_at_write(
             await outage(world, worker, cut, down)
 
 
-async def kill_worker_controllers(world: World, worker: str, seconds: float) -> None:
+async def kill_worker_controllers(world: FleetWorld, worker: str, seconds: float) -> None:
     """Kill the controllers of a worker; they come back."""
     program = world.controllers.get(worker)
     if program is None or not program.is_running:
@@ -125,7 +128,7 @@ async def kill_worker_controllers(world: World, worker: str, seconds: float) -> 
 # ---------------------------------------------------------------- workers
 
 
-async def wipe(world: World, worker: str, seconds: float) -> None:
+async def wipe(world: FleetWorld, worker: str, seconds: float) -> None:
     """Lose everything of jobs on a worker, as when it is made anew; its queues come back."""
     world.trouble(worker, 1)
     world.job_controllers[worker].lose_all()
@@ -136,21 +139,21 @@ async def wipe(world: World, worker: str, seconds: float) -> None:
     world.trouble(worker, -1)
 
 
-async def resize(world: World, worker: str, gpus: int, seconds: float) -> None:
+async def resize(world: FleetWorld, worker: str, gpus: int, seconds: float) -> None:
     """Change the quota of a worker for a while."""
     set_quota(world, worker, gpus)
     await asyncio.sleep(seconds)
     set_quota(world, worker, world.plan.workers[worker])
 
 
-def set_quota(world: World, worker: str, gpus: int) -> None:
+def set_quota(world: FleetWorld, worker: str, gpus: int) -> None:
     """Set the quota of a worker."""
     resource = {"name": GPU, "nominalQuota": str(gpus)}
     groups = [{"coveredResources": [GPU], "flavors": [{"name": "gpu", "resources": [resource]}]}]
     world.workers[worker].edit("clusterqueues", "cq", {"spec": {"resourceGroups": groups}})
 
 
-async def hold_queue(world: World, worker: str, seconds: float) -> None:
+async def hold_queue(world: FleetWorld, worker: str, seconds: float) -> None:
     """Have a worker's queue stop and evict what runs."""
     server = world.workers[worker]
     server.edit("clusterqueues", "cq", {"spec": {"stopPolicy": "HoldAndDrain"}})
@@ -158,7 +161,7 @@ async def hold_queue(world: World, worker: str, seconds: float) -> None:
     server.edit("clusterqueues", "cq", {"spec": {"stopPolicy": "None"}})
 
 
-async def unserve_jobs(world: World, worker: str, seconds: float) -> None:
+async def unserve_jobs(world: FleetWorld, worker: str, seconds: float) -> None:
     """Have a worker not serve Jobs for a while, as if the kind were not installed."""
     world.trouble(worker, 1)
     world.workers[worker].unserved.add("jobs")
@@ -168,7 +171,7 @@ async def unserve_jobs(world: World, worker: str, seconds: float) -> None:
     world.trouble(worker, -1)
 
 
-async def local_rival(world: World, worker: str, gpus: int, seconds: float) -> None:
+async def local_rival(world: FleetWorld, worker: str, gpus: int, seconds: float) -> None:
     """Submit a job of the worker's own with a high priority; it preempts where it can."""
     server = world.workers[worker]
     body = make_gpu_job(f"rival{world.history.counts.get('act', 0)}", gpus=gpus, managed_by=None)
@@ -187,7 +190,7 @@ async def local_rival(world: World, worker: str, gpus: int, seconds: float) -> N
             world.players[worker].evict(_key(workload))
 
 
-async def evict_there(world: World, worker: str, job: str) -> None:
+async def evict_there(world: FleetWorld, worker: str, job: str) -> None:
     """Evict a copy on its worker: deactivated for a moment, as an admin there may do."""
     workload = world.workload_of(job)
     if workload is None:
@@ -202,19 +205,19 @@ async def evict_there(world: World, worker: str, job: str) -> None:
     server.edit("workloads", _key(workload), {"spec": {"active": True}})
 
 
-async def delete_copy(world: World, worker: str, job: str) -> None:
+async def delete_copy(world: FleetWorld, worker: str, job: str) -> None:
     """Delete a copy by hand."""
     workload = world.workload_of(job)
     if workload is not None:
         _delete(world, worker, "workloads", _key(workload))
 
 
-async def delete_remote_job(world: World, worker: str, job: str) -> None:
+async def delete_remote_job(world: FleetWorld, worker: str, job: str) -> None:
     """Delete a remote job by hand."""
     _delete(world, worker, "jobs", f"{NAMESPACE}/{job}")
 
 
-async def foreign_job(world: World, worker: str, job: str) -> None:
+async def foreign_job(world: FleetWorld, worker: str, job: str) -> None:
     """Have somebody on the worker submit a job of the same name that is none of ours."""
     body = make_gpu_job(job, gpus=1, managed_by=None)
     body["metadata"]["labels"] = {"somebody": "else"}
@@ -222,7 +225,7 @@ async def foreign_job(world: World, worker: str, job: str) -> None:
     _add(world, worker, "jobs", body)
 
 
-async def foreign_workload(world: World, worker: str, job: str) -> None:
+async def foreign_workload(world: FleetWorld, worker: str, job: str) -> None:
     """Have a Workload on the worker that has the name of a copy and is none of ours."""
     workload = world.workload_of(job)
     if workload is None:
@@ -235,7 +238,7 @@ async def foreign_workload(world: World, worker: str, job: str) -> None:
 # ---------------------------------------------------------------- configuration
 
 
-async def unconfigure(world: World, worker: str, seconds: float) -> None:
+async def unconfigure(world: FleetWorld, worker: str, seconds: float) -> None:
     """Take a worker out of the MultiKueueConfig for a while."""
     if len(world.configured) == 1:
         return
@@ -248,7 +251,7 @@ async def unconfigure(world: World, worker: str, seconds: float) -> None:
     world.trouble(worker, -1)
 
 
-async def remake_cluster(world: World, worker: str, seconds: float) -> None:
+async def remake_cluster(world: FleetWorld, worker: str, seconds: float) -> None:
     """Delete a MultiKueueCluster, and make it again later."""
     if world.hub.find("multikueueclusters", worker) is None:
         return
@@ -259,7 +262,7 @@ async def remake_cluster(world: World, worker: str, seconds: float) -> None:
     world.trouble(worker, -1)
 
 
-async def rotate_secret(world: World, worker: str, overlap: float) -> None:
+async def rotate_secret(world: FleetWorld, worker: str, overlap: float) -> None:
     """Give the manager a new token; the worker takes the old one for a while longer."""
     old = world.tokens[worker]
     number = int(old.rpartition("-")[2]) + 1
@@ -268,7 +271,7 @@ async def rotate_secret(world: World, worker: str, overlap: float) -> None:
     world.workers[worker].tokens.discard(old)
 
 
-async def bad_secret(world: World, worker: str, seconds: float) -> None:
+async def bad_secret(world: FleetWorld, worker: str, seconds: float) -> None:
     """Have a kubeconfig that does not work for a while."""
     world.trouble(worker, 1)
     world.put_secret(worker, "wrong", valid=False)
@@ -277,23 +280,23 @@ async def bad_secret(world: World, worker: str, seconds: float) -> None:
     world.trouble(worker, -1)
 
 
-async def cordon(world: World, worker: str, seconds: float) -> None:
+async def cordon(world: FleetWorld, worker: str, seconds: float) -> None:
     """Send nothing new to a worker for a while."""
     _ask(world, worker, {names.CORDON: "true"})
     await asyncio.sleep(seconds)
     _ask(world, worker, {names.CORDON: None})
 
 
-def uncordon(world: World, worker: str) -> None:
+def uncordon(world: FleetWorld, worker: str) -> None:
     """Let a worker be used again, whatever was asked of it."""
     _ask(world, worker, {names.CORDON: None, names.DRAIN: None})
 
 
-def _ask(world: World, worker: str, orders: dict[str, str | None]) -> None:
+def _ask(world: FleetWorld, worker: str, orders: dict[str, str | None]) -> None:
     world.hub.edit("multikueueclusters", worker, {"metadata": {"annotations": orders}})
 
 
-async def drain(world: World, worker: str, order: str, seconds: float, job: str = "") -> None:
+async def drain(world: FleetWorld, worker: str, order: str, seconds: float, job: str = "") -> None:
     """Have what runs on a worker leave it, for a while: the one that runs this job, if any does."""
     status = (world.workload_of(job) or {}).get("status") or {}
     worker = status.get("clusterName") or worker
@@ -302,7 +305,7 @@ async def drain(world: World, worker: str, order: str, seconds: float, job: str 
     _ask(world, worker, {names.DRAIN: None})
 
 
-async def hold_hub(world: World, policy: str, seconds: float) -> None:
+async def hold_hub(world: FleetWorld, policy: str, seconds: float) -> None:
     """Have the manager's queue stop, and evict what runs or not."""
     world.hub.edit("clusterqueues", "cq", {"spec": {"stopPolicy": policy}})
     await asyncio.sleep(seconds)
@@ -312,12 +315,12 @@ async def hold_hub(world: World, policy: str, seconds: float) -> None:
 # ---------------------------------------------------------------- users
 
 
-async def delete_job(world: World, job: str) -> None:
+async def delete_job(world: FleetWorld, job: str) -> None:
     """Delete a job of the manager's cluster."""
     _delete(world, HUB, "jobs", f"{NAMESPACE}/{job}")
 
 
-async def deactivate(world: World, job: str, seconds: float) -> None:
+async def deactivate(world: FleetWorld, job: str, seconds: float) -> None:
     """Deactivate a Workload, and activate it again later."""
     workload = world.workload_of(job)
     if workload is None:
@@ -327,7 +330,7 @@ async def deactivate(world: World, job: str, seconds: float) -> None:
     world.hub.edit("workloads", _key(workload), {"spec": {"active": True}})
 
 
-async def change_priority(world: World, job: str, priority: str) -> None:
+async def change_priority(world: FleetWorld, job: str, priority: str) -> None:
     """Give a job another priority class."""
     labels = {"metadata": {"labels": {names.PRIORITY_CLASS: priority}}}
     world.hub.edit("jobs", f"{NAMESPACE}/{job}", labels)
@@ -336,7 +339,7 @@ async def change_priority(world: World, job: str, priority: str) -> None:
 # ---------------------------------------------------------------- healing
 
 
-def heal(world: World) -> None:
+def heal(world: FleetWorld) -> None:
     """Mend everything: what is left to do can be done now."""
     world.network.calm()
     world.hub.edit("clusterqueues", "cq", {"spec": {"stopPolicy": "None"}})
@@ -375,13 +378,13 @@ def _remove_foreign(server: object) -> None:
                 server.mark_deleted(plural, _key(obj))
 
 
-def _delete(world: World, cluster: str, plural: str, key: str) -> None:
+def _delete(world: FleetWorld, cluster: str, plural: str, key: str) -> None:
     server = world.network.servers[cluster]
     if server.find(plural, key) is not None:
         server.mark_deleted(plural, key)
 
 
-def _add(world: World, cluster: str, plural: str, body: Json) -> None:
+def _add(world: FleetWorld, cluster: str, plural: str, body: Json) -> None:
     try:
         world.network.servers[cluster].add(plural, body)
     except RefusedError:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
+from tests.builders.workloads import NAMESPACE
 from tests.fleet.acts import ACTS
 from tests.fleet.checkers import Checker
 from tests.fleet.checkers.checker import Report as Tell
@@ -21,8 +22,7 @@ from tests.fleet.objects import Json
 from tests.fleet.plan import BUSY, Act, JobPlan, Plan
 from tests.fleet.plan_extras import make_seed_plan
 from tests.fleet.run import Report, run_plan
-from tests.fleet.world import World
-from tests.queue_manager import NAMESPACE
+from tests.fleet.world import FleetWorld
 
 MOST_PODS = 8
 """What the first worker has room for."""
@@ -62,7 +62,7 @@ def _draw_acts(job: JobPlan, chance: Random) -> list[Act]:
     return [*acts, Act(moment(), "forget_replaced", (job.name,))]
 
 
-def build_elastic_checkers(world: World, note: Callable[[str, str], None]) -> list[Checker]:
+def build_elastic_checkers(world: FleetWorld, note: Callable[[str, str], None]) -> list[Checker]:
     """Return those that look at jobs, or at all that there is."""
     kinds = (OneClusterRuns, NothingForeignTouched, OneLeads, NothingIsLost, NoOrphans, RestIsQuiet)
     return [kind(world, partial(note, kind.__name__)) for kind in kinds]
@@ -71,7 +71,7 @@ def build_elastic_checkers(world: World, note: Callable[[str, str], None]) -> li
 class OneClusterRuns(Checker):
     """The pods of a job are on one cluster, as long as no worker with some is out of reach."""
 
-    def __init__(self, world: World, report: Tell) -> None:
+    def __init__(self, world: FleetWorld, report: Tell) -> None:
         super().__init__(world, report)
         self._where: dict[str, set[str]] = defaultdict(set)
         world.pods_listeners.append(self._look)
@@ -87,14 +87,14 @@ class OneClusterRuns(Checker):
 # ---------------------------------------------------------------- acts
 
 
-async def scale(world: World, job: str, pods: int) -> None:
+async def scale(world: FleetWorld, job: str, pods: int) -> None:
     """Ask for another number of pods."""
     key = f"{NAMESPACE}/{job}"
     if world.hub.find("jobs", key) is not None:
         world.hub.edit("jobs", key, {"spec": {"parallelism": pods}})
 
 
-async def forget_replaced(world: World, job: str) -> None:
+async def forget_replaced(world: FleetWorld, job: str) -> None:
     """Delete the slices of a job that others took over from, whoever still needs to know them."""
     for workload in list(world.hub.list_all("workloads")):
         metadata = workload["metadata"]

@@ -21,7 +21,7 @@ from tests.fleet.outside import Outside
 from tests.fleet.plan import BUSY, Act, JobPlan, Plan
 from tests.fleet.plan_extras import make_seed_plan
 from tests.fleet.virtual_loop import run_virtually
-from tests.fleet.world import World, workload_key
+from tests.fleet.world import FleetWorld, workload_key
 
 STEP = 5.0
 """Seconds between two looks at the world as a whole."""
@@ -34,7 +34,7 @@ QUIET = 120.0
 """Seconds of rest that are watched at the end."""
 
 
-BuildCheckers = Callable[[World, Callable[[str, str], None]], list[Checker]]
+BuildCheckers = Callable[[FleetWorld, Callable[[str, str], None]], list[Checker]]
 """Makes those who look at a world; they are given whom to tell of a broken promise."""
 
 
@@ -73,7 +73,7 @@ class Run:
         self._begun = asyncio.get_running_loop().time()
         self._broken = asyncio.Event()
         history = History(self._clock, keep_log=keep_log)
-        self.world = World(plan, history, self._begun)
+        self.world = FleetWorld(plan, history, self._begun)
         self.checkers = build(self.world, self._note)
         history.listen(self._on_change)
         self.world.pods_listeners.append(self._on_pods)

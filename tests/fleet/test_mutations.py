@@ -17,7 +17,7 @@ from multiqueue.dispatch.decide import decide as deciding
 from multiqueue.dispatch.decide.cluster_state import ClusterState, Presence
 from multiqueue.dispatch.decide.copy import clone_workload
 from multiqueue.dispatch.decide.plan import Nominate
-from multiqueue.dispatch.decide.rules import choose, follow, gates, gone
+from multiqueue.dispatch.decide.rules import choose, delete, follow, gates
 from multiqueue.dispatch.decide.rules import evict as evicting
 from multiqueue.dispatch.execute import execute, remote_steps
 from multiqueue.dispatch.observe.fitting import Fitting
@@ -37,7 +37,7 @@ Patch = pytest.MonkeyPatch
 
 def give_up_at_once(patch: Patch) -> None:
     """No grace for whoever is out of reach."""
-    for module in (choose, evicting, follow, gone):
+    for module in (choose, evicting, follow, delete):
         patch.setattr(module, "grace_left", lambda *_: timedelta())
 
 

@@ -13,6 +13,9 @@ import orjson
 
 from multiqueue.api import names
 from multiqueue.embedded.server.certificates import create_authority
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_gpu_flavor, make_gpu_queue, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.fleet.api_server import ApiServer
 from tests.fleet.history import Change, History
 from tests.fleet.job_controller import FAILS, SECONDS, STOP, JobController
@@ -24,9 +27,7 @@ from tests.fleet.program import LeadershipLostError, Program
 from tests.fleet.settings import manager_config, worker_config
 from tests.fleet.truth import Truth
 from tests.fleet.weather import LATE, Process
-from tests.multikueue_world import CHECK, make_gpu_flavor, make_gpu_job, make_gpu_queue
-from tests.queue_manager import NAMESPACE
-from tests.queue_objects import make_local_queue
+from tests.multikueue_world import CHECK
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = base64.b64encode(create_authority(T0).certificate).decode()
@@ -43,7 +44,7 @@ RESTART_SECONDS = 3.0
 PodsListener = Callable[[str, Json, bool], None]
 
 
-class World:
+class FleetWorld:
     """Everything of one run.
 
     Args:

@@ -14,8 +14,8 @@ import pytest
 
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import SECRETS
-from multiqueue.runtime.apply import apply_all
-from tests.integration.test_cli_commands import Shell
+from multiqueue.runtime.manifests import apply_all
+from tests.integration.test_cli_commands import UserShell
 from tests.integration.test_runtime_manager import embedded
 from tests.unit.lint.objects import (
     MULTIKUEUE,
@@ -76,7 +76,7 @@ class Fleet:
     """Running clusters."""
 
     folder: Path
-    shell: Shell
+    shell: UserShell
     manager: KubeClient
     workers: dict[str, KubeClient]
 
@@ -129,4 +129,4 @@ async def running_fleet(
         (folder / "fleet.yaml").write_text(fleet_file(*names))
         here = clients.pop("manager")
         await apply_all(here, declared(*names))
-        yield Fleet(folder, Shell(folder / "manager", capsys), here, clients)
+        yield Fleet(folder, UserShell(folder / "manager", capsys), here, clients)

@@ -12,9 +12,11 @@ from multiqueue.api.crd.autoscaling import provisioning_request_crd
 from multiqueue.api.v1beta2 import AdmissionCheckState, Workload
 from multiqueue.api.workload_checks import find_check
 from multiqueue.kube import resources
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.integration.waiting import Object, simulation, until, until_one
-from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock
 
 CHECK = "prov"
@@ -47,7 +49,7 @@ def make_provisioning_check(name: str = CHECK, *, config: str = "config") -> Obj
     }
 
 
-class World:
+class ProvisioningWorld:
     """A cluster with simulated nodes and autoscaler, and a queue with a provisioning check."""
 
     def __init__(self, cluster: QueueCluster, clock: LoopClock) -> None:
@@ -130,7 +132,7 @@ async def world(
     checks: Sequence[str] = (CHECK,),
     gpu: str = "",
     **config: Any,
-) -> AsyncIterator[World]:
+) -> AsyncIterator[ProvisioningWorld]:
     """Start everything but a manager."""
     clock = LoopClock()
     served = [provisioning_request_crd()] if crds is None else crds
@@ -148,7 +150,7 @@ async def world(
             (resources.LOCAL_QUEUES, make_local_queue()),
         ):
             await cluster.client.create(resource, obj)
-        yield World(cluster, clock)
+        yield ProvisioningWorld(cluster, clock)
 
 
 def owner_kinds(obj: Object) -> list[str]:

@@ -7,11 +7,12 @@ from typing import Any
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_admitted
 from multiqueue.kube import resources
-from tests.queue_manager import NAMESPACE, QueueCluster
-from tests.queue_objects import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
+from tests.queue_manager import QueueCluster
 
 
-async def make_queue(cluster: QueueCluster, *, cpu: str = "4", **flavor_labels: str) -> None:
+async def create_queue(cluster: QueueCluster, *, cpu: str = "4", **flavor_labels: str) -> None:
     await cluster.create(resources.RESOURCE_FLAVORS, make_flavor(**flavor_labels))
     await cluster.create(resources.CLUSTER_QUEUES, make_cluster_queue(cpu=cpu))
     await cluster.create(resources.LOCAL_QUEUES, make_local_queue())

@@ -10,10 +10,12 @@ from multiqueue.api import names
 from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.embedded.cluster.nodes import ACCELERATOR_LABEL
 from multiqueue.kube import resources
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.integration.queue_steps import submit
 from tests.integration.waiting import simulation
-from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_job, make_local_queue
+from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
 
 QUOTAS = {"h100": "2", "a100": "4"}

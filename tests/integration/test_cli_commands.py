@@ -19,7 +19,7 @@ from multiqueue.cli.main import main
 from multiqueue.embedded.cluster.cluster import SimOptions
 from multiqueue.embedded.cluster.nodes import parse_node_pool
 from multiqueue.kube.resources import EVENTS, JOBS, WORKLOADS
-from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.manifests import apply_all
 from tests.integration.test_runtime_manager import embedded, make_config
 from tests.integration.waiting import condition, until
 
@@ -55,7 +55,7 @@ def logs_are_not_output() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-class Shell:
+class UserShell:
     """Runs commands as a user would, with the cluster's kubeconfig."""
 
     def __init__(self, kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,13 +85,13 @@ class Shell:
 @asynccontextmanager
 async def queue_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[tuple[Shell, Any]]:
+) -> AsyncIterator[tuple[UserShell, Any]]:
     kubeconfig = tmp_path / "kubeconfig"
     simulation = SimOptions(pools=[parse_node_pool("a100/4")], speed=20)
     options: dict[str, Any] = {"kubeconfig": kubeconfig, "simulation": simulation}
     async with embedded(**options, manager=make_config()) as (_, client):
         await apply_all(client, yaml.safe_load_all(OBJECTS))
-        yield Shell(kubeconfig, capsys), client
+        yield UserShell(kubeconfig, capsys), client
 
 
 def write_job(

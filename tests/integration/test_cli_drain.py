@@ -13,8 +13,9 @@ import yaml
 from multiqueue.api import names
 from multiqueue.cli.projection.prerequisites import LEASE
 from multiqueue.kube.resources import LEASES
-from multiqueue.runtime.apply import apply_all
-from tests.integration.test_cli_commands import Shell
+from multiqueue.runtime.manifests import apply_all
+from tests.builders.workloads import NAMESPACE
+from tests.integration.test_cli_commands import UserShell
 from tests.integration.test_multikueue_drain import (
     GANGS,
     condition,
@@ -25,14 +26,13 @@ from tests.integration.test_multikueue_drain import (
     where,
 )
 from tests.least_privilege import REMOTE, REMOTE_TOKEN, documents, kubeconfig_of
-from tests.multikueue_world import World, multikueue_world
-from tests.queue_manager import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, multikueue_world
 
 
 @asynccontextmanager
 async def shell_of_fleet(
     folder: Path, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[tuple[Shell, World]]:
+) -> AsyncIterator[tuple[UserShell, MultiKueueWorld]]:
     """A manager with workers a and b, and a command line."""
     # What the manager logs would be mixed with what the commands print.
     with structlog.testing.capture_logs():
@@ -40,7 +40,7 @@ async def shell_of_fleet(
             kubeconfig = folder / "kubeconfig"
             kubeconfig.write_text(yaml.safe_dump(world.hub.server.kubeconfig()))
             await world.until_connected()
-            yield Shell(kubeconfig, capsys), world
+            yield UserShell(kubeconfig, capsys), world
 
 
 async def test_a_drain_from_plan_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,7 +183,7 @@ async def test_who_has_the_role_may_drain(
         kubeconfig = tmp_path / "drainer"
         theirs = kubeconfig_of(world.hub.server.kubeconfig(), REMOTE_TOKEN)
         kubeconfig.write_text(yaml.safe_dump(theirs))
-        shell = Shell(kubeconfig, capsys)
+        shell = UserShell(kubeconfig, capsys)
         await shell.run("clusters", "drain", "a", code=1)
         assert "not allowed" in shell.errors
         await apply_all(world.hub.client, [role, binding])

@@ -17,8 +17,8 @@ import yaml
 
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import CLUSTER_QUEUES, CONFIG_MAPS, NAMESPACES, SECRETS
-from multiqueue.runtime.apply import apply_all
-from tests.integration.test_cli_commands import Shell
+from multiqueue.runtime.manifests import apply_all
+from tests.integration.test_cli_commands import UserShell
 from tests.integration.test_runtime_manager import embedded, make_config
 from tests.integration.waiting import until
 from tests.unit.lint.objects import (
@@ -79,7 +79,7 @@ async def test_a_cluster_is_compared_with_its_workers(
     here, there = tmp_path / "manager", tmp_path / "worker"
     async with embedded(kubeconfig=here) as (_, manager), embedded(kubeconfig=there) as (_, worker):
         await apply_all(manager, MANAGER)
-        shell = Shell(here, capsys)
+        shell = UserShell(here, capsys)
         (refused,) = rules(await shell.run("lint", "--cluster", "-o", "json", code=1))
         assert refused[1] == "worker-kubeconfig"
         assert 'Secret "kueue-system/w-kubeconfig" not found' in refused[2]
@@ -110,7 +110,7 @@ async def test_the_configuration_of_a_cluster_is_found(
             "data": {"controller_manager_config.yaml": "waitForPodsReady: {blockAdmission: true}"},
         }
         await client.create(CONFIG_MAPS, config_map, namespace="kueue-system")
-        shell = Shell(tmp_path / "kubeconfig", capsys)
+        shell = UserShell(tmp_path / "kubeconfig", capsys)
         only = ("lint", "--cluster", "--rule", "multikueue-block-admission", "-o", "json")
         ((_, rule, _),) = rules(await shell.run(*only))
         assert rule == "multikueue-block-admission"
@@ -125,7 +125,7 @@ async def test_what_the_worker_of_a_bad_address_has_is_not_judged(
         config = yaml.safe_load(here.read_text())
         config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
         await put_kubeconfig(client, yaml.safe_dump(config))
-        output = await Shell(here, capsys).run("lint", "--cluster", "-o", "json")
+        output = await UserShell(here, capsys).run("lint", "--cluster", "-o", "json")
         ((cluster, rule, what),) = rules(output)
         assert (cluster, rule) == ("", "worker-kubeconfig")
         assert what.startswith("its cluster was not looked at: ")
@@ -180,5 +180,5 @@ async def test_a_quiet_cluster_has_nothing_to_say(
 ) -> None:
     async with embedded(kubeconfig=tmp_path / "kubeconfig") as (_, client):
         await client.get(NAMESPACES, "default")
-        output = await Shell(tmp_path / "kubeconfig", capsys).run("lint", "--cluster")
+        output = await UserShell(tmp_path / "kubeconfig", capsys).run("lint", "--cluster")
         assert output.endswith("objects: nothing found\n")

@@ -16,7 +16,7 @@ from multiqueue.kube.resources import API_SERVICES, EVENTS
 from tests.integration.test_remote_access import ROLES, make_event
 from tests.integration.waiting import until
 from tests.multikueue_world import make_config
-from tests.remote_world import RemoteWorld, Shell, remote_world
+from tests.remote_world import ManagerShell, RemoteWorld, remote_world
 
 LINES = 'simulated container "c" started, image i\ncommand: of the image; nothing is executed\n'
 
@@ -46,7 +46,7 @@ async def test_a_job_on_a_worker_is_looked_at_from_the_manager(
     assert job is not None
     told = make_event(job["metadata"]["uid"], "SuccessfulCreate", kind="Job", name="train")
     await remote.world.workers["worker1"].create(EVENTS, told)
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
 
     header, first, second = (await shell.read("pods", "train")).splitlines()
     assert header.split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "CLUSTER", "NODE"]
@@ -85,7 +85,7 @@ async def test_a_followed_log_goes_along_with_its_job(
 ) -> None:
     await remote.place("worker1")
     await remote.run_pod("worker1", "train-a")
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
     follows = asyncio.create_task(shell.run("logs", "train", "-f", "--all-pods"))
     await shell.out.until("[worker1/train-a] command")
 
@@ -126,7 +126,7 @@ async def test_a_worker_that_is_out_of_reach_is_waited_for_and_nothing_is_printe
 ) -> None:
     await remote.place()
     await remote.run_pod()
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
     follows = asyncio.create_task(shell.run("logs", "train", "-f"))
     await shell.out.until("command")
     gate = remote.world.gates["worker1"]
@@ -147,7 +147,7 @@ async def test_pods_and_events_can_be_watched(
 ) -> None:
     await remote.place()
     await remote.run_pod()
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
     pods = asyncio.create_task(shell.run("pods", "train", "-w"))
     events = asyncio.create_task(shell.run("events", "train", "-w"))
     await shell.out.until("Running")
@@ -171,7 +171,7 @@ async def test_pods_and_events_can_be_watched(
 async def test_what_has_no_pods_says_where_it_stands_and_administrators_need_no_manager(
     remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
     await remote.place()
     await remote.run_pod()
     await remote.hub.client.delete(API_SERVICES, "v1alpha1.remote.multiqueue.dev")

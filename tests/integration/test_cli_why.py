@@ -15,8 +15,8 @@ import yaml
 
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
-from multiqueue.runtime.apply import apply_all
-from tests.integration.test_cli_commands import Shell, logs_are_not_output
+from multiqueue.runtime.manifests import apply_all
+from tests.integration.test_cli_commands import UserShell, logs_are_not_output
 from tests.integration.test_runtime_manager import embedded, make_config
 from tests.integration.waiting import condition, until, until_one
 from tests.least_privilege import documents
@@ -52,7 +52,7 @@ def make_objects() -> list[dict[str, Any]]:
     ]
 
 
-def make_job(name: str, slices: int) -> dict[str, Any]:
+def make_mig_job(name: str, slices: int) -> dict[str, Any]:
     amount = {"nvidia.com/mig-1g": str(slices)}
     container = {"name": "c", "image": "i", "resources": {"requests": amount, "limits": amount}}
     labels = {"kueue.x-k8s.io/queue-name": "jobs"}
@@ -67,24 +67,24 @@ def make_job(name: str, slices: int) -> dict[str, Any]:
 @asynccontextmanager
 async def cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], **options: Any
-) -> AsyncIterator[tuple[Shell, KubeClient, Any]]:
+) -> AsyncIterator[tuple[UserShell, KubeClient, Any]]:
     kubeconfig = tmp_path / "kubeconfig"
     async with embedded(kubeconfig=kubeconfig, **options) as (running, client):
-        yield Shell(kubeconfig, capsys), client, running
+        yield UserShell(kubeconfig, capsys), client, running
 
 
 @asynccontextmanager
 async def full_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[tuple[Shell, KubeClient, Any]]:
+) -> AsyncIterator[tuple[UserShell, KubeClient, Any]]:
     """9 of 12 credits are used; "waits" and "also" ask for 6 each."""
     manager = make_config(fairSharing=FAIR, resources={"transformations": [SLICES]})
     async with cluster(tmp_path, capsys, manager=manager) as (shell, client, running):
         await apply_all(client, make_objects())
-        await client.create(JOBS, make_job("runs", 3))
+        await client.create(JOBS, make_mig_job("runs", 3))
         await until(client, WORKLOADS, lambda all_: [_has_quota(each) for each in all_] == [True])
         for name in ("waits", "also"):
-            await client.create(JOBS, make_job(name, 2))
+            await client.create(JOBS, make_mig_job(name, 2))
         await until(client, WORKLOADS, lambda all_: sum(map(_is_refused, all_)) == 2)
         yield shell, client, running
 
@@ -134,7 +134,7 @@ async def test_who_has_no_right_to_ask_is_told_so_and_sees_what_the_objects_say(
     async with full_cluster(tmp_path, capsys) as (admin, client, running):
         await apply_all(client, documents("rbac/kind_roles.yaml"))
         await let(client, "kueue-workload-viewer-role", "kueue-localqueue-viewer-role")
-        user = Shell(await kubeconfig_of_user(client, running, tmp_path), capsys)
+        user = UserShell(await kubeconfig_of_user(client, running, tmp_path), capsys)
         why = await user.json("why", "waits", "-n", NAMESPACE)
         assert why["problem"].startswith("you may not ask the manager: ")
         assert why["problem"].endswith("; positions and numbers are missing")
@@ -266,5 +266,5 @@ async def test_why_starts_without_what_it_does_not_need(
 
 
 def make_pod_sets() -> list[dict[str, Any]]:
-    template = make_job("any", 1)["spec"]["template"]
+    template = make_mig_job("any", 1)["spec"]["template"]
     return [{"name": "main", "count": 1, "template": template}]

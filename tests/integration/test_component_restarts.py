@@ -7,7 +7,8 @@ import asyncio
 from multiqueue.jobs.context import Runnable
 from multiqueue.kube.resources import JOBS
 from multiqueue.runtime.components import Supervisor
-from tests.multikueue_world import make_gpu_job, multikueue_world
+from tests.builders.jobs import make_gpu_job
+from tests.multikueue_world import multikueue_world
 from tests.virtual_time import virtual_time
 
 ENDS_THE_PROCESS = {"scheduler", "admission-writer"}

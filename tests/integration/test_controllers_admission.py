@@ -8,16 +8,18 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.config.types import Integrations
 from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.kube import resources
-from tests.integration.queue_steps import admitted, complete, make_queue, running, submit
-from tests.queue_manager import NAMESPACE, queue_cluster
-from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
+from tests.integration.queue_steps import admitted, complete, create_queue, running, submit
+from tests.queue_manager import queue_cluster
 from tests.virtual_time import virtual_time
 
 
 @virtual_time
 async def test_a_job_is_admitted_with_its_flavor_and_started() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster, gpu="a100")
+        await create_queue(cluster, gpu="a100")
         await submit(cluster, make_job("train"))
         job = await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         workload = admitted(cluster, "train")
@@ -36,7 +38,7 @@ async def test_a_job_is_admitted_with_its_flavor_and_started() -> None:
 @virtual_time
 async def test_a_life_costs_three_writes_of_the_workload() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         await complete(cluster, "train")
@@ -53,7 +55,7 @@ async def test_who_pays_is_on_the_workload_and_its_pods() -> None:
     """The label of the LocalQueue counts; a stop takes it off the template again."""
     config = Configuration(integrations=Integrations(chargeback_label_keys=("payer", "team")))
     async with queue_cluster() as cluster, cluster.manager(config):
-        await make_queue(cluster)
+        await create_queue(cluster)
         queue = make_local_queue("paid")
         queue["metadata"]["labels"] = {"payer": "owner"}
         await cluster.create(resources.LOCAL_QUEUES, queue)
@@ -80,7 +82,7 @@ async def test_who_pays_is_on_the_workload_and_its_pods() -> None:
 @virtual_time
 async def test_what_does_not_fit_waits_with_a_reason_and_follows_a_finished_job() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster, cpu="1")
+        await create_queue(cluster, cpu="1")
         await submit(cluster, make_job("first"))
         await cluster.changes.until(lambda: running(cluster, "first"), "the first running")
         await submit(cluster, make_job("second"))
@@ -130,14 +132,14 @@ async def test_a_job_for_an_unknown_queue_is_told_so_and_runs_once_the_queue_exi
 
         got = await cluster.changes.until(reason, "a reason")
         assert got == (Reason.MISCONFIGURED, "LocalQueue lq doesn't exist")
-        await make_queue(cluster)
+        await create_queue(cluster)
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
 
 
 @virtual_time
 async def test_a_deleted_job_takes_its_workload_along_and_frees_the_quota() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster, cpu="1")
+        await create_queue(cluster, cpu="1")
         await submit(cluster, make_job("first"))
         await cluster.changes.until(lambda: running(cluster, "first"), "the first running")
         await submit(cluster, make_job("second"))
@@ -153,7 +155,7 @@ async def test_a_deleted_job_takes_its_workload_along_and_frees_the_quota() -> N
 @virtual_time
 async def test_queue_statuses_show_usage() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train", cpu="1500m"))
 
         def usage() -> tuple[object, ...] | None:
@@ -171,7 +173,7 @@ async def test_queue_statuses_show_usage() -> None:
 @virtual_time
 async def test_the_quota_of_a_workload_is_never_given_twice() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster, cpu="3")
+        await create_queue(cluster, cpu="3")
         for number in range(8):
             await submit(cluster, make_job(f"job-{number}"))
         await cluster.changes.until(

@@ -19,17 +19,12 @@ from multiqueue.api.workload_state import (
 from multiqueue.jobs.batch_job.integration import BatchJob
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
-from tests.integration.queue_steps import make_queue, running, submit
-from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import (
-    make_check,
-    make_cluster_queue,
-    make_flavor,
-    make_job,
-    make_local_queue,
-)
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_check, make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE, T0
+from tests.integration.queue_steps import create_queue, running, submit
+from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import virtual_time
-from tests.workloads import T0
 
 
 async def make_checked_queue(cluster: QueueCluster) -> None:
@@ -126,7 +121,7 @@ async def test_a_check_that_says_no_gives_the_job_up_until_it_is_activated_again
 @virtual_time
 async def test_a_user_deactivates_and_reactivates() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         workload = cluster.workload_of("train")
@@ -145,7 +140,7 @@ async def test_a_user_deactivates_and_reactivates() -> None:
 @virtual_time
 async def test_a_workload_that_a_user_deletes_is_made_again() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         old = cluster.workload_of("train")
@@ -165,7 +160,7 @@ async def test_a_workload_that_a_user_deletes_is_made_again() -> None:
 @virtual_time
 async def test_another_priority_class_and_another_value_reach_the_workload() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         for name, value in (("low", 1), ("high", 100)):
             await cluster.create(
                 resources.WORKLOAD_PRIORITY_CLASSES,
@@ -198,7 +193,7 @@ async def test_another_priority_class_and_another_value_reach_the_workload() -> 
 @virtual_time
 async def test_a_job_waits_for_its_priority_class() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train", labels={names.PRIORITY_CLASS: "late"}))
         await submit(cluster, make_job("other"))
         await cluster.changes.until(lambda: running(cluster, "other"), "the other running")
@@ -218,7 +213,7 @@ async def test_a_job_waits_for_its_priority_class() -> None:
 @virtual_time
 async def test_a_job_that_the_api_refuses_a_workload_for_is_told_and_left_alone() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         job = make_job("train")
         no_slice = {names.PODSET_SLICE_REQUIRED_TOPOLOGY: "rack", names.PODSET_SLICE_SIZE: "0"}
         job["spec"]["template"]["metadata"] = {"annotations": no_slice}
@@ -241,7 +236,7 @@ async def test_a_job_that_the_api_refuses_a_workload_for_is_told_and_left_alone(
 async def test_negative_requests_are_explained_and_admitted_nowhere() -> None:
     """Without a webhook such a Workload gets as far as the queue."""
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         job = make_job("train")
         container = job["spec"]["template"]["spec"]["containers"][0]
         pod_set = {
@@ -278,7 +273,7 @@ async def test_negative_requests_are_explained_and_admitted_nowhere() -> None:
 async def test_a_remote_job_runs_under_the_workload_that_came_before_it() -> None:
     """What a manager elsewhere does on a worker: first the Workload, then the Job that names it."""
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster, gpu="h100")
+        await create_queue(cluster, gpu="h100")
         origin = {names.MULTIKUEUE_ORIGIN: "manager"}
         job = make_job("train", labels=origin, annotations={names.PREBUILT_WORKLOAD_NAME: "pre"})
         # The manager's Job has its defaults, and so has the Workload made for it.
@@ -312,7 +307,7 @@ async def test_a_remote_job_runs_under_the_workload_that_came_before_it() -> Non
 @virtual_time
 async def test_events_tell_the_story() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         want = {

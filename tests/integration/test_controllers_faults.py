@@ -17,11 +17,11 @@ from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Invalid, RequestTimeout, TransportError
 from multiqueue.kube.resources import Resource
-from tests.integration.queue_steps import complete, make_queue, running, submit
-from tests.queue_manager import NAMESPACE, queue_cluster
-from tests.queue_objects import make_job
+from tests.builders.jobs import make_job
+from tests.builders.workloads import NAMESPACE, T0
+from tests.integration.queue_steps import complete, create_queue, running, submit
+from tests.queue_manager import queue_cluster
 from tests.virtual_time import virtual_time
-from tests.workloads import T0
 
 Interference = Callable[[Resource, str, Any], Awaitable[None]]
 
@@ -51,7 +51,7 @@ async def test_an_admission_that_could_not_be_written_is_tried_again() -> None:
             raise RequestTimeout("no answer")
 
     async with queue_cluster() as cluster, cluster.manager(client_type=client_with(interfere)):
-        await make_queue(cluster, cpu="1")
+        await create_queue(cluster, cpu="1")
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         assert failures
@@ -67,7 +67,7 @@ async def test_an_admission_is_written_in_the_end_though_nothing_else_happens() 
             raise TransportError("connection reset")
 
     async with queue_cluster() as cluster, cluster.manager(client_type=client_with(interfere)):
-        await make_queue(cluster, cpu="1")
+        await create_queue(cluster, cpu="1")
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         assert len(failures) == 4
@@ -76,7 +76,7 @@ async def test_an_admission_is_written_in_the_end_though_nothing_else_happens() 
 @virtual_time
 async def test_quota_that_somebody_claims_without_an_admission_is_taken_back() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster, cpu="0")
+        await create_queue(cluster, cpu="0")
         await submit(cluster, make_job("train"))
 
         def is_set(type_: WorkloadCondition, status: str) -> bool:
@@ -118,7 +118,7 @@ async def test_somebody_elses_write_in_between_costs_one_more_try() -> None:
                 await cluster.patch(resources.WORKLOADS, name, note, namespace=NAMESPACE)
 
         async with cluster.manager(client_type=client_with(interfere)):
-            await make_queue(cluster)
+            await create_queue(cluster)
             await submit(cluster, make_job("train"))
             await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
             assert 409 in [w.status for w in cluster.writes]
@@ -140,7 +140,7 @@ async def test_a_status_is_decided_again_on_what_somebody_else_wrote() -> None:
             return set_requeue_at(newest.status, T0)
 
         async with cluster.manager(client_type=client_with(interfere)) as context:
-            await make_queue(cluster)
+            await create_queue(cluster)
             await submit(cluster, make_job("train"))
             await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
             (workload,) = cluster.informers.workloads.store.list()
@@ -161,7 +161,7 @@ async def test_a_workload_that_is_deactivated_under_its_admission_is_not_admitte
                 await cluster.patch(resources.WORKLOADS, name, off, namespace=NAMESPACE)
 
         async with cluster.manager(client_type=client_with(interfere)):
-            await make_queue(cluster, cpu="1")
+            await create_queue(cluster, cpu="1")
             await submit(cluster, make_job("first"))
             await cluster.changes.until(
                 lambda: (
@@ -185,7 +185,7 @@ async def test_a_start_that_the_api_refuses_fails_for_good_and_frees_the_quota()
             raise Invalid(422, reason="Invalid", message="field is immutable")
 
     async with queue_cluster() as cluster, cluster.manager(client_type=client_with(interfere)):
-        await make_queue(cluster, cpu="1")
+        await create_queue(cluster, cpu="1")
         await submit(cluster, make_job("odd"))
         ended = await cluster.changes.until(
             lambda: (w := cluster.workload_of("odd")) and is_finished(w.status) and w, "its end"
@@ -200,7 +200,7 @@ async def test_a_start_that_the_api_refuses_fails_for_good_and_frees_the_quota()
 @virtual_time
 async def test_a_name_that_is_taken_is_told_and_the_job_waits() -> None:
     async with queue_cluster() as cluster:
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train"))
         job = await cluster.changes.until(lambda: cluster.job("train"), "the job")
         name = workload_name(BatchJob.gvk, "train", job["metadata"]["uid"])
@@ -232,7 +232,7 @@ def keeping(**retention: int) -> Configuration:
 @virtual_time
 async def test_finished_workloads_go_when_their_time_is_over() -> None:
     async with queue_cluster() as cluster, cluster.manager(keeping(after_finished=0)):
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         await complete(cluster, "train")
@@ -246,7 +246,7 @@ async def test_finished_workloads_go_when_their_time_is_over() -> None:
 async def test_a_job_that_was_given_up_goes_when_its_time_is_over() -> None:
     config = keeping(after_deactivated_by_kueue=0)
     async with queue_cluster() as cluster, cluster.manager(config):
-        await make_queue(cluster)
+        await create_queue(cluster)
         limit = {names.MAX_EXEC_TIME_SECONDS: "1"}
         await submit(cluster, make_job("train", labels=limit))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
@@ -263,7 +263,7 @@ def controller(job: dict[str, Any]) -> dict[str, Any]:
 @virtual_time
 async def test_a_job_of_a_queued_job_runs_with_it_and_has_no_workload() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("parent"))
         parent = await cluster.changes.until(lambda: running(cluster, "parent"), "the parent")
         child = make_job("child", queue=None, suspend=False)
@@ -282,7 +282,7 @@ async def test_a_job_of_a_queued_job_runs_with_it_and_has_no_workload() -> None:
 async def test_jobs_that_own_each_other_are_told_so_and_left_alone() -> None:
     """J-27: the jobs of everybody else go on."""
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("first"))
         first = await cluster.changes.until(lambda: running(cluster, "first"), "the first")
         second = make_job("second")
@@ -299,7 +299,7 @@ async def test_jobs_that_own_each_other_are_told_so_and_left_alone() -> None:
 @virtual_time
 async def test_a_child_stops_with_its_parent() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await cluster.patch(resources.CLUSTER_QUEUES, "cq", {"spec": {"stopPolicy": "Hold"}})
         await submit(cluster, make_job("parent"))
         parent = await cluster.changes.until(lambda: cluster.job("parent"), "the parent")
@@ -314,7 +314,7 @@ async def test_a_child_stops_with_its_parent() -> None:
 @virtual_time
 async def test_a_workload_whose_job_vanished_is_removed_without_a_collector() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         job = make_job("gone")
         await cluster.create(
             resources.WORKLOADS,

@@ -10,11 +10,11 @@ from multiqueue.api.config import build_configuration
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find, has_quota
 from multiqueue.kube import resources
+from tests.builders.workloads import NAMESPACE, make_template
 from tests.integration.queue_steps import running, submit
 from tests.integration.test_controllers_preemption import preempting_cluster, ranked_job, until
-from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster
+from tests.queue_manager import CONFIG, QueueCluster
 from tests.virtual_time import virtual_time
-from tests.workloads import make_template
 
 GATES = {"MultiKueueOrchestratedPreemption": True}
 GATED = build_configuration({"namespace": CONFIG.namespace, "featureGates": GATES})

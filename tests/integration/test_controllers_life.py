@@ -14,10 +14,11 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS, START_SECONDS
 from multiqueue.kube import resources
-from tests.integration.queue_steps import make_queue, running, submit
+from tests.builders.jobs import make_job
+from tests.builders.workloads import NAMESPACE
+from tests.integration.queue_steps import create_queue, running, submit
 from tests.integration.waiting import simulation
-from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_job
+from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
 
 HOUR = 3600.0
@@ -36,7 +37,7 @@ async def simulated(cpu: str, **sections: Any) -> AsyncIterator[QueueCluster]:
         cluster.manager(make_config(**sections), clock=clock),
         simulation(cluster.client, "4xcpu", clock=clock),
     ):
-        await make_queue(cluster, cpu=cpu)
+        await create_queue(cluster, cpu=cpu)
         yield cluster
 
 

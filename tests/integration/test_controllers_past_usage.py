@@ -11,9 +11,11 @@ from multiqueue.api.config import AdmissionFairSharing, Configuration
 from multiqueue.api.config.durations import Duration
 from multiqueue.kube import resources
 from multiqueue.lib.quantity import parse_quantity
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.integration.queue_steps import complete, running, submit
-from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
 
 CPU = 10**9  # nanos

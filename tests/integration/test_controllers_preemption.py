@@ -13,10 +13,12 @@ from multiqueue.api.v1beta2 import Condition
 from multiqueue.api.workload_state import find, has_quota
 from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS, STOP_SECONDS
 from multiqueue.kube import resources
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.integration.queue_steps import running, submit
 from tests.integration.waiting import simulation
-from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
 
 HOUR = 3600.0

@@ -10,9 +10,11 @@ from multiqueue.api.config import Configuration, build_configuration
 from multiqueue.kube import resources
 from multiqueue.observability.families import ROLE
 from multiqueue.observability.metrics import ManagerMetrics
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.integration.queue_steps import admitted, submit
-from tests.queue_manager import CONFIG, NAMESPACE, queue_cluster
-from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.queue_manager import CONFIG, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
 
 FAIR = {"fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]}}

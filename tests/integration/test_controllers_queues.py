@@ -9,9 +9,11 @@ from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.names import RESOURCE_IN_USE
 from multiqueue.api.workload_state import find, has_quota
 from multiqueue.kube import resources
-from tests.integration.queue_steps import complete, make_queue, running, submit
-from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
+from tests.integration.queue_steps import complete, create_queue, running, submit
+from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
 
 
@@ -36,7 +38,7 @@ async def test_what_is_drained_is_told_at_once() -> None:
     """Elsewhere it may run within a second."""
     clock = LoopClock()
     async with queue_cluster(clock=clock) as cluster, cluster.manager(clock=clock):
-        await make_queue(cluster, gpu="a100")
+        await create_queue(cluster, gpu="a100")
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         await asyncio.sleep(60)
@@ -51,7 +53,7 @@ async def test_what_is_drained_is_told_at_once() -> None:
 @virtual_time
 async def test_a_drained_queue_evicts_and_a_restarted_one_admits_again() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster, gpu="a100")
+        await create_queue(cluster, gpu="a100")
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         await stop(cluster, "HoldAndDrain")
@@ -74,7 +76,7 @@ async def test_a_drained_queue_evicts_and_a_restarted_one_admits_again() -> None
 @virtual_time
 async def test_a_held_queue_admits_nobody_and_lets_run_what_runs() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("first"))
         await cluster.changes.until(lambda: running(cluster, "first"), "the first running")
         await stop(cluster, "Hold")
@@ -139,7 +141,7 @@ async def test_a_local_queue_that_leads_nowhere_says_so() -> None:
 async def test_a_queue_stays_until_nothing_holds_its_quota() -> None:
     """E-119."""
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         await cluster.client.delete(resources.CLUSTER_QUEUES, "cq")
@@ -164,7 +166,7 @@ async def test_a_queue_stays_until_nothing_holds_its_quota() -> None:
 async def test_a_burst_costs_a_queue_one_status_a_second() -> None:
     """E-193."""
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster, cpu="200")
+        await create_queue(cluster, cpu="200")
         loop = asyncio.get_running_loop()
         began = loop.time()
         for number in range(60):
@@ -185,7 +187,7 @@ async def test_a_burst_costs_a_queue_one_status_a_second() -> None:
 @virtual_time
 async def test_a_status_that_somebody_else_changes_is_put_right() -> None:
     async with queue_cluster() as cluster, cluster.manager():
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train"))
         await cluster.changes.until(
             lambda: (

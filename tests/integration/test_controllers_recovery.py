@@ -9,7 +9,8 @@ from multiqueue.api import names
 from multiqueue.api.config import build_configuration
 from multiqueue.kube import resources
 from multiqueue.kube.errors import NotFound
-from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
+from tests.builders.workloads import NAMESPACE
+from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
 
 CONFIG = build_configuration(

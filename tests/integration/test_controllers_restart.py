@@ -19,17 +19,17 @@ from multiqueue.api.workload_state import (
 )
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
-from tests.integration.queue_steps import complete, make_queue, running, submit
-from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_job
+from tests.builders.jobs import make_job
+from tests.builders.workloads import NAMESPACE, T0
+from tests.integration.queue_steps import complete, create_queue, running, submit
+from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import virtual_time
-from tests.workloads import T0
 
 
 async def admit_one(cluster: QueueCluster, **job: Any) -> None:
     """A job that was admitted by a manager that is gone."""
     async with cluster.manager():
-        await make_queue(cluster, gpu="a100")
+        await create_queue(cluster, gpu="a100")
         await submit(cluster, make_job("train", **job))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
 
@@ -41,7 +41,7 @@ def writer_of(cluster: QueueCluster) -> WorkloadWriter:
 @virtual_time
 async def test_a_job_without_workload_gets_one() -> None:
     async with queue_cluster() as cluster:
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train"))
         async with cluster.manager():
             await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
@@ -227,7 +227,7 @@ async def test_a_workload_whose_job_went_meanwhile_goes_too() -> None:
 async def test_what_another_manager_wrote_last_is_kept() -> None:
     """A pending condition from before is replaced by the admission, not the other way round."""
     async with queue_cluster() as cluster:
-        await make_queue(cluster)
+        await create_queue(cluster)
         await cluster.patch(resources.CLUSTER_QUEUES, "cq", {"spec": {"stopPolicy": "Hold"}})
         async with cluster.manager():
             await submit(cluster, make_job("train"))

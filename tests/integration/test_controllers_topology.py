@@ -15,10 +15,12 @@ from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.kube import resources
 from multiqueue.model.topology import HOSTNAME
 from multiqueue.model.topology_encoding import decode_topology
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.integration.queue_steps import submit
 from tests.integration.waiting import simulation, until
-from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
 
 RACK = "example.com/rack"

@@ -28,11 +28,11 @@ from multiqueue.plugins.recording import Decision, dump, read_recording
 from multiqueue.plugins.testing import make_cluster, make_view
 from multiqueue.visibility.decisions import for_namespace
 from multiqueue.workers.connections.worker_health import WorkerHealth
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_local_queue
+from tests.builders.workloads import NAMESPACE
 from tests.integration.test_multikueue_ownership import put_foreign_job
-from tests.multikueue_world import make_gpu_job
-from tests.queue_manager import NAMESPACE
-from tests.queue_objects import make_local_queue
-from tests.remote_world import REMOTE, RemoteWorld, Shell, remote_world
+from tests.remote_world import REMOTE, ManagerShell, RemoteWorld, remote_world
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ async def remote() -> AsyncIterator[RemoteWorld]:
 async def test_a_decision_is_told_recorded_and_replayed(
     remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
     workload = await remote.place()
     told = json.loads(await shell.read("why", "train", "--clusters", "-o", "json"))
     assert told["workload"] == f"{NAMESPACE}/{workload}"
@@ -87,7 +87,7 @@ async def test_kubectl_lists_decisions_as_objects_and_as_a_table(remote: RemoteW
 async def test_a_manifest_is_tried_before_it_is_submitted(
     remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump(make_gpu_job("wanted")))
     command = ("dispatch", "--dry-run", "-f", str(path))
@@ -122,7 +122,7 @@ async def test_a_manifest_is_completed_and_refused_as_its_webhooks_would(
 ) -> None:
     for cluster in (*remote.world.workers.values(), remote.hub):
         await cluster.create(resources.LOCAL_QUEUES, make_local_queue(DEFAULT_QUEUE))
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
     path = tmp_path / "job.yaml"
     job = make_gpu_job("wanted")
     del job["metadata"]["labels"]
@@ -149,7 +149,7 @@ async def test_with_how_many_pods_a_job_runs_is_told(
     job["metadata"]["annotations"] = {ALTERNATIVES: "h100=1"}
     await remote.hub.create(resources.JOBS, job)
     await remote.world.until(remote.world.workload, "its Workload")
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
     assert "  Pods:   2, or 1 on h100" in (await shell.read("why", "train")).splitlines()
     assert json.loads(await shell.read("why", "train", "-o", "json"))["pods"] == "2, or 1 on h100"
 
@@ -158,7 +158,7 @@ async def test_what_a_manifest_would_meet_on_the_workers_is_told_and_what_is_ign
     remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put_foreign_job(remote.world, "worker1", "wanted")
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
     path = tmp_path / "job.yaml"
     job = make_gpu_job("wanted")
     job["metadata"]["annotations"] = {RUNTIME: "long"}
@@ -183,7 +183,7 @@ async def test_a_worker_that_does_not_answer_holds_up_no_dry_run(
         raise ServerError("no answer")
 
     monkeypatch.setattr(RemoteWriter, "find_stranger", fail)
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump(make_gpu_job("wanted")))
     (told,) = json.loads(await shell.read("dispatch", "--dry-run", "-f", str(path), "-o", "json"))
@@ -207,7 +207,7 @@ async def test_a_manifest_that_is_tried_takes_no_place_and_is_told_to_nobody(
 
     monkeypatch.setattr(WorkerHealth, "refuse", ask)
     monkeypatch.setattr(EventRecorder, "event", tell)
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
     path = tmp_path / "job.yaml"
     job = make_gpu_job("wanted")
     job["metadata"]["annotations"] = {RUNTIME: "long"}
@@ -220,7 +220,7 @@ async def test_a_manifest_that_is_tried_takes_no_place_and_is_told_to_nobody(
 async def test_who_does_not_lead_says_so_and_what_was_never_decided_is_told(
     remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shell = Shell(remote, tmp_path, monkeypatch)
+    shell = ManagerShell(remote, tmp_path, monkeypatch)
     job = make_gpu_job("elsewhere")
     job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "nowhere"
     await remote.hub.create(resources.JOBS, job)

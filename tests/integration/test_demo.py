@@ -19,12 +19,13 @@ from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import JOBS, PODS
-from multiqueue.runtime.apply import apply_all
 from multiqueue.runtime.demo.jobs import ONCE, DemoJob, build_job
+from multiqueue.runtime.manifests import apply_all
 from tests.integration.test_runtime_manager import published
 from tests.integration.waiting import is_true, until, until_one
 
-pytestmark = pytest.mark.timeout(180)  # several processes, on machines with few cores
+# Several processes, on machines with few cores.
+pytestmark = [pytest.mark.programs, pytest.mark.timeout(180)]
 
 PROGRAM = [sys.executable, "-m", "multiqueue"]
 

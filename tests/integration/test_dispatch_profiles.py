@@ -25,10 +25,11 @@ from multiqueue.kube.resources import (
     WORKLOADS,
 )
 from multiqueue.plugins import DispatchView, Nomination
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
 from tests.dispatcher_package import install
 from tests.integration.waiting import until
-from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import virtual_time
 from tests.waiting import Changes
 
@@ -61,7 +62,7 @@ def make_profile(name: str, dispatcher: str, **spec: Any) -> dict[str, Any]:
 class Profiles:
     """What people do with profiles in a world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: MultiKueueWorld) -> None:
         self.world = world
         self.changes = Changes(world.hub.informers.dispatch_profiles)
 

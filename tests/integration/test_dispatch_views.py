@@ -8,8 +8,10 @@ from multiqueue.api.names import CLUSTER_NAMES, CLUSTER_TAINTS
 from multiqueue.dispatch.ask.dispatcher_view import LAST_APPLIED
 from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS
 from multiqueue.plugins import CopyState, DispatchView, Prospect
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import GPU
 from tests.integration.test_multikueue_terrain import CLUSTER_ROLES
-from tests.multikueue_world import GPU, World, make_config, make_gpu_job, multikueue_world
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.recording_dispatcher import Recording
 from tests.virtual_time import virtual_time
 
@@ -17,7 +19,7 @@ ROLE = "multikueue-manager-role"
 QUEUES = {"clusterqueues", "localqueues", "cohorts", "resourceflavors"}
 
 
-async def show(world: World, plugin: Recording, name: str) -> DispatchView:
+async def show(world: MultiKueueWorld, plugin: Recording, name: str) -> DispatchView:
     """Submit a job, and return the first view of it."""
     before = len(plugin.views)
     job = make_gpu_job(name)

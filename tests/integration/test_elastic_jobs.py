@@ -15,10 +15,12 @@ from multiqueue.embedded.cluster.lifecycle import EXIT_CODE, RUN_SECONDS
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import TransportError
-from tests.integration.queue_steps import make_queue, running, submit
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
+from tests.builders.workloads import NAMESPACE
+from tests.integration.queue_steps import create_queue, running, submit
 from tests.integration.waiting import simulation
-from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
-from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
 
 GATE = {"name": names.ELASTIC_GATE}
@@ -34,7 +36,7 @@ async def elastic_world(cpu: str = "6") -> AsyncIterator[QueueCluster]:
         cluster.manager(clock=clock),
         simulation(cluster.client, "2xcpu", clock=clock),
     ):
-        await make_queue(cluster, cpu=cpu)
+        await create_queue(cluster, cpu=cpu)
         # What a start injects is in the job from then on, and in no slice.
         tolerations = {"spec": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}}
         await cluster.patch(resources.RESOURCE_FLAVORS, "default", tolerations)
@@ -349,7 +351,7 @@ async def test_a_manager_that_dies_in_mid_handover_is_gone_on_from() -> None:
         queue_cluster(clock=clock) as cluster,
         simulation(cluster.client, "2xcpu", clock=clock),
     ):
-        await make_queue(cluster, cpu="5")
+        await create_queue(cluster, cpu="5")
         async with cluster.manager(clock=clock, client_type=Dying):
             await submit(cluster, elastic_job(pods=2))
             await until_ready(cluster, 2)
@@ -383,7 +385,7 @@ async def test_the_end_of_a_slice_that_is_not_written_is_written_later() -> None
         queue_cluster(clock=clock) as cluster,
         cluster.manager(clock=clock, client_type=Stumbling),
     ):
-        await make_queue(cluster, cpu="5")
+        await create_queue(cluster, cpu="5")
         store = cluster.informers.workloads.store
         await cluster.create(resources.WORKLOADS, lone_slice("old", pods=2))
         await until(

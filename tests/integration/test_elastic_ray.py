@@ -12,10 +12,11 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import has_quota, is_admitted, is_evicted, is_finished
 from multiqueue.jobs.ray.cluster import RAY_CLUSTERS
 from multiqueue.kube import resources
-from tests.integration.queue_steps import make_queue
+from tests.builders.workloads import NAMESPACE
+from tests.integration.queue_steps import create_queue
 from tests.integration.waiting import simulation, until
 from tests.job_kinds import EXAMPLES, KindExample, config_for, kind_cluster
-from tests.queue_manager import NAMESPACE, QueueCluster
+from tests.queue_manager import QueueCluster
 from tests.virtual_time import virtual_time
 
 BY_KIND = {each.row.kind: each for each in EXAMPLES}
@@ -31,7 +32,7 @@ async def ray_world(cpu: str, **node_labels: str) -> AsyncIterator[QueueCluster]
         kind_cluster(CLUSTER, JOB) as cluster,
         cluster.manager(config_for(CLUSTER, JOB)),
     ):
-        await make_queue(cluster, cpu=cpu, **node_labels)
+        await create_queue(cluster, cpu=cpu, **node_labels)
         yield cluster
 
 

@@ -129,6 +129,7 @@ def _files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
+@pytest.mark.programs
 @pytest.mark.timeout(300)
 async def test_what_the_dockerfile_makes_runs_as_another_user_from_a_read_only_tree() -> None:
     """One test: the image is built once."""

@@ -28,6 +28,7 @@ from tests.least_privilege import kubeconfig_of
 KUBECTL = shutil.which("kubectl")
 
 
+@pytest.mark.programs
 @pytest.mark.kubectl
 @pytest.mark.timeout(120)
 async def test_what_is_installed_works_with_the_rights_that_it_has(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from multiqueue.api.workload_state import find, has_quota, is_admitted, is_finis
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
 from multiqueue.jobs.framework.template_kind import TemplateKind
 from multiqueue.kube import resources
-from tests.integration.queue_steps import make_queue
+from tests.builders.workloads import NAMESPACE
+from tests.integration.queue_steps import create_queue
 from tests.job_kinds import EXAMPLES, KindExample, config_for, kind_cluster
-from tests.queue_manager import NAMESPACE, QueueCluster
+from tests.queue_manager import QueueCluster
 
 FIELDS = [each for each in EXAMPLES if isinstance(each.kind.integration, TemplateKind)]
 every_kind = pytest.mark.parametrize("example", FIELDS, ids=lambda each: each.row.kind)
@@ -58,7 +59,7 @@ async def until_suspended(
 @every_kind
 async def test_it_waits_runs_and_ends(example: KindExample) -> None:
     async with kind_cluster(example) as cluster, cluster.manager(config_for(example)):
-        await make_queue(cluster, cpu="4", zone="a")
+        await create_queue(cluster, cpu="4", zone="a")
         await cluster.create(example.resource, example.make())
         workload = await until_admitted(cluster, example)
         running = await until_suspended(cluster, example, value=False)
@@ -85,7 +86,7 @@ async def test_it_waits_runs_and_ends(example: KindExample) -> None:
 @every_kind
 async def test_a_stopped_job_is_as_its_user_wrote_it(example: KindExample) -> None:
     async with kind_cluster(example) as cluster, cluster.manager(config_for(example)):
-        await make_queue(cluster, cpu="4", zone="a")
+        await create_queue(cluster, cpu="4", zone="a")
         written = await cluster.create(example.resource, example.make())
         await until_admitted(cluster, example)
         await until_suspended(cluster, example, value=False)
@@ -113,7 +114,7 @@ async def test_a_stopped_job_is_as_its_user_wrote_it(example: KindExample) -> No
 @every_kind
 async def test_it_waits_for_room(example: KindExample) -> None:
     async with kind_cluster(example) as cluster, cluster.manager(config_for(example)):
-        await make_queue(cluster, cpu="0")
+        await create_queue(cluster, cpu="0")
         await cluster.create(example.resource, example.make())
 
         def waits() -> bool:

@@ -10,9 +10,10 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import JobReconciler
 from multiqueue.jobs.informers import build_informers
 from multiqueue.kube import resources
-from tests.integration.queue_steps import make_queue, running, submit
-from tests.queue_manager import NAMESPACE, queue_cluster
-from tests.queue_objects import make_job
+from tests.builders.jobs import make_job
+from tests.builders.workloads import NAMESPACE
+from tests.integration.queue_steps import create_queue, running, submit
+from tests.queue_manager import queue_cluster
 
 
 async def stop_the_watch_of_jobs(context: ManagerContext) -> ManagerContext:
@@ -31,7 +32,7 @@ async def stop_the_watch_of_jobs(context: ManagerContext) -> ManagerContext:
 async def test_the_workload_of_a_job_that_was_not_heard_of_yet_is_spared() -> None:
     async with queue_cluster() as cluster, cluster.manager() as context:
         late = await stop_the_watch_of_jobs(context)
-        await make_queue(cluster)
+        await create_queue(cluster)
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         workload = cluster.workload_of("train")

@@ -12,9 +12,11 @@ from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
 from multiqueue.dispatch.observe.fitting import SETTLE
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
-from tests.integration.test_multikueue_flavors import give, make_queue, ran_on, usage
-from tests.multikueue_world import CHECK, World, make_config, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_gpu_queue
+from tests.builders.workloads import NAMESPACE
+from tests.integration.test_multikueue_flavors import give, ran_on, usage
+from tests.multikueue_world import CHECK, MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import virtual_time
 
 
@@ -33,7 +35,7 @@ def only(cluster: str) -> Mapping[str, str]:
     return {names.CLUSTER_NAMES: cluster}
 
 
-async def running(world: World, worker: str, name: str = "train") -> tuple[int, int]:
+async def running(world: MultiKueueWorld, worker: str, name: str = "train") -> tuple[int, int]:
     """Wait until a worker lets a job run; returns its parallelism and completions."""
     cluster = world.workers[worker]
     job = await world.until(
@@ -44,7 +46,7 @@ async def running(world: World, worker: str, name: str = "train") -> tuple[int, 
     return job["spec"]["parallelism"], job["spec"]["completions"]
 
 
-def sizes(world: World, name: str = "train") -> tuple[int, int]:
+def sizes(world: MultiKueueWorld, name: str = "train") -> tuple[int, int]:
     """Pods that the Workload and the local job ask for."""
     job, workload = world.hub.job(name), world.workload(name)
     assert job is not None
@@ -56,7 +58,7 @@ def sizes(world: World, name: str = "train") -> tuple[int, int]:
 async def test_each_worker_gets_as_many_pods_as_its_hardware_needs():
     """The manager's flavor says nothing of hardware: eight are reserved, what runs is charged."""
     async with multikueue_world("a", "h", real_workers=True) as world:
-        await world.hub.patch(CLUSTER_QUEUES, "cq", make_queue((CHECK,), gpu=12))
+        await world.hub.patch(CLUSTER_QUEUES, "cq", make_gpu_queue({"gpu": 12}, checks=(CHECK,)))
         await give(world.workers["a"], a100=8)
         await give(world.workers["h"], h100=4)
         async with world.manager():
@@ -85,7 +87,7 @@ async def test_each_worker_gets_as_many_pods_as_its_hardware_needs():
             assert job["status"]["succeeded"] == 1
 
 
-def _ended(world: World, name: str) -> dict[str, Any] | None:
+def _ended(world: MultiKueueWorld, name: str) -> dict[str, Any] | None:
     job = world.hub.job(name)
     conditions = (job or {}).get("status", {}).get("conditions") or ()
     return job if any(c["type"] == "Complete" for c in conditions) else None
@@ -150,8 +152,10 @@ async def test_a_gang_that_moves_has_the_pods_of_its_new_hardware():
             await running(world, "h")
             await world.until(lambda: sizes(world) == (8, 4), "the local job has four")
 
-            shrunk = make_queue(h100=0)
-            await world.hub.patch(CLUSTER_QUEUES, "cq", make_queue((CHECK,), h100=0, a100=8))
+            shrunk = make_gpu_queue({"h100": 0})
+            await world.hub.patch(
+                CLUSTER_QUEUES, "cq", make_gpu_queue({"h100": 0, "a100": 8}, checks=(CHECK,))
+            )
             await world.workers["h"].patch(CLUSTER_QUEUES, "cq", shrunk)
             await world.workers["h"].client.delete(JOBS, "train", namespace=NAMESPACE)
             await world.until(lambda: world.workload().status.cluster_name == "a", "moved")
@@ -183,7 +187,7 @@ async def test_a_drain_moves_it_where_there_is_room_for_as_many_as_it_needs_ther
 
             await world.until(lambda: "can ever hold it" in left(), "four A100 are not enough")
             assert world.workload().status.cluster_name == "h"
-            await world.workers["a"].patch(CLUSTER_QUEUES, "cq", make_queue(a100=8))
+            await world.workers["a"].patch(CLUSTER_QUEUES, "cq", make_gpu_queue({"a100": 8}))
             await world.until(lambda: world.workload().status.cluster_name == "a", "moved")
             assert await running(world, "a") == (8, 8)
 

@@ -11,20 +11,21 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api.workload_state import is_finished
 from multiqueue.kube.resources import JOBS, WORKLOADS, Resource
-from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import virtual_time
 
 LONG = make_config(worker_lost_timeout=timedelta(minutes=15))
 
 
-def runs_on(world: World) -> list[str]:
+def runs_on(world: MultiKueueWorld) -> list[str]:
     """The workers that have a job that is not suspended."""
     jobs = {name: worker.job("train") for name, worker in world.workers.items()}
     return [name for name, job in jobs.items() if job and not job["spec"].get("suspend")]
 
 
-async def run_on_worker1(world: World) -> None:
+async def run_on_worker1(world: MultiKueueWorld) -> None:
     await world.until_connected()
     await world.hub.create(JOBS, make_gpu_job())
     await world.admit("worker1")

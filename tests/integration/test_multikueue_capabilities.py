@@ -10,12 +10,13 @@ from multiqueue.cli.workers import read_workers
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import CONFIG_MAPS, RESOURCE_FLAVORS
 from multiqueue.workers.connections.capabilities import CONFIG_MAP
-from tests.multikueue_world import World, make_gpu_flavor, multikueue_world
+from tests.builders.queues import make_gpu_flavor
+from tests.multikueue_world import MultiKueueWorld, multikueue_world
 from tests.queue_manager import CONFIG
 from tests.waiting import SECONDS
 
 
-async def until_published(world: World, words: str) -> dict[str, Any]:
+async def until_published(world: MultiKueueWorld, words: str) -> dict[str, Any]:
     async with asyncio.timeout(SECONDS):
         while True:
             try:

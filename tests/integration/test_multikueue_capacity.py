@@ -8,29 +8,24 @@ from multiqueue.api import names
 from multiqueue.api.conditions import CheckState, WorkloadCondition
 from multiqueue.api.workload_state import find, has_quota
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS
-from tests.multikueue_world import (
-    World,
-    make_config,
-    make_gpu_job,
-    make_gpu_queue,
-    multikueue_world,
-)
-from tests.queue_manager import NAMESPACE
-from tests.queue_objects import make_local_queue
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_gpu_queue, make_local_queue
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import virtual_time
 
 
-async def submit(world: World, name: str = "train", **constraints: object) -> None:
+async def submit(world: MultiKueueWorld, name: str = "train", **constraints: object) -> None:
     await world.hub.create(JOBS, make_gpu_job(name, **constraints))
 
 
-async def resize(world: World, worker: str, gpus: int) -> None:
+async def resize(world: MultiKueueWorld, worker: str, gpus: int) -> None:
     """Give a worker another quota."""
     queue = make_gpu_queue(gpus)
     await world.workers[worker].patch(CLUSTER_QUEUES, "cq", {"spec": queue["spec"]})
 
 
-async def until_waits(world: World, words: str, job: str = "train") -> None:
+async def until_waits(world: MultiKueueWorld, words: str, job: str = "train") -> None:
     """Wait until a job waits for quota, and says this."""
 
     def waits() -> bool:

@@ -7,13 +7,14 @@ import pytest
 from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.workload_state import find, has_quota, is_admitted
 from multiqueue.kube.resources import JOBS
-from tests.multikueue_world import World, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, multikueue_world
 
 RUNS = {"startTime": "2026-01-01T00:00:00Z", "active": 1, "ready": 1}
 
 
-async def run_on_worker(world: World) -> None:
+async def run_on_worker(world: MultiKueueWorld) -> None:
     """Submit a Job of one pod out of sixty, and have it run."""
     await world.hub.create(JOBS, make_gpu_job(parallelism=1, completions=60))
     assert await world.until_ready() == "worker1"

@@ -18,7 +18,8 @@ from multiqueue.embedded.server.server import ApiServer
 from multiqueue.kube import resources
 from multiqueue.kube.certificates import AUTHORITY_LIFETIME, KeyPair, create_authority
 from multiqueue.kube.resources import ADMISSION_CHECKS, JOBS, MULTIKUEUE_CLUSTERS, SECRETS
-from tests.multikueue_world import CHECK, World, make_gpu_job, multikueue_world
+from tests.builders.jobs import make_gpu_job
+from tests.multikueue_world import CHECK, MultiKueueWorld, multikueue_world
 from tests.queue_manager import CONFIG
 from tests.virtual_time import loop_clock, virtual_time
 
@@ -203,14 +204,14 @@ async def test_credentials_that_end_are_told_of_beforehand():
         assert figures.worker_credentials_expiring.child("worker1")._value.get() == 0
 
 
-def showing(world: World, name: str, pair: KeyPair) -> dict[str, Any]:
+def showing(world: MultiKueueWorld, name: str, pair: KeyPair) -> dict[str, Any]:
     """The kubeconfig of a worker with this client certificate; nobody asks for it here."""
     certificate, key = (base64.b64encode(data).decode() for data in (pair.certificate, pair.key))
     shown = {"client-certificate-data": certificate, "client-key-data": key}
     return world.kubeconfig(name, **shown)
 
 
-async def until_expiring(world: World, name: str, status: str) -> None:
+async def until_expiring(world: MultiKueueWorld, name: str, status: str) -> None:
     def found() -> str:
         cluster = world.hub.informers.multikueue_clusters.store.get(name)
         condition = find_condition(cluster.status.conditions, CREDENTIALS_EXPIRING)
@@ -219,7 +220,7 @@ async def until_expiring(world: World, name: str, status: str) -> None:
     await world.changes.until(lambda: found() == status, f"{CREDENTIALS_EXPIRING} {status}")
 
 
-async def use_file(world: World, path: Path) -> None:
+async def use_file(world: MultiKueueWorld, path: Path) -> None:
     source = {"kubeConfig": {"location": str(path), "locationType": "Path"}}
     await world.hub.patch(MULTIKUEUE_CLUSTERS, "worker1", {"spec": {"clusterSource": source}})
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from multiqueue.api.workload_state import is_finished
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, RESOURCE_FLAVORS
 from multiqueue.plugins import DispatchView, Nomination
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_gpu_flavor, make_gpu_queue
 from tests.multikueue_world import (
     CHECK,
-    World,
+    MultiKueueWorld,
     make_config,
-    make_gpu_flavor,
-    make_gpu_job,
-    make_gpu_queue,
     multikueue_world,
     record_warnings,
 )
@@ -22,17 +21,17 @@ from tests.multikueue_world import (
 SCORE = make_config(dispatcher_name="score")
 
 
-async def submit(world: World, name: str = "train", **constraints: object) -> None:
+async def submit(world: MultiKueueWorld, name: str = "train", **constraints: object) -> None:
     await world.hub.create(JOBS, make_gpu_job(name, **constraints))
 
 
-async def resize(world: World, worker: str, gpus: int) -> None:
+async def resize(world: MultiKueueWorld, worker: str, gpus: int) -> None:
     """Give a worker another quota."""
     queue = make_gpu_queue(gpus)
     await world.workers[worker].patch(CLUSTER_QUEUES, "cq", {"spec": queue["spec"]})
 
 
-async def end(world: World, worker: str, job: str) -> None:
+async def end(world: MultiKueueWorld, worker: str, job: str) -> None:
     await world.finish_job(worker, job)
     await world.until(lambda: is_finished(world.workload(job).status), f"{job} finished")
 
@@ -96,7 +95,9 @@ async def test_what_has_to_wait_goes_where_room_comes_first():
             await submit(world, name, gpus=8)
         where = {name: await world.until_ready(name) for name in ("one", "two")}
         await submit(world, "late", gpus=8)
-        await world.until(lambda: "stands in line" in world.check("late")[1], "a place in line")
+        await world.until(
+            lambda: "in the global queue" in world.check("late")[1], "a place in the global queue"
+        )
         assert world.workload("late").status.nominated_cluster_names == ()
         assert [world.copy(name, "late") for name in ("w1", "w2")] == [None, None]
         await end(world, where["two"], "two")
@@ -110,10 +111,14 @@ async def test_those_in_line_come_up_in_the_order_of_their_turns():
         await submit(world, "first", gpus=8)
         await world.until_ready("first")
         await submit(world, "gang", gpus=8)
-        await world.until(lambda: "stands in line" in world.check("gang")[1], "a place in line")
+        await world.until(
+            lambda: "in the global queue" in world.check("gang")[1], "a place in the global queue"
+        )
         assert 'kept for it on "w"' in world.check("gang")[1]
         await submit(world, "small", gpus=1)
-        await world.until(lambda: "stands in line" in world.check("small")[1], "a place in line")
+        await world.until(
+            lambda: "in the global queue" in world.check("small")[1], "a place in the global queue"
+        )
         await end(world, "w", "first")
         assert await world.until_ready("small") == "w"
         assert world.workload("gang").status.cluster_name is None

@@ -20,33 +20,27 @@ from multiqueue.kube.resources import (
     MULTIKUEUE_CLUSTERS,
     RESOURCE_FLAVORS,
 )
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import GPU, make_gpu_flavor, make_gpu_queue
 from tests.integration.waiting import until
-from tests.multikueue_world import (
-    GPU,
-    World,
-    make_config,
-    make_gpu_flavor,
-    make_gpu_job,
-    make_gpu_queue,
-    multikueue_world,
-)
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import virtual_time
 
 GANGS = tuple(f"gang{i}" for i in range(4))
 
 
-async def annotate(world: World, name: str, **marks: str | None) -> None:
+async def annotate(world: MultiKueueWorld, name: str, **marks: str | None) -> None:
     """What ``kubectl annotate multikueuecluster`` does; None removes."""
     annotations = {getattr(names, key.upper()): value for key, value in marks.items()}
     await world.hub.patch(MULTIKUEUE_CLUSTERS, name, {"metadata": {"annotations": annotations}})
 
 
-def condition(world: World, name: str, type_: str = DRAINED) -> Any:
+def condition(world: MultiKueueWorld, name: str, type_: str = DRAINED) -> Any:
     cluster = world.hub.informers.multikueue_clusters.store.get(name)
     return find_condition(cluster.status.conditions, type_) if cluster is not None else None
 
 
-async def until_drained(world: World, name: str) -> str:
+async def until_drained(world: MultiKueueWorld, name: str) -> str:
     """Wait for the end of a drain; returns what was said last."""
     await world.changes.until(
         lambda: (c := condition(world, name)) and c.status == "True", f"{name} drained"
@@ -54,7 +48,7 @@ async def until_drained(world: World, name: str) -> str:
     return str(condition(world, name).message)
 
 
-async def until_says(world: World, name: str, words: str) -> str:
+async def until_says(world: MultiKueueWorld, name: str, words: str) -> str:
     """Wait until the condition Drained says something; returns all of it."""
     await world.changes.until(
         lambda: (c := condition(world, name)) and words in c.message, f"{words} on {name}"
@@ -62,7 +56,9 @@ async def until_says(world: World, name: str, words: str) -> str:
     return str(condition(world, name).message)
 
 
-async def submit_to(world: World, worker: str, jobs: Iterable[str], *, gpus: int = 1) -> None:
+async def submit_to(
+    world: MultiKueueWorld, worker: str, jobs: Iterable[str], *, gpus: int = 1
+) -> None:
     """Have jobs admitted on one worker, while the others are cordoned."""
     others = [name for name in world.workers if name != worker]
     for name in others:
@@ -75,17 +71,17 @@ async def submit_to(world: World, worker: str, jobs: Iterable[str], *, gpus: int
         await annotate(world, name, cordon=None)
 
 
-def where(world: World, job: str) -> str | None:
+def where(world: MultiKueueWorld, job: str) -> str | None:
     workload = world.workload(job)
     return workload.status.cluster_name if workload is not None else None
 
 
-async def until_on(world: World, worker: str, job: str) -> None:
+async def until_on(world: MultiKueueWorld, worker: str, job: str) -> None:
     """Wait until a worker holds the latch of a job."""
     await world.until(lambda: where(world, job) == worker, f"{job} on {worker}")
 
 
-def assert_runs_once(world: World, jobs: Iterable[str]) -> None:
+def assert_runs_once(world: MultiKueueWorld, jobs: Iterable[str]) -> None:
     """Each job is not suspended on exactly the cluster that holds the latch."""
     for job in jobs:
         running = [
@@ -281,11 +277,11 @@ async def test_a_checkpoint_that_would_be_cut_off_is_not() -> None:
         assert where(world, "saves") == "a"
 
 
-async def set_quota(world: World, worker: str, gpus: int) -> None:
+async def set_quota(world: MultiKueueWorld, worker: str, gpus: int) -> None:
     await world.workers[worker].patch(CLUSTER_QUEUES, "cq", {"spec": make_gpu_queue(gpus)["spec"]})
 
 
-async def until_event(world: World, job: str, words: str) -> None:
+async def until_event(world: MultiKueueWorld, job: str, words: str) -> None:
     """Wait for an Event about the Workload of a job."""
     workload = world.workload(job)
     assert workload is not None
@@ -321,7 +317,7 @@ async def test_other_hardware_counts_where_the_manager_has_quota_for_it_too() ->
             assert where(world, "large") == "a"
 
 
-async def set_flavors(world: World, **quotas: int) -> None:
+async def set_flavors(world: MultiKueueWorld, **quotas: int) -> None:
     """Worker a has A100s, worker b H100s; the manager has quota for both."""
     for cluster, own in (
         (world.hub, None),
@@ -338,14 +334,14 @@ async def set_flavors(world: World, **quotas: int) -> None:
         await cluster.patch(CLUSTER_QUEUES, "cq", {"spec": {"resourceGroups": groups}})
 
 
-def flavor_of(world: World, job: str) -> str:
+def flavor_of(world: MultiKueueWorld, job: str) -> str:
     workload = world.workload(job)
     assert workload is not None
     assert workload.status.admission is not None
     return workload.status.admission.pod_set_assignments[0].flavors[GPU]
 
 
-async def until_matches(world: World, name: str, pattern: str) -> None:
+async def until_matches(world: MultiKueueWorld, name: str, pattern: str) -> None:
     await world.changes.until(
         lambda: (c := condition(world, name)) and re.search(pattern, c.message), pattern
     )

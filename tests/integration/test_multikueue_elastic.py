@@ -10,8 +10,10 @@ from multiqueue.api.slices import is_replaced, replaced_key
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_finished
 from multiqueue.kube import resources
-from tests.multikueue_world import CHECK, World, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE, QueueCluster
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import CHECK, MultiKueueWorld, multikueue_world
+from tests.queue_manager import QueueCluster
 
 GATE = {"name": names.ELASTIC_GATE}
 
@@ -23,7 +25,7 @@ def elastic_job(pods: int) -> dict[str, Any]:
     return job
 
 
-async def scale(world: World, pods: int) -> None:
+async def scale(world: MultiKueueWorld, pods: int) -> None:
     patch = {"spec": {"parallelism": pods}}
     await world.hub.patch(resources.JOBS, "train", patch, namespace=NAMESPACE)
 
@@ -52,12 +54,12 @@ def runs(cluster: QueueCluster, pods: int) -> bool:
     )
 
 
-async def until_runs(world: World, pods: int, on: str = "worker1") -> None:
+async def until_runs(world: MultiKueueWorld, pods: int, on: str = "worker1") -> None:
     await world.until(lambda: runs(world.workers[on], pods), f"{pods} pods on {on}", on=on)
     await world.until(lambda: runs(world.hub, pods), f"a slice of {pods} here")
 
 
-async def start(world: World, pods: int) -> dict[str, Any]:
+async def start(world: MultiKueueWorld, pods: int) -> dict[str, Any]:
     """Have a job of that size run on worker1; return its copy."""
     await world.hub.create(resources.JOBS, elastic_job(pods))
     await until_runs(world, pods)
@@ -67,17 +69,17 @@ async def start(world: World, pods: int) -> dict[str, Any]:
     return job
 
 
-async def set_active(world: World, pods: int) -> None:
+async def set_active(world: MultiKueueWorld, pods: int) -> None:
     """Let the pods run, as far as the job tells, and that be known here."""
     await world.set_job_status("worker1", startTime="2026-01-01T00:00:00Z", active=pods, ready=pods)
     await world.until(lambda: active(world) == pods, f"{pods} pods told of")
 
 
-def active(world: World) -> int:
+def active(world: MultiKueueWorld) -> int:
     return int(((world.hub.job("train") or {}).get("status") or {}).get("active") or 0)
 
 
-def uid(world: World) -> str:
+def uid(world: MultiKueueWorld) -> str:
     job = world.workers["worker1"].job("train")
     return str(job["metadata"]["uid"]) if job is not None else ""
 
@@ -99,7 +101,7 @@ async def test_a_job_grows_on_its_worker_and_nowhere_else() -> None:
         assert active(world) == 5
 
 
-def copies(world: World) -> list[Workload]:
+def copies(world: MultiKueueWorld) -> list[Workload]:
     return world.workers["worker1"].informers.workloads.store.list()
 
 
@@ -123,7 +125,7 @@ async def test_a_job_shrinks_on_its_worker_in_place_and_is_deleted() -> None:
         await world.until(lambda: uid(world) == "", "job gone", on="worker1")
 
 
-def used_gpus(world: World) -> str:
+def used_gpus(world: MultiKueueWorld) -> str:
     queue = world.workers["worker1"].informers.cluster_queues.store.get("cq")
     assert queue is not None
     return queue.status.flavors_reservation[0].resources[0].total
@@ -147,7 +149,7 @@ async def test_a_job_grows_and_shrinks_and_ends() -> None:
         await world.until(lambda: uid(world) == "", "job gone", on="worker1")
 
 
-def all_slices(world: World) -> list[Workload]:
+def all_slices(world: MultiKueueWorld) -> list[Workload]:
     return world.hub.informers.workloads.store.list()
 
 
@@ -182,7 +184,7 @@ async def test_a_drain_moves_a_job_that_waits_to_grow() -> None:
         await until_runs(world, 6, on="worker2")
 
 
-async def delete_replaced(world: World) -> None:
+async def delete_replaced(world: MultiKueueWorld) -> None:
     """Have every slice deleted here that another one took over from, whoever waits for that."""
     await world.until(lambda: len(live(world.hub)) == 1, "the others ended")
     for old in filter(is_replaced_, all_slices(world)):
@@ -209,7 +211,7 @@ async def test_a_job_that_grows_again_before_it_could_is_found_by_the_last_slice
         assert uid(world) == before["metadata"]["uid"]
 
 
-def size_here(world: World) -> int:
+def size_here(world: MultiKueueWorld) -> int:
     """Pods of the slice that has the quota."""
     return max(size(w) for w in live(world.hub) if has_quota(w.status))
 
@@ -245,7 +247,7 @@ def is_ours(workload: Workload) -> bool:
     return names.MULTIKUEUE_ORIGIN in workload.metadata.labels
 
 
-async def crowd(world: World) -> None:
+async def crowd(world: MultiKueueWorld) -> None:
     """Have a job of worker1's own run there, on half of it."""
     worker = world.workers["worker1"]
     await worker.create(resources.JOBS, make_gpu_job("local", gpus=4, managed_by=None))
@@ -257,13 +259,13 @@ def is_let_go(cluster: QueueCluster, name: str) -> bool:
     return job is not None and not job["spec"]["suspend"]
 
 
-async def free(world: World) -> None:
+async def free(world: MultiKueueWorld) -> None:
     await world.workers["worker1"].client.delete(
         resources.JOBS, "local", namespace=NAMESPACE, propagation="Background"
     )
 
 
-def check_of(world: World) -> str:
+def check_of(world: MultiKueueWorld) -> str:
     for workload in live(world.hub):
         for state in workload.status.admission_checks:
             if state.name == CHECK and state.state == "Pending":
@@ -308,7 +310,7 @@ async def test_a_larger_slice_that_is_evicted_before_it_has_the_job_takes_that_a
         await world.until(lambda: world.hub.job("train")["spec"]["suspend"], "job stopped here")
 
 
-def watch_quota(world: World, key: str) -> list[bool]:
+def watch_quota(world: MultiKueueWorld, key: str) -> list[bool]:
     """Note, when the quota of a Workload goes, whether its job had gone on the worker."""
     seen: list[bool] = []
 

@@ -8,14 +8,15 @@ from datetime import timedelta
 from multiqueue.api import names
 from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.kube.resources import JOBS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, WORKLOADS
-from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import SteppingClock, loop_clock, virtual_time
 
 LONG = make_config(worker_lost_timeout=timedelta(minutes=15))
 
 
-async def start_on(world: World, worker: str, job: str = "train") -> None:
+async def start_on(world: MultiKueueWorld, worker: str, job: str = "train") -> None:
     await world.admit(worker, job)
     assert await world.until_ready(job) == worker
     await world.run_job(worker, job)
@@ -24,18 +25,18 @@ async def start_on(world: World, worker: str, job: str = "train") -> None:
     )
 
 
-async def follow_on(world: World, worker: str) -> None:
+async def follow_on(world: MultiKueueWorld, worker: str) -> None:
     """Have the worker say something new of the job, which arrives here."""
     await world.set_job_status(worker, active=1, ready=0)
     await world.until(lambda: world.hub.job("train")["status"].get("ready") == 0, "status back")
 
 
-async def submit(world: World, name: str = "train") -> None:
+async def submit(world: MultiKueueWorld, name: str = "train") -> None:
     await world.until_connected()
     await world.hub.create(JOBS, make_gpu_job(name))
 
 
-def runs(world: World, worker: str, job: str = "train") -> bool:
+def runs(world: MultiKueueWorld, worker: str, job: str = "train") -> bool:
     found = world.workers[worker].job(job)
     return found is not None
 

@@ -6,14 +6,15 @@ from datetime import timedelta
 
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS
 from multiqueue.plugins.options import PATIENCE
-from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
+from tests.builders.jobs import make_gpu_job
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import loop_clock, virtual_time
 
 CONFIG = make_config(dispatcher_name="score")
 SLACK = timedelta(seconds=5)
 
 
-async def until_offered(world: World, worker: str) -> None:
+async def until_offered(world: MultiKueueWorld, worker: str) -> None:
     await world.until(
         lambda: (w := world.workload()) and w.status.nominated_cluster_names == (worker,),
         f"offered to {worker}",

@@ -13,41 +13,21 @@ from multiqueue.kube.resources import (
     JOBS,
     RESOURCE_FLAVORS,
 )
-from tests.multikueue_world import (
-    CHECK,
-    GPU,
-    World,
-    make_gpu_flavor,
-    make_gpu_job,
-    multikueue_world,
-)
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import GPU, make_gpu_flavor, make_gpu_queue
+from tests.multikueue_world import CHECK, MultiKueueWorld, multikueue_world
 from tests.queue_manager import QueueCluster
 from tests.virtual_time import virtual_time
-
-
-def make_queue(checks: tuple[str, ...] = (), **gpus: int) -> dict[str, Any]:
-    """A queue with these flavors, in this order."""
-    flavors = [
-        {"name": name, "resources": [{"name": GPU, "nominalQuota": str(count)}]}
-        for name, count in gpus.items()
-    ]
-    spec: dict[str, Any] = {
-        "namespaceSelector": {},
-        "resourceGroups": [{"coveredResources": [GPU], "flavors": flavors}],
-    }
-    if checks:
-        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": c} for c in checks]}
-    return {"spec": spec}
 
 
 async def give(cluster: QueueCluster, *, checks: tuple[str, ...] = (), **gpus: int) -> None:
     """Give a cluster flavors labelled by their names, and a queue with them."""
     for name in gpus:
         await cluster.create(RESOURCE_FLAVORS, make_gpu_flavor(name, accelerator=name))
-    await cluster.patch(CLUSTER_QUEUES, "cq", make_queue(checks, **gpus))
+    await cluster.patch(CLUSTER_QUEUES, "cq", make_gpu_queue(gpus, checks=checks))
 
 
-def ran_on(world: World, worker: str, job: str = "train") -> str:
+def ran_on(world: MultiKueueWorld, worker: str, job: str = "train") -> str:
     """The flavor that the worker took."""
     copy = world.copy(worker, job)
     assert copy is not None
@@ -70,7 +50,7 @@ async def test_a_worker_with_several_flavors_takes_the_reserved_one():
             assert job["spec"]["template"]["spec"]["nodeSelector"] == {"accelerator": "h100"}
 
 
-def _running(world: World, worker: str) -> dict[str, Any] | None:
+def _running(world: MultiKueueWorld, worker: str) -> dict[str, Any] | None:
     job = world.workers[worker].job("train")
     return job if job is not None and not job["spec"].get("suspend") else None
 
@@ -131,7 +111,7 @@ async def test_declared_equivalents_do_as_well():
             )
 
 
-def usage(world: World) -> dict[str, str]:
+def usage(world: MultiKueueWorld) -> dict[str, str]:
     """Usage of the manager's queue by flavor."""
     queue = world.hub.informers.cluster_queues.store.get("cq")
     return {f.name: str(f.resources[0].total) for f in queue.status.flavors_usage}

@@ -8,7 +8,9 @@ from multiqueue.api.names import DATA, PRICES, RUNTIME, SPEEDS
 from multiqueue.forecast.worker_forecast import WorkerForecast
 from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS
 from multiqueue.plugins import Basis, DispatchView, Prospect
-from tests.multikueue_world import GPU, make_config, make_gpu_job, multikueue_world
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import GPU
+from tests.multikueue_world import make_config, multikueue_world
 from tests.recording_dispatcher import Recording
 
 CONFIG = make_config(dispatcher_name="recording")

@@ -14,9 +14,11 @@ from multiqueue.api import names
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import has_quota, is_evicted
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOAD_PRIORITY_CLASSES
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
 from tests.fleet.inline_thread import InlineThread
-from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
-from tests.queue_manager import CONFIG, NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
+from tests.queue_manager import CONFIG
 from tests.virtual_time import LoopClock, virtual_time
 
 TIMEOUT = 300.0
@@ -34,7 +36,7 @@ def ranked(name: str, rank: str, managed_by: str | None = None) -> dict[str, Any
 class Rivals:
     """Two full workers, and a job that matters more than what runs there."""
 
-    def __init__(self, world: World, clock: LoopClock) -> None:
+    def __init__(self, world: MultiKueueWorld, clock: LoopClock) -> None:
         self.world = world
         self.clock = clock
 

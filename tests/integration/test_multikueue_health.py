@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from multiqueue.kube.resources import JOBS, WORKLOADS
-from tests.multikueue_world import World, make_gpu_job, multikueue_world
+from tests.builders.jobs import make_gpu_job
+from tests.multikueue_world import MultiKueueWorld, multikueue_world
 from tests.virtual_time import virtual_time
 
 
-async def submit(world: World, *names: str) -> None:
+async def submit(world: MultiKueueWorld, *names: str) -> None:
     for name in names:
         await world.hub.create(JOBS, make_gpu_job(name))
 
 
-async def until_message(world: World, worker: str, words: str) -> None:
+async def until_message(world: MultiKueueWorld, worker: str, words: str) -> None:
     await world.changes.until(lambda: words in world.cluster_condition(worker)[2], words)
 
 

@@ -9,17 +9,19 @@ from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_evicted, is_finished
 from multiqueue.kube import resources
 from multiqueue.kube.resources import JOBS, WORKLOADS
-from multiqueue.model.build import build_workload
-from tests.multikueue_world import GPU, World, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE
+from multiqueue.model.build_workload import build_workload
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import GPU
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, multikueue_world
 from tests.virtual_time import virtual_time
 
 
-async def submit(world: World, name: str = "train", **spec: object) -> None:
+async def submit(world: MultiKueueWorld, name: str = "train", **spec: object) -> None:
     await world.hub.create(JOBS, make_gpu_job(name, **spec))
 
 
-async def start_on(world: World, worker: str, job: str = "train") -> None:
+async def start_on(world: MultiKueueWorld, worker: str, job: str = "train") -> None:
     """Have a worker admit a job and run it, until the manager shows it."""
     await world.admit(worker, job)
     assert await world.until_ready(job) == worker
@@ -314,7 +316,7 @@ async def test_pods_that_ended_on_one_worker_are_run_again_and_charged_on_the_ne
         await world.until(lambda: charged(world) == 1, "what is left is charged")
 
 
-def charged(world: World) -> int:
+def charged(world: MultiKueueWorld) -> int:
     """GPUs that the job uses of the manager's quota."""
     workload = world.workload()
     held = build_workload(workload).reservation if workload is not None else None

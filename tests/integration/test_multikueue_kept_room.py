@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 
 from multiqueue.kube.resources import JOBS
-from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import virtual_time
 
 SCORE = make_config(dispatcher_name="score")
 
 
-async def submit(world: World, name: str, gpus: int) -> None:
+async def submit(world: MultiKueueWorld, name: str, gpus: int) -> None:
     await world.hub.create(JOBS, make_gpu_job(name, gpus=gpus))
 
 
-async def delete(world: World, name: str) -> None:
+async def delete(world: MultiKueueWorld, name: str) -> None:
     await world.hub.client.delete(JOBS, name, namespace=NAMESPACE, propagation="Background")
 
 
-async def until_told_to_wait(world: World, name: str) -> None:
+async def until_told_to_wait(world: MultiKueueWorld, name: str) -> None:
     await world.until(lambda: "insufficient unused quota" in world.check(name)[1], f"{name} waits")
 
 

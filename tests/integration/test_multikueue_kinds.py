@@ -1,172 +1,99 @@
-"""A job of every kind on a worker: mirrored, run, taken back, run again, ended.
+"""Jobs of every kind on a worker: sent there, started, their status copied back, removed.
 
-The worker runs this program's controllers; the test plays the kind's own controller there.
+Kinds with a field for their controller take part by themselves, through the table of examples.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
 import pytest
 
-from multiqueue.api import names
-from multiqueue.api.conditions import WorkloadCondition
-from multiqueue.api.v1beta2 import Workload
-from multiqueue.api.workload_state import find, has_quota, is_finished
+from multiqueue.api.names import MULTIKUEUE_CONTROLLER, MULTIKUEUE_ORIGIN
+from multiqueue.api.workload_state import is_finished
 from multiqueue.embedded.cluster.kind_crds import build_kind_crd
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
 from multiqueue.jobs.framework.fields import get_field, set_field
 from multiqueue.jobs.framework.template_kind import TemplateKind
-from multiqueue.kube import resources
+from tests.builders.queues import GPU
+from tests.builders.workloads import NAMESPACE
 from tests.job_kinds import EXAMPLES, KindExample, config_for
-from tests.multikueue_world import World, make_config, multikueue_world
-from tests.queue_manager import NAMESPACE, QueueCluster
-from tests.virtual_time import virtual_time
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
+from tests.queue_manager import QueueCluster
 
-WORKER = "worker1"
-DELEGATED = [
+DISPATCHED = [
     each
     for each in EXAMPLES
     if isinstance(each.kind.integration, TemplateKind)
-    and each.kind.integration.managed_by_field
-    and each.kind.adapter
+    and each.kind.adapter is not None
+    and each.kind.integration.managed_by_field is not None
 ]
-every_kind = pytest.mark.parametrize("example", DELEGATED, ids=lambda each: each.row.kind)
+every_kind = pytest.mark.parametrize("example", DISPATCHED, ids=lambda each: each.row.kind)
 
 
-class KindWorld:
-    """A manager and one worker that serve a kind, with quota for the kind's example."""
-
-    def __init__(self, world: World, example: KindExample) -> None:
-        self.hub, self.worker = world.hub, world.workers[WORKER]
-        self.example = example
-
-    async def submit(self) -> None:
-        integration = self.example.kind.integration
-        assert isinstance(integration, TemplateKind)
-        assert integration.managed_by_field
-        job = set_field(
-            self.example.make(), integration.managed_by_field, names.MULTIKUEUE_CONTROLLER
-        )
-        await self.hub.create(self.example.resource, integration.set_suspended(job, value=True))
-
-    def job(self, cluster: QueueCluster) -> dict[str, Any] | None:
-        store = cluster.informers.jobs[self.example.row.framework].store
-        found: dict[str, Any] | None = store.get(f"{NAMESPACE}/job")
-        return found
-
-    def workload(self) -> Workload | None:
-        return next(iter(self.hub.informers.workloads.store.list()), None)
-
-    async def until_started(self) -> dict[str, Any]:
-        """Wait until the worker has started the job; returns the job there."""
-
-        def started() -> dict[str, Any] | None:
-            job = self.job(self.worker)
-            runs = job is not None and not self.example.kind.integration.is_suspended(job)
-            return job if runs else None
-
-        return await self.worker.changes.until(started, "a job that runs on the worker")
-
-    async def until_gone(self) -> None:
-        def gone() -> bool:
-            return self.job(self.worker) is None and not list(
-                self.worker.informers.workloads.store.list()
-            )
-
-        await self.worker.changes.until(gone, "a worker with nothing left")
-
-    async def set_phase(self, phase: JobPhase) -> None:
-        """Have the kind's controller on the worker write a status; wait until it is here."""
-        await self.example.set_phase(self.worker, "job", phase)
-        remote = await self.worker.client.get(self.example.resource, "job", namespace=NAMESPACE)
-
-        def same() -> bool:
-            local = self.job(self.hub)
-            return local is not None and local.get("status") == remote["status"]
-
-        await self.hub.changes.until(same, f"status of phase {phase}")
-
-    async def set_active(self, *, value: bool) -> None:
-        workload = self.workload()
-        assert workload is not None
-        patch = {"apiVersion": names.V1BETA2, "spec": {"active": value}}
-        name = workload.metadata.name
-        await self.hub.patch(resources.WORKLOADS, name, patch, namespace=NAMESPACE)
+def make(example: KindExample) -> dict[str, Any]:
+    """An example that asks for GPUs and for MultiKueue."""
+    kind = example.kind.integration
+    assert isinstance(kind, TemplateKind)
+    job: dict[str, Any] = example.make("train")
+    for source in kind.sources(job):
+        containers = get_field(job, (*source.template, "spec", "containers"))
+        asks = [{**each, "resources": {"limits": {GPU: "1"}}} for each in containers]
+        job = set_field(job, (*source.template, "spec", "containers"), asks)
+    assert kind.managed_by_field is not None
+    job = set_field(job, kind.managed_by_field, MULTIKUEUE_CONTROLLER)
+    return kind.set_suspended(job, value=True)
 
 
-async def make_cpu_queue(cluster: QueueCluster, cpu: str) -> None:
-    quotas = {"name": "gpu", "resources": [{"name": "cpu", "nominalQuota": cpu}]}
-    groups = [{"coveredResources": ["cpu"], "flavors": [quotas]}]
-    await cluster.patch(resources.CLUSTER_QUEUES, "cq", {"spec": {"resourceGroups": groups}})
+def job_on(cluster: QueueCluster, example: KindExample) -> dict[str, Any] | None:
+    return cluster.informers.jobs[example.row.framework].store.get(f"{NAMESPACE}/train")
 
 
-@contextlib.asynccontextmanager
-async def kind_world(example: KindExample) -> AsyncIterator[KindWorld]:
-    config = msgspec.structs.replace(config_for(example), multi_kueue=make_config().multi_kueue)
-    crd = build_kind_crd(example.row)
-    async with multikueue_world(
-        WORKER, real_workers=True, config=config, crds=[crd] if crd else []
-    ) as world:
-        for cluster in (world.hub, *world.workers.values()):
-            await make_cpu_queue(cluster, "8")
-        async with world.manager(config):
-            yield KindWorld(world, example)
+async def until_runs(world: MultiKueueWorld, example: KindExample) -> dict[str, Any]:
+    def runs() -> dict[str, Any] | None:
+        job = job_on(world.workers["w1"], example)
+        return None if job is None or example.kind.integration.is_suspended(job) else job
+
+    return await world.until(runs, "the remote job runs", on="w1")
 
 
 @every_kind
-@virtual_time
-async def test_it_runs_on_a_worker_and_comes_back(example: KindExample) -> None:
-    integration = example.kind.integration
-    assert isinstance(integration, TemplateKind)
-    async with kind_world(example) as world:
-        await world.submit()
-        remote = await world.until_started()
-        assert integration.managed_by_field
-        assert get_field(remote, integration.managed_by_field) is None
-        await world.set_phase(JobPhase.READY)
+async def test_a_job_runs_on_a_worker_and_its_status_comes_back(example: KindExample) -> None:
+    crd = build_kind_crd(example.row)
+    config = config_for(example)
+    managers = make_config(of=config)
+    crds = [crd] if crd is not None else []
+    async with (
+        multikueue_world("w1", real_workers=True, crds=crds, config=config) as world,
+        world.manager(managers),
+    ):
+        await world.until_connected()
+        written = await world.hub.create(example.resource, make(example))
+        remote = await until_runs(world, example)
+        kind = example.kind.integration
+        assert isinstance(kind, TemplateKind)
+        assert MULTIKUEUE_ORIGIN in remote["metadata"]["labels"]
+        assert kind.managed_by_field is not None
+        assert get_field(remote, kind.managed_by_field) is None
+        assert [p.count for p in kind.pod_sets(remote)] == [p.count for p in kind.pod_sets(written)]
+        worker = world.workers["w1"]
+        await example.set_phase(worker, "train", JobPhase.READY)
 
-        # Taken back while it runs: nothing is left there, and its quota here is free.
-        await world.set_active(value=False)
-        await world.until_gone()
+        def told() -> bool:
+            here, there = job_on(world.hub, example), job_on(worker, example)
+            return here is not None and there is not None and kind.pods_ready(here)
 
-        def released() -> bool:
-            workload, job = world.workload(), world.job(world.hub)
-            assert job is not None
-            stopped = integration.is_suspended(job) and not integration.is_active(job)
-            return stopped and workload is not None and not has_quota(workload.status)
-
-        await world.hub.changes.until(released, "released quota")
-        await world.set_active(value=True)
-        await world.until_started()
-        if not example.simulated.ends:
-            return
-        await world.set_phase(JobPhase.READY)
-        await example.set_phase(world.worker, "job", JobPhase.SUCCEEDED)
-
-        def ended() -> Workload | None:
-            workload = world.workload()
-            return workload if workload is not None and is_finished(workload.status) else None
-
-        workload = await world.hub.changes.until(ended, "a finished Workload")
-        condition = find(workload.status, WorkloadCondition.FINISHED)
-        assert condition is not None
-        assert condition.reason == "Succeeded"
-        await world.until_gone()
-        end = integration.finished(world.job(world.hub) or {})
-        assert end is not None
-        assert end.success
-
-
-@pytest.mark.parametrize("example", DELEGATED[:1], ids=lambda each: each.row.kind)
-@virtual_time
-async def test_deleting_it_here_deletes_it_there(example: KindExample) -> None:
-    async with kind_world(example) as world:
-        await world.submit()
-        await world.until_started()
-        await world.set_phase(JobPhase.RUNNING)
-        await world.hub.client.delete(example.resource, "job", namespace=NAMESPACE)
-        await world.until_gone()
+        await world.until(told, "the status on the manager")
+        if example.simulated.ends:
+            await example.set_phase(worker, "train", JobPhase.SUCCEEDED)
+            await world.until(
+                lambda: (w := world.workload()) is not None and is_finished(w.status), "its end"
+            )
+            here = job_on(world.hub, example)
+            assert here is not None
+            end = kind.finished(here)
+            assert end is not None
+            assert end.success
+        else:
+            await world.hub.client.delete(example.resource, "train", namespace=NAMESPACE)
+        await world.until(lambda: job_on(worker, example) is None, "removed", on="w1")

@@ -14,35 +14,37 @@ from multiqueue.dispatch.decide.copy import epoch_of
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import RequestTimeout, TransportError
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS, Resource
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_gpu_queue
+from tests.builders.workloads import NAMESPACE
 from tests.integration.test_multikueue_alternatives import make_gang, running
-from tests.integration.test_multikueue_flavors import give, make_queue, usage
-from tests.multikueue_world import CHECK, World, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE
+from tests.integration.test_multikueue_flavors import give, usage
+from tests.multikueue_world import CHECK, MultiKueueWorld, multikueue_world
 from tests.virtual_time import virtual_time
 
 
 @contextlib.asynccontextmanager
-async def narrow_world(gpu: int = 8) -> AsyncIterator[World]:
+async def narrow_world(gpu: int = 8) -> AsyncIterator[MultiKueueWorld]:
     """A manager with one flavor for all hardware; workers with four H100 and twelve A100."""
     workers = {"a": {"a100": 12}, "h": {"h100": 4}}
     async with multikueue_world(*workers, real_workers=True) as world:
-        await world.hub.patch(CLUSTER_QUEUES, "cq", make_queue((CHECK,), gpu=gpu))
+        await world.hub.patch(CLUSTER_QUEUES, "cq", make_gpu_queue({"gpu": gpu}, checks=(CHECK,)))
         for name, gpus in workers.items():
             await give(world.workers[name], **gpus)
         yield world
 
 
-def annotations(world: World) -> Mapping[str, str]:
+def annotations(world: MultiKueueWorld) -> Mapping[str, str]:
     workload = world.workload()
     return workload.metadata.annotations if workload is not None else {}
 
 
-def is_considered(world: World, name: str) -> bool:
+def is_considered(world: MultiKueueWorld, name: str) -> bool:
     workload = world.workload(name)
     return workload is not None and bool(workload.status.conditions)
 
 
-def asked(world: World, name: str = "train") -> tuple[int, int]:
+def asked(world: MultiKueueWorld, name: str = "train") -> tuple[int, int]:
     """Pods and ranks that the job on the manager asks for."""
     spec = world.hub.job(name)["spec"]  # type: ignore[index]
     return spec["parallelism"], spec["completions"]
@@ -73,11 +75,11 @@ class Deadline:
             raise TransportError("killed")
 
 
-async def lose(world: World, worker: str) -> None:
+async def lose(world: MultiKueueWorld, worker: str) -> None:
     """A worker loses its hardware, and the gang with it."""
     cluster, copy = world.workers[worker], world.copy(worker)
     assert copy is not None
-    await cluster.patch(CLUSTER_QUEUES, "cq", make_queue(h100=0))
+    await cluster.patch(CLUSTER_QUEUES, "cq", make_gpu_queue({"h100": 0}))
     await cluster.client.delete(WORKLOADS, copy.metadata.name, namespace=NAMESPACE)
     await world.until(lambda: not world.copy(worker), "no copy", on=worker)
 
@@ -109,7 +111,7 @@ async def test_nothing_is_given_away_before_it_is_certain_where_a_gang_runs() ->
         assert not has_quota(world.workload("other").status)
 
 
-async def start_narrow(world: World, *more: tuple[str, str]) -> None:
+async def start_narrow(world: MultiKueueWorld, *more: tuple[str, str]) -> None:
     """Have the gang run with four pods on h, and the job here told so."""
     await world.until_connected()
     await world.hub.create(JOBS, make_gang("train", **{names.CLUSTER_NAMES: "h"}))
@@ -119,7 +121,7 @@ async def start_narrow(world: World, *more: tuple[str, str]) -> None:
     await world.until(lambda: usage(world) == {"gpu": "4"}, "four are charged")
 
 
-def with_active(world: World, count: int) -> Any:
+def with_active(world: MultiKueueWorld, count: int) -> Any:
     job = world.hub.job("train")
     return job if (job or {}).get("status", {}).get("active") == count else None
 
@@ -145,7 +147,7 @@ async def test_pods_that_ended_give_back_quota_of_those_that_run() -> None:
         assert not world.workload().status.reclaimable_pods
 
 
-async def anywhere(world: World) -> None:
+async def anywhere(world: MultiKueueWorld) -> None:
     """Let the gang go to any cluster."""
     change = {"metadata": {"annotations": {names.CLUSTER_NAMES: None}}}
     await world.hub.patch(JOBS, "train", change, namespace=NAMESPACE)
@@ -174,7 +176,7 @@ async def test_a_workload_that_is_deleted_is_composed_as_its_user_wrote_it() -> 
             await world.until(lambda: usage(world) == {"gpu": "4"}, "four are charged")
 
 
-def is_another(world: World, uid: str) -> bool:
+def is_another(world: MultiKueueWorld, uid: str) -> bool:
     workload = world.workload()
     return workload is not None and workload.metadata.uid != uid
 

@@ -11,15 +11,15 @@ from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.workload_state import find, is_evicted
 from multiqueue.kube.client import PatchType
 from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
 from tests.multikueue_world import (
     CHECK,
-    World,
+    MultiKueueWorld,
     make_config,
-    make_gpu_job,
     multikueue_world,
     record_warnings,
 )
-from tests.queue_manager import NAMESPACE
 
 MALFORMED = 'multiqueue.dev/cluster-selector "gpu in h100" is malformed'
 
@@ -27,7 +27,7 @@ MALFORMED = 'multiqueue.dev/cluster-selector "gpu in h100" is malformed'
 class Outsider:
     """A controller of somebody else that nominates clusters."""
 
-    def __init__(self, world: World, how: PatchType) -> None:
+    def __init__(self, world: MultiKueueWorld, how: PatchType) -> None:
         self.world = world
         self.how = how
 
@@ -122,7 +122,7 @@ async def test_a_configuration_has_a_dispatcher_of_its_own_and_may_change_it_at_
         assert context.config.multi_kueue.dispatcher_name == names.DISPATCHER_ALL_AT_ONCE
 
 
-async def annotate_config(world: World, dispatcher: str | None) -> None:
+async def annotate_config(world: MultiKueueWorld, dispatcher: str | None) -> None:
     patch = {"metadata": {"annotations": {names.DISPATCHER: dispatcher}}}
     await world.hub.patch(MULTIKUEUE_CONFIGS, "fleet", patch)
 
@@ -157,7 +157,7 @@ async def test_a_job_may_change_its_mind_about_clusters_while_it_waits() -> None
             await until_offered(world, "w1", "w2")
 
 
-def why_waiting(world: World) -> str:
+def why_waiting(world: MultiKueueWorld) -> str:
     """Why it has no quota; it gives that back while no worker may run it."""
     workload = world.workload()
     assert workload is not None
@@ -165,12 +165,12 @@ def why_waiting(world: World) -> str:
     return reserved.message if reserved is not None else ""
 
 
-async def annotate_job(world: World, key: str, value: str | None) -> None:
+async def annotate_job(world: MultiKueueWorld, key: str, value: str | None) -> None:
     patch = {"metadata": {"annotations": {key: value}}}
     await world.hub.patch(JOBS, "train", patch, namespace=NAMESPACE)
 
 
-async def until_offered(world: World, *clusters: str) -> None:
+async def until_offered(world: MultiKueueWorld, *clusters: str) -> None:
     await world.until(
         lambda: (
             (w := world.workload()) is not None

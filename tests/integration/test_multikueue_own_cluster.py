@@ -7,8 +7,9 @@ from typing import Any
 
 from multiqueue.api import names
 from multiqueue.kube.resources import JOBS, Resource
+from tests.builders.jobs import make_gpu_job
 from tests.least_privilege import REMOTE_TOKEN, documents, kubeconfig_of
-from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.tcp_gate import Gate, gate_to
 
 CLUSTER_ROLES = Resource(
@@ -22,13 +23,13 @@ COLLECTS = make_config(gc_interval=timedelta(seconds=0.1))
 OURS = {names.MULTIKUEUE_ORIGIN: "multikueue"}
 
 
-def kubeconfig_of_hub(world: World, gate: Gate) -> dict[str, Any]:
+def kubeconfig_of_hub(world: MultiKueueWorld, gate: Gate) -> dict[str, Any]:
     config: dict[str, Any] = world.hub.server.kubeconfig()
     config["clusters"][0]["cluster"] = gate.cluster
     return config
 
 
-async def create_left_over(world: World) -> None:
+async def create_left_over(world: MultiKueueWorld) -> None:
     """A Job of the manager's cluster that looks like one that a worker is to get rid of."""
     job = make_gpu_job("precious", managed_by=None)
     job["metadata"]["labels"] = OURS
@@ -36,7 +37,7 @@ async def create_left_over(world: World) -> None:
     await world.hub.create(JOBS, job)
 
 
-async def assert_refused(world: World) -> None:
+async def assert_refused(world: MultiKueueWorld) -> None:
     message = await world.until_cluster("self", reason="BadKubeConfig")
     assert "leads to the manager's own cluster" in message
     assert world.hub.job("precious") is not None

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from multiqueue.api import names
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES
-from tests.multikueue_world import (
-    World,
-    make_config,
-    make_gpu_job,
-    make_gpu_queue,
-    multikueue_world,
-    record_warnings,
-)
-from tests.queue_manager import NAMESPACE
-from tests.queue_objects import make_local_queue
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_gpu_queue, make_local_queue
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world, record_warnings
 
 
-async def put_foreign_job(world: World, worker: str, name: str = "train") -> str:
+async def put_foreign_job(world: MultiKueueWorld, worker: str, name: str = "train") -> str:
     """Create somebody else's Job on a worker; returns its uid."""
     job = make_gpu_job(name, managed_by=None)
     del job["metadata"]["labels"]

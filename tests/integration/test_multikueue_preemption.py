@@ -6,14 +6,17 @@ from typing import Any
 
 from multiqueue.api import names
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOAD_PRIORITY_CLASSES
-from tests.multikueue_world import World, make_gpu_job, make_gpu_queue, multikueue_world
-from tests.queue_manager import NAMESPACE, QueueCluster
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_gpu_queue
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, multikueue_world
+from tests.queue_manager import QueueCluster
 from tests.virtual_time import virtual_time
 
 PREEMPTS = {"withinClusterQueue": "LowerPriority"}
 
 
-async def make_classes(world: World) -> None:
+async def make_classes(world: MultiKueueWorld) -> None:
     for cluster in (world.hub, *world.workers.values()):
         for name, value in (("low", 1), ("high", 100)):
             kind = {"apiVersion": names.V1BETA2, "kind": "WorkloadPriorityClass"}
@@ -27,7 +30,7 @@ async def set_queue(cluster: QueueCluster, gpus: int, **spec: Any) -> None:
     await cluster.client.patch(CLUSTER_QUEUES, "cq", patch)
 
 
-async def submit(world: World, name: str, *, on: str = "") -> None:
+async def submit(world: MultiKueueWorld, name: str, *, on: str = "") -> None:
     """Submit a job of 8 GPUs whose priority is its name."""
     job = make_gpu_job(name, gpus=8)
     job["metadata"]["labels"][names.PRIORITY_CLASS] = name
@@ -36,7 +39,7 @@ async def submit(world: World, name: str, *, on: str = "") -> None:
     await world.hub.create(JOBS, job)
 
 
-async def until_nothing_is_left(world: World, worker: str, job: str) -> None:
+async def until_nothing_is_left(world: MultiKueueWorld, worker: str, job: str) -> None:
     cluster = world.workers[worker]
     await world.until(
         lambda: cluster.job(job) is None and world.copy(worker, job) is None,
@@ -45,7 +48,7 @@ async def until_nothing_is_left(world: World, worker: str, job: str) -> None:
     )
 
 
-async def finish(world: World, worker: str, job: str) -> None:
+async def finish(world: MultiKueueWorld, worker: str, job: str) -> None:
     await world.finish_job(worker, job)
     await until_nothing_is_left(world, worker, job)
 

@@ -8,8 +8,10 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api.config import Gate
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
-from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE, QueueCluster
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
+from tests.queue_manager import QueueCluster
 from tests.virtual_time import virtual_time
 
 GATES = {Gate.PRIORITY_BOOST.value: True}
@@ -28,25 +30,25 @@ async def make_classes(*clusters: QueueCluster) -> None:
             await cluster.create(WORKLOAD_PRIORITY_CLASSES, body)
 
 
-async def submit(world: World, name: str = "train", gpus: int = 1, **labels: str) -> None:
+async def submit(world: MultiKueueWorld, name: str = "train", gpus: int = 1, **labels: str) -> None:
     job = make_gpu_job(name, gpus=gpus)
     job["metadata"]["labels"].update(labels)
     await world.hub.create(JOBS, job)
 
 
-async def label(world: World, name: str, priority_class: str) -> None:
+async def label(world: MultiKueueWorld, name: str, priority_class: str) -> None:
     patch = {"metadata": {"labels": {names.PRIORITY_CLASS: priority_class}}}
     await world.hub.patch(JOBS, name, patch, namespace=NAMESPACE)
 
 
-async def boost(world: World, value: str | None, job: str = "train") -> None:
+async def boost(world: MultiKueueWorld, value: str | None, job: str = "train") -> None:
     workload = world.workload(job)
     assert workload is not None
     patch = {"metadata": {"annotations": {names.PRIORITY_BOOST: value}}}
     await world.hub.patch(WORKLOADS, workload.metadata.name, patch, namespace=NAMESPACE)
 
 
-async def until_boosted(world: World, value: str | None) -> None:
+async def until_boosted(world: MultiKueueWorld, value: str | None) -> None:
     await world.until(
         lambda: (
             (c := world.copy("w1")) and c.metadata.annotations.get(names.PRIORITY_BOOST) == value

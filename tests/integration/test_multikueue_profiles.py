@@ -17,9 +17,10 @@ from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.kube.errors import CredentialsError
 from multiqueue.kube.resources import CLUSTER_PROFILES, CRDS, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
 from multiqueue.runtime.multikueue import build_multikueue
-from multiqueue.workers.kubeconfigs.worker_access import WorkerAccess
+from multiqueue.workers.kubeconfigs.worker_clients import WorkerAccess
+from tests.builders.jobs import make_gpu_job
 from tests.least_privilege import REMOTE_TOKEN
-from tests.multikueue_world import BUILT_IN, World, make_config, make_gpu_job, multikueue_world
+from tests.multikueue_world import BUILT_IN, MultiKueueWorld, make_config, multikueue_world
 from tests.queue_manager import CONFIG
 
 DEFINITION = {
@@ -75,7 +76,7 @@ def profile_config(tmp_path: Path, *, lives: timedelta = timedelta(hours=1)) -> 
     return msgspec.structs.replace(config, feature_gates=gates)
 
 
-def make_profile(world: World, name: str = "p1", **cluster: Any) -> dict[str, Any]:
+def make_profile(world: MultiKueueWorld, name: str = "p1", **cluster: Any) -> dict[str, Any]:
     address = {**world.gates["worker1"].cluster, **cluster}
     return {
         "apiVersion": CLUSTER_PROFILES.api_version,
@@ -85,13 +86,13 @@ def make_profile(world: World, name: str = "p1", **cluster: Any) -> dict[str, An
     }
 
 
-async def refer(world: World, name: str = "p1") -> None:
+async def refer(world: MultiKueueWorld, name: str = "p1") -> None:
     """Let worker1 be known by a profile."""
     source = {"kubeConfig": None, "clusterProfileRef": {"name": name}}
     await world.hub.patch(MULTIKUEUE_CLUSTERS, "worker1", {"spec": {"clusterSource": source}})
 
 
-async def until_message(world: World, words: str) -> None:
+async def until_message(world: MultiKueueWorld, words: str) -> None:
     await world.changes.until(lambda: words in world.cluster_condition("worker1")[2], words)
 
 

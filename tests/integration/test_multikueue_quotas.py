@@ -18,15 +18,10 @@ from multiqueue.kube.resources import (
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
 )
-from tests.multikueue_world import (
-    CHECK,
-    World,
-    make_config,
-    make_gpu_job,
-    make_gpu_queue,
-    multikueue_world,
-)
-from tests.queue_manager import NAMESPACE
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_gpu_queue
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import CHECK, MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import virtual_time
 
 
@@ -36,33 +31,33 @@ def automation_config(**settings: Any) -> Any:
     return msgspec.structs.replace(config, feature_gates=gates)
 
 
-async def automate(world: World, management: str | None = "Automated") -> None:
+async def automate(world: MultiKueueWorld, management: str | None = "Automated") -> None:
     spec = {"quotaManagement": management}
     await world.hub.patch(MULTIKUEUE_CONFIGS, "fleet", {"spec": spec})
 
 
-def quota(world: World) -> str:
+def quota(world: MultiKueueWorld) -> str:
     queue = world.hub.informers.cluster_queues.store.get("cq")
     assert queue is not None
     return str(queue.spec.resource_groups[0].flavors[0].resources[0].nominal_quota)
 
 
-def condition(world: World) -> tuple[str, str]:
+def condition(world: MultiKueueWorld) -> tuple[str, str]:
     """Status and reason."""
     queue = world.hub.informers.cluster_queues.store.get("cq")
     found = find_condition(queue.status.conditions, QUOTA_AUTOMATION) if queue else None
     return (found.status, found.reason) if found is not None else ("", "")
 
 
-async def until_quota(world: World, gpus: int) -> None:
+async def until_quota(world: MultiKueueWorld, gpus: int) -> None:
     await world.hub.changes.until(lambda: quota(world) == str(gpus), f"{gpus} gpus")
 
 
-async def until_condition(world: World, status: str, reason: str) -> None:
+async def until_condition(world: MultiKueueWorld, status: str, reason: str) -> None:
     await world.hub.changes.until(lambda: condition(world) == (status, reason), reason)
 
 
-async def resize(world: World, worker: str, gpus: int) -> None:
+async def resize(world: MultiKueueWorld, worker: str, gpus: int) -> None:
     queue = make_gpu_queue(gpus)
     await world.workers[worker].patch(CLUSTER_QUEUES, "cq", {"spec": queue["spec"]})
 

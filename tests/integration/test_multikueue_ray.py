@@ -10,9 +10,10 @@ from multiqueue.api.workload_state import is_admitted, is_finished
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
 from multiqueue.jobs.ray.integration import RayCluster
 from multiqueue.kube.resources import Resource
-from tests.integration.test_multikueue_kinds import KindWorld, kind_world
+from tests.builders.workloads import NAMESPACE
+from tests.integration.test_multikueue_kind_life import KindWorld, kind_world
 from tests.job_kinds import EXAMPLES
-from tests.queue_manager import NAMESPACE, QueueCluster
+from tests.queue_manager import QueueCluster
 from tests.virtual_time import virtual_time
 
 BY_KIND = {each.row.kind: each for each in EXAMPLES}

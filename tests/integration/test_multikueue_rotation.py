@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from multiqueue.kube.resources import JOBS, SECRETS
+from tests.builders.jobs import make_gpu_job
 from tests.integration.test_multikueue_clusters import make_token
-from tests.multikueue_world import CHECK, World, make_gpu_job, multikueue_world
+from tests.multikueue_world import CHECK, MultiKueueWorld, multikueue_world
 from tests.queue_manager import CONFIG
 from tests.virtual_time import virtual_time
 
 
 @contextlib.contextmanager
-def always_active(world: World) -> Iterator[None]:
+def always_active(world: MultiKueueWorld) -> Iterator[None]:
     """Fail if worker1 or the check says at any moment that it is not active."""
     lost: list[str] = []
 
@@ -34,7 +35,7 @@ def always_active(world: World) -> Iterator[None]:
     assert not lost
 
 
-async def run_a_job(world: World) -> str:
+async def run_a_job(world: MultiKueueWorld) -> str:
     """Have a job run on worker1; returns its uid there."""
     await world.hub.create(JOBS, make_gpu_job())
     await world.admit("worker1")
@@ -44,7 +45,7 @@ async def run_a_job(world: World) -> str:
     return job["metadata"]["uid"]
 
 
-async def until_message(world: World, words: str) -> None:
+async def until_message(world: MultiKueueWorld, words: str) -> None:
     await world.changes.until(lambda: words in world.cluster_condition("worker1")[2], words)
 
 

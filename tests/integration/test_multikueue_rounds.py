@@ -10,14 +10,10 @@ from typing import Any
 
 from multiqueue.api.config.types import IncrementalDispatcher
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import make_gpu_queue
 from tests.fleet.inline_thread import InlineThread
-from tests.multikueue_world import (
-    World,
-    make_config,
-    make_gpu_job,
-    make_gpu_queue,
-    multikueue_world,
-)
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import LoopClock, virtual_time
 
 ROUND = 300.0
@@ -31,7 +27,7 @@ ONE_BY_ONE = make_config(
 class Rounds:
     """A world of three workers, and managers that follow each other on one clock."""
 
-    def __init__(self, world: World, clock: LoopClock) -> None:
+    def __init__(self, world: MultiKueueWorld, clock: LoopClock) -> None:
         self.world = world
         self.clock = clock
 

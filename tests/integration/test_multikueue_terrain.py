@@ -13,8 +13,10 @@ from multiqueue.kube import resources
 from multiqueue.kube.resources import Resource
 from multiqueue.model.topology import HOSTNAME
 from multiqueue.plugins import Forecast, Prospect
-from tests.multikueue_world import GPU, World, make_config, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import GPU
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.recording_dispatcher import Recording
 from tests.virtual_time import virtual_time
 from tests.waiting import Changes
@@ -61,7 +63,7 @@ def make_pod(name: str, node: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def racks() -> AsyncIterator[World]:
+async def racks() -> AsyncIterator[MultiKueueWorld]:
     """A worker with two racks of two nodes with eight GPUs each, and quota for twice as much."""
     async with multikueue_world("w", gpus=64, real_workers=True) as world:
         flavor = {"spec": {"nodeLabels": {"pool": "gpu"}, "topologyName": "racks"}}
@@ -80,7 +82,7 @@ async def racks() -> AsyncIterator[World]:
         yield world
 
 
-async def ask(world: World, plugin: Recording, job: dict[str, Any]) -> Forecast:
+async def ask(world: MultiKueueWorld, plugin: Recording, job: dict[str, Any]) -> Forecast:
     """Submit a job; return what was foreseen when its dispatcher was first asked."""
     name = job["metadata"]["name"]
     await world.hub.create(resources.JOBS, job)
@@ -97,7 +99,7 @@ async def ask(world: World, plugin: Recording, job: dict[str, Any]) -> Forecast:
     return found
 
 
-def is_running(world: World, job: str) -> bool:
+def is_running(world: MultiKueueWorld, job: str) -> bool:
     copy = world.copy("w", job)
     return copy is not None and is_admitted(copy.status)
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from multiqueue.api import names
 from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
-from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
-from tests.queue_manager import NAMESPACE
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
+from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 
 OURS = {names.MULTIKUEUE_ORIGIN: "multikueue"}
 
 
-async def leave(world: World, name: str, **annotations: str) -> None:
+async def leave(world: MultiKueueWorld, name: str, **annotations: str) -> None:
     """Leave a copy and a job on worker1, as a manager with our origin made them."""
     worker = world.workers["worker1"]
     marks: dict[str, Any] = {"labels": OURS, "annotations": annotations}
@@ -34,13 +35,13 @@ async def leave(world: World, name: str, **annotations: str) -> None:
     await worker.create(JOBS, job)
 
 
-def left(world: World, name: str) -> tuple[bool, bool]:
+def left(world: MultiKueueWorld, name: str) -> tuple[bool, bool]:
     worker = world.workers["worker1"]
     store = worker.informers.workloads.store
     return f"{NAMESPACE}/{name}-workload" in store, worker.job(name) is not None
 
 
-def origin_shared(world: World) -> tuple[str, str]:
+def origin_shared(world: MultiKueueWorld) -> tuple[str, str]:
     cluster = world.hub.informers.multikueue_clusters.store.get("worker1")
     for condition in cluster.status.conditions:
         if condition.type == "OriginShared":

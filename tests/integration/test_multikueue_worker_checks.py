@@ -17,20 +17,15 @@ from multiqueue.api.v1beta2 import PodSetAssignment
 from multiqueue.api.workload_state import has_quota
 from multiqueue.kube import resources
 from multiqueue.model.topology_encoding import decode_topology
+from tests.builders.jobs import make_gpu_job
+from tests.builders.queues import GPU, make_gpu_queue
+from tests.builders.workloads import NAMESPACE
 from tests.integration.provisioning_steps import CHECK as PROVISIONING
 from tests.integration.provisioning_steps import make_config as make_provisioning_config
 from tests.integration.provisioning_steps import make_provisioning_check
 from tests.integration.waiting import until
-from tests.multikueue_world import (
-    CHECK,
-    GPU,
-    World,
-    make_config,
-    make_gpu_job,
-    make_gpu_queue,
-    multikueue_world,
-)
-from tests.queue_manager import NAMESPACE, QueueCluster
+from tests.multikueue_world import CHECK, MultiKueueWorld, make_config, multikueue_world
+from tests.queue_manager import QueueCluster
 from tests.virtual_time import virtual_time
 
 BLOCK, HOST = "example.com/block", "kubernetes.io/hostname"
@@ -81,7 +76,7 @@ async def provision(cluster: QueueCluster) -> None:
 @contextlib.asynccontextmanager
 async def provisioning_world(
     *workers: str, dispatcher: str, **arguments: int
-) -> AsyncIterator[World]:
+) -> AsyncIterator[MultiKueueWorld]:
     async with multikueue_world(*workers) as world, contextlib.AsyncExitStack() as stack:
         for name in workers:
             await provision_first(world.workers[name])
@@ -92,7 +87,7 @@ async def provisioning_world(
         yield world
 
 
-async def until_reserved(world: World, worker: str) -> None:
+async def until_reserved(world: MultiKueueWorld, worker: str) -> None:
     await world.until(
         lambda: (c := world.copy(worker)) and has_quota(c.status), "quota there", on=worker
     )
@@ -197,7 +192,7 @@ async def add_node(cluster: QueueCluster, block: str, host: str, gpus: int) -> N
     )
 
 
-def assignment(world: World, worker: str | None = None) -> PodSetAssignment:
+def assignment(world: MultiKueueWorld, worker: str | None = None) -> PodSetAssignment:
     workload = world.workload() if worker is None else world.copy(worker)
     assert workload is not None
     assert workload.status.admission is not None
@@ -205,7 +200,7 @@ def assignment(world: World, worker: str | None = None) -> PodSetAssignment:
 
 
 @contextlib.asynccontextmanager
-async def topology_world(**nodes: tuple[str, int]) -> AsyncIterator[World]:
+async def topology_world(**nodes: tuple[str, int]) -> AsyncIterator[MultiKueueWorld]:
     """A manager without nodes and a worker with these: block and GPUs by name."""
     async with multikueue_world("w1") as world, contextlib.AsyncExitStack() as stack:
         await use_topology(world.hub, checks=(CHECK,))

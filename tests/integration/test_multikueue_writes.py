@@ -26,9 +26,10 @@ from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.informers import build_worker_informers
 from multiqueue.workers.connections.session import WorkerSession
 from multiqueue.workers.owner import ManagerIdentity
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
 from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
-from tests.multikueue_world import make_gpu_job
-from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
+from tests.queue_manager import QueueCluster, queue_cluster
 from tests.waiting import Changes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -88,7 +89,7 @@ async def worker() -> AsyncIterator[Worker]:
         yield worker
 
 
-def make_workload(labels: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
+def make_copy_body(labels: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
     template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
     return {
         "apiVersion": names.V1BETA2,
@@ -114,14 +115,14 @@ def make_remote_job(workload: str = "w", labels: dict[str, str] | None = None) -
 
 
 async def test_a_copy_is_made_once_however_often_it_is_asked_for(worker):
-    first = await worker.writer.create_workload(make_workload(), ADAPTER, "train")
-    again = await worker.writer.create_workload(make_workload(), ADAPTER, "train")
+    first = await worker.writer.create_workload(make_copy_body(), ADAPTER, "train")
+    again = await worker.writer.create_workload(make_copy_body(), ADAPTER, "train")
     assert first.metadata.uid == again.metadata.uid == worker.copy().metadata.uid
 
 
 async def test_somebody_else_s_workload_of_that_name_is_not_taken_over(worker):
-    await worker.cluster.create(WORKLOADS, make_workload(labels={}))
-    got = await worker.writer.create_workload(make_workload(), ADAPTER, "train")
+    await worker.cluster.create(WORKLOADS, make_copy_body(labels={}))
+    got = await worker.writer.create_workload(make_copy_body(), ADAPTER, "train")
     assert got == Foreign(f'has a Workload "{KEY}" that belongs to somebody else')
     assert await worker.writer.find_workload(KEY) is None
     theirs = decode(Workload, await worker.read(WORKLOADS, "w"))
@@ -133,7 +134,7 @@ async def test_somebody_else_s_workload_of_that_name_is_not_taken_over(worker):
 
 
 async def test_a_copy_that_was_given_away_is_left_alone(worker):
-    copy = await worker.writer.create_workload(make_workload(), ADAPTER, "train")
+    copy = await worker.writer.create_workload(make_copy_body(), ADAPTER, "train")
     unlabelled = {"metadata": {"labels": {names.MULTIKUEUE_ORIGIN: None}}}
     await worker.cluster.patch(WORKLOADS, "w", unlabelled, namespace=NAMESPACE)
     await worker.writer.delete_workload(copy)
@@ -141,7 +142,7 @@ async def test_a_copy_that_was_given_away_is_left_alone(worker):
 
 
 async def test_a_copy_that_changed_since_it_was_seen_goes_all_the_same(worker):
-    copy = await worker.writer.create_workload(make_workload(), ADAPTER, "train")
+    copy = await worker.writer.create_workload(make_copy_body(), ADAPTER, "train")
     changed = {"metadata": {"annotations": {"x": "y"}}}
     await worker.cluster.patch(WORKLOADS, "w", changed, namespace=NAMESPACE)
     await worker.writer.delete_workload(copy)
@@ -149,7 +150,7 @@ async def test_a_copy_that_changed_since_it_was_seen_goes_all_the_same(worker):
 
 
 async def test_a_namespace_that_is_not_there_speaks_against_the_cluster(worker):
-    body = make_workload()
+    body = make_copy_body()
     body["metadata"]["namespace"] = "nowhere"
     got = await worker.writer.create_workload(body, ADAPTER, "train")
     assert isinstance(got, Foreign)
@@ -178,14 +179,14 @@ async def test_a_job_that_the_worker_refuses_speaks_against_it(worker):
 async def test_our_own_job_of_an_earlier_workload_is_waited_for(worker):
     await worker.cluster.create(JOBS, make_remote_job("earlier"))
     want = Busy(f'Job "{NAMESPACE}/train" of an earlier workload is being deleted')
-    assert await worker.writer.create_workload(make_workload(), ADAPTER, "train") == want
+    assert await worker.writer.create_workload(make_copy_body(), ADAPTER, "train") == want
     assert await worker.writer.create_job(ADAPTER, make_remote_job(), "w") == want
 
 
 async def test_removal_takes_job_and_copy_and_the_finalizer(worker):
     """M-135."""
     await worker.writer.create_workload(
-        make_workload(finalizers=[names.RESOURCE_IN_USE]), ADAPTER, "train"
+        make_copy_body(finalizers=[names.RESOURCE_IN_USE]), ADAPTER, "train"
     )
     await worker.writer.create_job(ADAPTER, make_remote_job(), "w")
     await worker.writer.remove(KEY, ADAPTERS)
@@ -196,7 +197,7 @@ async def test_removal_takes_job_and_copy_and_the_finalizer(worker):
 
 async def test_a_job_is_not_gone_before_its_pods_are(worker):
     """Else another cluster could start it while they stop (M-135)."""
-    await worker.writer.create_workload(make_workload(), ADAPTER, "train")
+    await worker.writer.create_workload(make_copy_body(), ADAPTER, "train")
     job = await worker.writer.create_job(ADAPTER, make_remote_job(), "w")
     uid = job["metadata"]["uid"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid}
@@ -221,7 +222,7 @@ async def test_a_job_is_not_gone_before_its_pods_are(worker):
 
 
 async def test_other_finalizers_are_left_to_their_owners(worker):
-    body = make_workload(finalizers=["example.com/mine", names.RESOURCE_IN_USE])
+    body = make_copy_body(finalizers=["example.com/mine", names.RESOURCE_IN_USE])
     await worker.writer.create_workload(body, ADAPTER, "train")
     await worker.writer.remove(KEY, ADAPTERS)
     left = await worker.read(WORKLOADS, "w")
@@ -253,7 +254,7 @@ async def test_a_newer_job_of_the_same_name_is_not_hit(worker):
 
 async def test_a_newer_copy_of_the_same_name_is_not_hit(worker):
     copy = await worker.writer.create_workload(
-        make_workload(finalizers=[names.RESOURCE_IN_USE]), ADAPTER, "train"
+        make_copy_body(finalizers=[names.RESOURCE_IN_USE]), ADAPTER, "train"
     )
     metadata = msgspec.structs.replace(copy.metadata, uid="another")
     await worker.writer.delete_workload(msgspec.structs.replace(copy, metadata=metadata))
@@ -262,7 +263,7 @@ async def test_a_newer_copy_of_the_same_name_is_not_hit(worker):
 
 
 async def test_a_copy_is_deactivated_on_its_newest_state(worker):
-    await worker.writer.create_workload(make_workload(), ADAPTER, "train")
+    await worker.writer.create_workload(make_copy_body(), ADAPTER, "train")
     await worker.cluster.patch(
         WORKLOADS, "w", {"metadata": {"annotations": {"x": "y"}}}, namespace=NAMESPACE
     )
@@ -273,7 +274,7 @@ async def test_a_copy_is_deactivated_on_its_newest_state(worker):
 
 
 async def test_a_priority_is_changed_on_what_was_seen(worker):
-    await worker.writer.create_workload(make_workload(), ADAPTER, "train")
+    await worker.writer.create_workload(make_copy_body(), ADAPTER, "train")
     changed = decode(
         Workload,
         {

@@ -31,7 +31,7 @@ from multiqueue.kube.resources import (
     WORKLOADS,
     Resource,
 )
-from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.manifests import apply_all
 from tests.integration.projection_fleet import NOWHERE, SYSTEM, Fleet, running_fleet
 from tests.integration.test_runtime_manager import make_config
 from tests.least_privilege import documents

@@ -16,7 +16,7 @@ from multiqueue.cli.main import main
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
 from multiqueue.projection.fleet import load_fleet
-from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.manifests import apply_all
 from tests.integration.projection_fleet import SYSTEM, fleet_file, running_fleet
 from tests.least_privilege import documents, kubeconfig_of
 

@@ -22,7 +22,7 @@ from multiqueue.kube.resources import (
     RESOURCE_FLAVORS,
     WORKLOAD_PRIORITY_CLASSES,
 )
-from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.manifests import apply_all
 from tests.integration.projection_fleet import NOWHERE, SYSTEM, Fleet, fleet_file, running_fleet
 from tests.unit.lint.objects import flavor, priority
 

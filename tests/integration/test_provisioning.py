@@ -9,10 +9,10 @@ from multiqueue.api.workload_checks import find_check
 from multiqueue.api.workload_state import eviction_reason, find, has_quota, is_admitted, is_finished
 from multiqueue.kube import resources
 from multiqueue.kube.resources import JOBS, POD_TEMPLATES, PODS
+from tests.builders.queues import make_check, make_flavor
+from tests.builders.workloads import NAMESPACE
 from tests.integration.provisioning_steps import CHECK, owner_kinds, world
 from tests.integration.waiting import is_true, until
-from tests.queue_manager import NAMESPACE
-from tests.queue_objects import make_check, make_flavor
 from tests.virtual_time import virtual_time
 
 FOREVER = {"multiqueue.dev/sim-run-seconds": "forever"}

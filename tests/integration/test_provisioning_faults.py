@@ -11,15 +11,15 @@ from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, Forbidden
 from multiqueue.kube.resources import JOBS, POD_TEMPLATES
-from tests.integration.provisioning_steps import CHECK, World, owner_kinds, world
+from tests.builders.workloads import NAMESPACE
+from tests.integration.provisioning_steps import CHECK, ProvisioningWorld, owner_kinds, world
 from tests.integration.waiting import condition, is_true, until
-from tests.queue_manager import NAMESPACE
 from tests.virtual_time import virtual_time
 
 SILENT = {"sim-outcome": "Nothing"}
 
 
-async def until_active(w: World, *, active: bool) -> str:
+async def until_active(w: ProvisioningWorld, *, active: bool) -> str:
     """What the check says once it is, or is not, active."""
     check = await w.until_object(
         resources.ADMISSION_CHECKS,
@@ -157,7 +157,7 @@ async def test_a_running_job_keeps_its_request_without_the_configuration() -> No
         assert await w.until_requests(lambda requests: not requests) == []
 
 
-async def hold_name(w: World, owners: list[dict[str, Any]]) -> str:
+async def hold_name(w: ProvisioningWorld, owners: list[dict[str, Any]]) -> str:
     """Create a request under the name that the job's will have, before the job has quota."""
     hold: dict[str, Any] = {"spec": {"stopPolicy": "Hold"}}
     await w.client.patch(resources.LOCAL_QUEUES, "lq", hold, namespace=NAMESPACE)

@@ -37,11 +37,13 @@ from multiqueue.kube.resources import (
     SECRETS,
     VALIDATING_WEBHOOKS,
 )
-from multiqueue.runtime.apply import create_missing
 from multiqueue.runtime.manager import Manager
+from multiqueue.runtime.manifests import create_missing
 from multiqueue.visibility.setup import SECRET_NAME as VISIBILITY_SECRET
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
+from tests.builders.queues import make_cluster_queue
 from tests.integration import test_controllers_admission as admission
+from tests.integration import test_controllers_devices as devices
 from tests.integration import test_controllers_faults as faults
 from tests.integration import test_controllers_queues as queues
 from tests.integration import test_controllers_recovery as recovery
@@ -76,7 +78,6 @@ from tests.least_privilege import (
     recorded_calls,
 )
 from tests.multikueue_world import multikueue_world
-from tests.queue_objects import make_cluster_queue
 
 
 class Grant(NamedTuple):
@@ -248,6 +249,7 @@ SCENARIOS: tuple[Callable[[], Any], ...] = (
     run_managers_in_a_cluster,
     admission.test_a_job_is_admitted_with_its_flavor_and_started,
     queues.test_a_queue_stays_until_nothing_holds_its_quota,
+    devices.test_claims_and_extended_resources_share_one_quota,
     faults.test_finished_workloads_go_when_their_time_is_over,
     faults.test_a_job_that_was_given_up_goes_when_its_time_is_over,
     faults.test_somebody_elses_write_in_between_costs_one_more_try,

@@ -11,8 +11,8 @@ from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from multiqueue.runtime.apply import create_missing
 from multiqueue.runtime.manager import Manager
+from multiqueue.runtime.manifests import create_missing
 from tests.integration.test_runtime_manager import get, make_config, running
 from tests.least_privilege import MANAGER_TOKEN, TOKENS, kubeconfig_of, rbac_objects
 

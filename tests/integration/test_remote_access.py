@@ -15,9 +15,9 @@ from multiqueue.api.names import MULTIKUEUE_ORIGIN, PREBUILT_WORKLOAD_NAME
 from multiqueue.kube import resources
 from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import EVENTS, PODS
-from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.manifests import apply_all
 from multiqueue.visibility import streams
-from tests.queue_manager import NAMESPACE
+from tests.builders.workloads import NAMESPACE
 from tests.remote_world import REMOTE, RemoteWorld, remote_world, run_pod
 
 ROLES = "rbac.authorization.k8s.io/v1"

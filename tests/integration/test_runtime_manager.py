@@ -25,10 +25,10 @@ from multiqueue.kube.resources import (
     NAMESPACES,
     VALIDATING_WEBHOOKS,
 )
-from multiqueue.runtime.apply import AppliedManifest, Applier, UnservedKind, apply_all
 from multiqueue.runtime.components import ComponentFailed, innermost
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
 from multiqueue.runtime.manager import Manager
+from multiqueue.runtime.manifests import AppliedManifest, Applier, UnservedKind, apply_all
 from multiqueue.runtime.preconditions import can_reach_webhooks
 from tests.integration.waiting import is_true, until, until_one
 
@@ -190,7 +190,7 @@ async def test_a_standby_takes_over_when_the_leader_stops() -> None:
             if leader is first:
                 await asyncio.wait_for(second.leading.wait(), 10)
             lease = await client.get(LEASES, "c1f6bfd2.kueue.x-k8s.io", namespace="kueue-system")
-    assert lease["spec"]["holderIdentity"] == second._identity
+    assert lease["spec"]["holderIdentity"] == second.identity
 
 
 async def leader_and_standby(first: Manager, second: Manager) -> tuple[Manager, Manager]:

@@ -31,8 +31,8 @@ from multiqueue.kube.resources import (
     SUBJECT_ACCESS_REVIEWS,
 )
 from multiqueue.kube.tls import load_key_pair
-from multiqueue.runtime.apply import apply_all, create_missing
 from multiqueue.runtime.manager import Manager
+from multiqueue.runtime.manifests import apply_all, create_missing
 from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.authorization import action_of, review_spec
 from tests.contract.client import unique
@@ -246,7 +246,7 @@ async def let(client: KubeClient, namespace: str, user: str, role: str) -> None:
 async def test_a_manager_believes_the_front_proxy_only() -> None:
     async with managed() as (asker, [manager]), KubeClient(asker.credentials) as client:
         await until_registered(client)
-        port = manager._visibility.server.port
+        port = manager.visibility.server.port
         path = f"{GROUP}/v1beta2"
         claims = {"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}
         status, text = await asker.ask(port, path, **claims)
@@ -278,7 +278,7 @@ async def test_a_standby_knows_the_positions_too() -> None:
         good = await asker.credentials.authorization() or ""
         async with asyncio.timeout(20):  # its informers hear a moment later
             while True:
-                port = standby._visibility.server.port
+                port = standby.visibility.server.port
                 status, text = await asker.ask(port, path, Authorization=good)
                 if status == 200 and text.count('"positionInClusterQueue"') == 2:
                     break
@@ -287,7 +287,7 @@ async def test_a_standby_knows_the_positions_too() -> None:
         where = f"namespaces/{asker.namespace}/workloads/{first['metadata']['name']}/explanation"
         path = f"/apis/remote.multiqueue.dev/v1alpha1/{where}"
         for manager in managers:
-            port, leads = manager._visibility.server.port, manager is not standby
+            port, leads = manager.visibility.server.port, manager is not standby
             status, text = await asker.ask(port, path, Authorization=good)
             told = json.loads(text)["status"]
             assert (told["leading"], "reason" in told) == (leads, leads)
@@ -300,4 +300,4 @@ async def test_without_the_gate_nothing_is_registered() -> None:
         async with KubeClient(asker.credentials) as client:
             assert (await client.list(API_SERVICES)).items == []
             assert (await client.get(NAMESPACES, asker.namespace))["metadata"]
-        assert manager._visibility is None
+        assert manager.visibility is None

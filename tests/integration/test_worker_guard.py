@@ -8,7 +8,7 @@ from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import NAMESPACES
-from multiqueue.runtime.apply import create_missing
+from multiqueue.runtime.manifests import create_missing
 from tests.guard_world import (
     SYSTEM,
     assert_an_outage_of_the_guard_stops_nothing,

@@ -34,7 +34,7 @@ from multiqueue.model.cluster_queue import (
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.topology import PENDING, Node
 from multiqueue.model.workload import Admission, Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     READY,
     T0,
@@ -113,7 +113,7 @@ class History:
         self.submit(with_changes(self.known[key], **changes))
 
     def trees(self) -> Sequence[Tree]:
-        return [tree for _, tree in sorted(self.engine._cache.trees.items())]
+        return [tree for _, tree in sorted(self.engine.parts.cache.trees.items())]
 
     # ------------------------------------------------------------ cycles
 

@@ -41,8 +41,8 @@ def nodes_of(tree: Tree) -> list[QuotaNode]:
 
 def assert_sums_hold(engine: Engine) -> None:
     """Each queue uses what its workloads hold, each cohort what its children borrow (E-33)."""
-    holders_by_queue = engine._ledger.holders
-    for tree in engine._cache.trees.values():
+    holders_by_queue = engine.parts.ledger.holders
+    for tree in engine.parts.cache.trees.values():
         nodes = nodes_of(tree)
         for cohort in tree.cohorts.values():
             children = [node for node in nodes if node.parent is cohort]
@@ -55,12 +55,12 @@ def assert_sums_hold(engine: Engine) -> None:
             assert queue.admitted_usage == total(admitted)
             assert (queue.reserving, queue.admitted) == (len(holders), len(admitted))
     everybody = [entry for holders in holders_by_queue.values() for entry in holders.values()]
-    assert engine._ledger.unready == sum(not entry.workload.pods_ready for entry in everybody)
+    assert engine.parts.ledger.unready == sum(not entry.workload.pods_ready for entry in everybody)
 
 
 def assert_slices_hold(engine: Engine) -> None:
     """What a slice took over is counted once, and all else in full (E-167)."""
-    for holders in engine._ledger.holders.values():
+    for holders in engine.parts.ledger.holders.values():
         taken = {entry.took_from for entry in holders.values()}
         for entry in holders.values():
             reservation = entry.workload.reservation
@@ -90,9 +90,9 @@ def borrowed(child: QuotaNode, slot: int) -> int:
 def assert_local_queues_hold(engine: Engine) -> None:
     """Each LocalQueue counts its own workloads."""
     by_queue: dict[str, dict[str, Entry]] = {}
-    for key, entry in engine._intake.entries.items():
+    for key, entry in engine.parts.entries.items():
         by_queue.setdefault(entry.workload.queue, {})[key] = entry
-    records = engine._ledger.local_queues
+    records = engine.parts.ledger.local_queues
     assert by_queue.keys() <= records.keys()
     for name, record in records.items():
         entries = by_queue.get(name, {})
@@ -107,7 +107,7 @@ def assert_local_queues_hold(engine: Engine) -> None:
 
 def assert_nodes_hold(engine: Engine) -> None:
     """What is taken of nodes is what the pods of the holders take, and nothing else (E-130)."""
-    cache, ledger = engine._cache, engine._ledger
+    cache, ledger = engine.parts.cache, engine.parts.ledger
     usage = cache.forest.usage
     expected = {}
     for holders in ledger.holders.values():
@@ -119,7 +119,7 @@ def assert_nodes_hold(engine: Engine) -> None:
                 expected[key] = usage.charges_of(placed)
             else:
                 expected[key] = usage.of(key)
-    assert {key: charges for key, charges in expected.items() if charges} == usage._charges
+    assert {key: charges for key, charges in expected.items() if charges} == usage.charges
     rooms: dict[object, dict[str, int]] = {}
     for charges in expected.values():
         for charge in charges:
@@ -128,18 +128,18 @@ def assert_nodes_hold(engine: Engine) -> None:
                 room[resource] = room.get(resource, 0) + amount * charge.pods
     without_zeros = {
         at: {name: amount for name, amount in room.items() if amount}
-        for at, room in usage._rooms.items()
+        for at, room in usage.rooms.items()
     }
     assert {at: room for at, room in without_zeros.items() if room} == rooms
 
 
 def assert_nothing_is_lost(engine: Engine, known: Mapping[str, Workload]) -> None:
     """Every unfinished workload is in exactly one place, and the places know it."""
-    entries = engine._intake.entries
+    entries = engine.parts.entries
     assert set(entries) == set(known)
     for key, entry in entries.items():
-        waits_in = [name for name, p in engine._pending.items() if key in p.members]
-        holds = [name for name, h in engine._ledger.holders.items() if key in h]
+        waits_in = [name for name, p in engine.parts.pending.items() if key in p.members]
+        holds = [name for name, h in engine.parts.ledger.holders.items() if key in h]
         if entry.place is QueuePlace.HOLDING:
             assert (waits_in, holds) == ([], [entry.charged])
             assert not entry.displaced
@@ -151,25 +151,27 @@ def assert_nothing_is_lost(engine: Engine, known: Mapping[str, Workload]) -> Non
         assert (entry.equals is not None) == (entry.place is QueuePlace.QUEUED)
         if entry.equals is not None:
             assert (entry in entry.equals.active) != (entry in entry.equals.parked)
-    for pending in engine._pending.values():
+    for pending in engine.parts.pending.values():
         assert pending.sticky is None or pending.sticky.key in pending.members
 
 
 def assert_everybody_is_looked_at(engine: Engine) -> None:
     """Whoever is active is in the agenda of its tree, and so is whoever is parked (E-27)."""
-    for name, pending in engine._pending.items():
-        tree = engine._cache.tree_by_queue[name]
-        agenda = engine._agenda.tree(tree.key)
+    for name, pending in engine.parts.pending.items():
+        tree = engine.parts.cache.tree_by_queue[name]
+        agenda = engine.parts.agenda.tree(tree.key)
         for entry in pending.members.values():
             if entry.place is QueuePlace.HELD:
-                backoff = entry.workload.requeue_at is not None or entry in engine._agenda._backoffs
+                backoff = (
+                    entry.workload.requeue_at is not None or entry in engine.parts.agenda.backoffs
+                )
                 assert backoff
             elif entry.is_parked:
                 assert name in agenda.parked
             elif tree.queues[name].is_active:
                 assert name in agenda.heads
         heads = [e for e in pending.members.values() if e.equals and e in e.equals.active]
-        assert (pending._classes.peek() is None) == (not heads)
+        assert (pending.classes.peek() is None) == (not heads)
 
 
 def assert_past_usage_holds(engine: Engine) -> None:
@@ -180,19 +182,21 @@ def assert_past_usage_holds(engine: Engine) -> None:
         pending: Mapping[str, int] = {}
         for key, penalty in record.penalties.items():
             pending = add(pending, penalty)
-            assert key in engine._intake.entries
+            assert key in engine.parts.entries
         assert _nonzero(record.pending) == _nonzero(pending)
         anew = PastUsage()
         anew.consumed, anew.pending = record.consumed, record.pending
-        anew.weigh(engine._options.admission_fair_sharing.resource_weights, _weight(engine, name))
+        anew.weigh(
+            engine.parts.options.admission_fair_sharing.resource_weights, _weight(engine, name)
+        )
         assert record.value == anew.value
-    for pending_queue in engine._pending.values():
-        lanes = pending_queue._classes
+    for pending_queue in engine.parts.pending.values():
+        lanes = pending_queue.classes
         assert isinstance(lanes, Lanes) == engine.usage.counts_in(pending_queue.name)
         if isinstance(lanes, Lanes):
-            for name, lane in lanes._classes.items():
+            for name, lane in lanes.classes.items():
                 rank = lane.rank(lane.peek())
-                assert lanes._order.rank(name) == (engine.usage.usage_of(name), rank)
+                assert lanes.order.rank(name) == (engine.usage.usage_of(name), rank)
 
 
 def _weight(engine: Engine, name: str) -> float:
@@ -209,7 +213,7 @@ def _nonzero(nanos: Mapping[str, int]) -> dict[str, int]:
 def overuse(engine: Engine) -> dict[object, int]:
     """How much more than it may have each quota node and each leaf uses, by name and slot."""
     found: dict[object, int] = {}
-    for tree in engine._cache.trees.values():
+    for tree in engine.parts.cache.trees.values():
         for node in nodes_of(tree):
             for slot, usage in enumerate(node.usage):
                 over = usage - node.potential[slot]
@@ -218,8 +222,8 @@ def overuse(engine: Engine) -> dict[object, int]:
                     over = max(over, usage - node.subtree_quota[slot] - limit)
                 if over > 0:
                     found[node.name, slot] = over
-    forest = engine._cache.forest
-    for flavor in engine._cache.flavors:
+    forest = engine.parts.cache.forest
+    for flavor in engine.parts.cache.flavors:
         grown = forest.tree(flavor)
         for leaf, key in enumerate(grown.tree.keys if grown is not None else ()):
             free, used = grown.tree.free[leaf], grown.tree.used[leaf]

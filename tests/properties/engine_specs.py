@@ -35,7 +35,7 @@ from multiqueue.model.cluster_queue import (
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.topology import Node
 from multiqueue.model.workload import PodSet, Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
     check_rule,

@@ -17,7 +17,7 @@ from multiqueue.embedded.server.validation import (
     validate_status,
     validate_update,
 )
-from tests.unit.embedded.server.kind_builders import BUILTIN, T0, UID, World
+from tests.unit.embedded.server.kind_builders import BUILTIN, T0, UID, RequestWorld
 
 STORED = [kind for kind in BUILTIN if kind.hooks.respond is None]
 TEXTS = ["a", "b", "Never", "Always", "x.io/a", "", "Exists", "In", "Indexed", "https://a.b/c", "*"]
@@ -83,7 +83,7 @@ def created(random: Random, kind: Kind) -> dict[str, Any] | None:
     if admitted.bad_request is not None:
         return None
     try:
-        kind.hooks.prepare_create(admitted.obj, World())
+        kind.hooks.prepare_create(admitted.obj, RequestWorld())
     except AdmissionRefused:
         return None
     return admitted.obj
@@ -96,7 +96,7 @@ def test_any_body_is_judged_and_shown(kind: Kind, random: Random) -> None:
     obj, version = created(random, kind), kind.versions[0]
     if obj is None:
         return
-    validate_create(kind, version, obj, World())
+    validate_create(kind, version, obj, RequestWorld())
     render(version, [obj], now=T0)
     for read in version.selectable_fields.values():
         assert isinstance(read(obj), str)
@@ -110,12 +110,12 @@ def test_any_change_is_judged(kind: Kind, random: Random) -> None:
     admitted = admit(kind, version, body_of(random, kind))
     if old is None or admitted.bad_request is not None:
         return
-    kind.hooks.prepare_update(admitted.obj, old, World())
-    validate_update(kind, version, admitted.obj, old, World())
+    kind.hooks.prepare_update(admitted.obj, old, RequestWorld())
+    validate_update(kind, version, admitted.obj, old, RequestWorld())
     if version.has_status:
         admitted.obj.setdefault("status", {})
-        kind.hooks.prepare_status(admitted.obj, old, World())
-        validate_status(kind, version, admitted.obj, old, World())
+        kind.hooks.prepare_status(admitted.obj, old, RequestWorld())
+        validate_status(kind, version, admitted.obj, old, RequestWorld())
 
 
 @pytest.mark.parametrize("kind", STORED, ids=lambda kind: kind.resource)

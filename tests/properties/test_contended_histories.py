@@ -50,9 +50,9 @@ class Forgetful(Chronicle):
         return plans
 
     def forget(self) -> None:
-        for entry in self.engine._intake.entries.values():
+        for entry in self.engine.parts.entries.values():
             entry.memo = None
-        for queue in self.engine._cache.queues.values():
+        for queue in self.engine.parts.cache.queues.values():
             queue._rooms_version = -1
             queue.node.ratio = None
 

@@ -13,15 +13,8 @@ from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.plan import Admit
 from multiqueue.model.cluster_queue import ClusterQueue, FlavorFungibility, FungibilityPolicy
 from multiqueue.model.workload import Workload
-from tests.engine_world import (
-    World,
-    flavor_quotas,
-    group,
-    make_queue,
-    make_workload,
-    pod_set,
-    reserved,
-)
+from tests.builders.engine import flavor_quotas, group, make_queue, make_workload, pod_set, reserved
+from tests.engine_world import EngineWorld
 
 HARDWARE = ("a100", "h100", "b200")
 GPU = "nvidia.com/gpu"
@@ -51,7 +44,7 @@ def draw_gang(chance: Random, number: int) -> Workload:
     return make_workload(f"w{number:03}", queue=queue, pod_sets=[main], priority=priority)
 
 
-def settle(world: World, held: set[str]) -> None:
+def settle(world: EngineWorld, held: set[str]) -> None:
     """Run cycles until nothing is decided, and look at what is admitted."""
     for _ in range(30):
         decisions = world.cycle(after=2).decisions
@@ -71,7 +64,7 @@ def settle(world: World, held: set[str]) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_each_gets_what_it_needs_there_and_none_waits_that_fits(seed: int) -> None:
     chance = Random(seed)
-    world, held = World(draw_queue(chance, "q1"), draw_queue(chance, "q2")), set[str]()
+    world, held = EngineWorld(draw_queue(chance, "q1"), draw_queue(chance, "q2")), set[str]()
     for step in range(20):
         if chance.random() < 0.6 or not world.workloads:
             world.submit(draw_gang(chance, step))

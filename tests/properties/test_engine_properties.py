@@ -16,9 +16,8 @@ from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.engine.preemption_limit import LIMIT
 from multiqueue.engine.queues.entry import Entry, QueuePlace
 from multiqueue.engine.reading import workload_reason
-from tests.engine_world import (
+from tests.builders.engine import (
     T0,
-    World,
     flavor_quotas,
     group,
     make_queue,
@@ -26,6 +25,7 @@ from tests.engine_world import (
     pod_set,
     seconds,
 )
+from tests.engine_world import EngineWorld
 from tests.properties.engine_history import History, rebuilt
 from tests.properties.engine_invariants import assert_all, overuse
 
@@ -96,17 +96,17 @@ def test_nobody_waits_while_a_slot_that_fits_stays_free(seed: int) -> None:
     for _ in range(30):
         history.step()
     history.settle()
-    for pending in history.engine._pending.values():
+    for pending in history.engine.parts.pending.values():
         for entry in pending.members.values():
-            assert workload_reason(history.engine._world, entry) is not None
-            is_active = history.engine._cache.queues[pending.name].is_active
+            assert workload_reason(history.engine.parts, entry) is not None
+            is_active = history.engine.parts.cache.queues[pending.name].is_active
             if is_active and entry.place is not QueuePlace.HELD:
                 assert not fits_now(history, entry), entry.key
 
 
 def fits_now(history: History, entry: Entry) -> bool:
     """Whether a judgement at the present usage would admit the workload where it was refused."""
-    world = history.engine._world
+    world = history.engine.parts
     verdict = judge(world, entry.workload, world.cache.queues[entry.queue], None)
     if not isinstance(verdict, Nominated) or verdict.assignment.mode is not Mode.FIT:
         return False
@@ -141,7 +141,7 @@ def test_a_deep_queue_ends_as_one_head_per_call_would(shapes: list[tuple[int, in
     ]
 
     def admitted(budget: int) -> list[str]:
-        world = World(*queues, options=EngineOptions(decision_budget=budget))
+        world = EngineWorld(*queues, options=EngineOptions(decision_budget=budget))
         for i, (cpu, priority) in enumerate(shapes):
             world.submit(
                 make_workload(

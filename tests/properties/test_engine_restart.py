@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiqueue.engine.engine import Engine
-from tests.engine_world import NAMESPACE
+from tests.builders.engine import NAMESPACE
 from tests.properties.engine_history import History, rebuilt
 from tests.properties.engine_specs import LOCAL_QUEUES, QUEUES
 
@@ -24,7 +24,7 @@ def state_of(engine: Engine) -> dict[str, object]:
         key = f"{NAMESPACE}/{name}"
         local = engine.local_queue_state(key)
         found[key] = local and replace(local, inadmissible=0)
-    return found | {"nodes": engine._cache.forest.usage._charges}
+    return found | {"nodes": engine.parts.cache.forest.usage.charges}
 
 
 @given(st.integers(0, 100_000), st.randoms(use_true_random=False))
@@ -41,8 +41,8 @@ def test_a_restart_changes_nothing_in_whatever_order_objects_come(
         history.land(key)
     for key in list(history.known):
         history.change(key)  # one that was set aside waits for its next version
-    placing = history.engine._ledger.placing
-    assert not any(entry.assumed for entry in history.engine._intake.entries.values())
+    placing = history.engine.parts.ledger.placing
+    assert not any(entry.assumed for entry in history.engine.parts.entries.values())
     for key, admission in list(placing.items()):
         history.engine.places_written(key, admission)
         history.change(key)

@@ -16,7 +16,7 @@ from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.lib.quantity import Quantity
 from multiqueue.model.cluster_queue import ClusterQueue, Cohort, StopPolicy
-from tests.engine_world import T0, flavor_quotas, group, make_queue, quota, seconds
+from tests.builders.engine import T0, flavor_quotas, group, make_queue, quota, seconds
 from tests.preemption_world import (
     ANY,
     LOWER,

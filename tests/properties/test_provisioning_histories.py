@@ -35,6 +35,7 @@ from multiqueue.controllers.provisioning.plan import (
     RepairTemplates,
 )
 from multiqueue.controllers.provisioning.view import ProvisioningCheck, ProvisioningView
+from tests.builders.workloads import T0, with_status
 from tests.unit.controllers.provisioning.worlds import (
     CHECK,
     config,
@@ -44,7 +45,6 @@ from tests.unit.controllers.provisioning.worlds import (
     view,
     whole,
 )
-from tests.workloads import T0, with_status
 
 LIMIT = 2
 MAX_STEPS = 8

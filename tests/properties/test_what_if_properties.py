@@ -10,7 +10,7 @@ from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.engine.queues.entry import QueuePlace
-from tests.engine_world import NAMESPACE, make_workload, pod_set
+from tests.builders.engine import NAMESPACE, make_workload, pod_set
 from tests.properties.engine_history import History
 from tests.properties.engine_specs import LOCAL_QUEUES
 
@@ -50,7 +50,7 @@ def test_what_would_be_admitted_now_is_what_a_cycle_then_admits(
     for _ in range(20):
         history.step()
     engine = history.engine
-    for entry in list(engine._intake.entries.values()):
+    for entry in list(engine.parts.entries.values()):
         if entry.place is not QueuePlace.HOLDING:
             engine.delete_workload(entry.key, history.now)
     history.wait(60)
@@ -58,7 +58,7 @@ def test_what_would_be_admitted_now_is_what_a_cycle_then_admits(
     workload = make_workload(
         "asked", queue=queue, at=history.now, pod_sets=[pod_set(count=size, cpu=1)]
     )
-    record = engine._ledger.local_queues.get(workload.queue)
+    record = engine.parts.ledger.local_queues.get(workload.queue)
     if record is None or not record.is_open:
         return
     trial = engine.try_workload(workload, record.cluster_queue)

@@ -11,7 +11,7 @@ from multiqueue.api.config.gates import GATES, Gate, Stage
 
 _POD = "only the kind batch/v1 Job is queued so far; this is about pods"
 _SPARK = "SparkApplications are not queued yet"
-_DRA = "requests for devices (DRA) are not counted yet; whatever the gate says"
+_SOURCES = "devices count by number; counters and capacities of devices do not count yet"
 
 WHY: Mapping[Gate, str] = MappingProxyType(
     {
@@ -20,11 +20,8 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         "their size while they run",
         Gate.SKIP_REASSIGNMENT_FOR_POD_OWNED_WORKLOADS: _POD,
         Gate.TAS_ASSIGNMENTS_ENCODING_BY_HOSTNAME_PREFIX: "one encoding is written; all are read",
-        Gate.KUEUE_DRA_INTEGRATION: _DRA,
-        Gate.KUEUE_DRA_INTEGRATION_EXTENDED_RESOURCE: _DRA,
-        Gate.KUEUE_DRA_REJECT_WORKLOADS_WHEN_DRA_DISABLED: _DRA,
-        Gate.KUEUE_DRA_INTEGRATION_PARTITIONABLE_DEVICES: _DRA,
-        Gate.KUEUE_DRA_INTEGRATION_CONSUMABLE_CAPACITY: _DRA,
+        Gate.KUEUE_DRA_INTEGRATION_PARTITIONABLE_DEVICES: _SOURCES,
+        Gate.KUEUE_DRA_INTEGRATION_CONSUMABLE_CAPACITY: _SOURCES,
         Gate.MULTIKUEUE_ADAPTERS_FOR_CUSTOM_JOBS: "kinds without an adapter are not dispatched yet",
         Gate.MULTIKUEUE_KUBE_CONFIG_PATH_VALIDATION: "files elsewhere are never read: whoever "
         "makes a MultiKueueCluster must not choose what the manager opens",
@@ -34,7 +31,6 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.CUSTOM_METRIC_LABELS: "metrics have no labels of their users' choice yet",
         Gate.SPARK_APPLICATION_INTEGRATION: _SPARK,
         Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: _POD,
-        Gate.CONCURRENT_ADMISSION: "a Workload is tried in one variant at a time",
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: "the metric is not there yet",
         Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: "a deleted RayService always keeps "
         "its quota until its Redis is empty",

@@ -177,9 +177,11 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         ),
         Gate.TAS_BALANCED_PLACEMENT: _alpha(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
         Gate.TAS_ASSIGNMENTS_ENCODING_BY_HOSTNAME_PREFIX: _beta(),
-        Gate.KUEUE_DRA_INTEGRATION: _beta(),
-        Gate.KUEUE_DRA_INTEGRATION_EXTENDED_RESOURCE: _beta(Gate.KUEUE_DRA_INTEGRATION),
-        Gate.KUEUE_DRA_REJECT_WORKLOADS_WHEN_DRA_DISABLED: _beta(),
+        Gate.KUEUE_DRA_INTEGRATION: _beta(adjustable=True),
+        Gate.KUEUE_DRA_INTEGRATION_EXTENDED_RESOURCE: _beta(
+            Gate.KUEUE_DRA_INTEGRATION, adjustable=True
+        ),
+        Gate.KUEUE_DRA_REJECT_WORKLOADS_WHEN_DRA_DISABLED: _beta(adjustable=True),
         Gate.KUEUE_DRA_INTEGRATION_PARTITIONABLE_DEVICES: _beta(Gate.KUEUE_DRA_INTEGRATION),
         Gate.KUEUE_DRA_INTEGRATION_CONSUMABLE_CAPACITY: _alpha(Gate.KUEUE_DRA_INTEGRATION),
         Gate.MULTIKUEUE_ADAPTERS_FOR_CUSTOM_JOBS: _beta(),
@@ -207,7 +209,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.FINISH_ORPHANED_WORKLOADS: _beta(adjustable=True),
         Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_CONFIG: _beta(adjustable=True),
         Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_RESPECT_CONFIG_ORDER: _beta(adjustable=True),
-        Gate.CONCURRENT_ADMISSION: _alpha(),
+        Gate.CONCURRENT_ADMISSION: _alpha(adjustable=True),
         Gate.QUOTA_CHECK_STRATEGY: _beta(adjustable=True),
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: _beta(),
         Gate.TAS_RESPECT_NODE_AFFINITY_PREFERRED: _alpha(

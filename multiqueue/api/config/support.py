@@ -23,7 +23,8 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "metrics.customLabels": "needs the feature gate CustomMetricLabels, which is not "
         "implemented yet",
         "multiKueue.externalFrameworks": "kinds without an adapter are not dispatched yet",
-        "resources.deviceClassMappings": "requests for devices (DRA) are not counted yet",
+        "resources.deviceClassMappings[].sources": "devices count by number; their counters and "
+        "capacities do not count yet",
     }
 )
 """Field -> the reason why it must not be set."""
@@ -41,7 +42,9 @@ _IS_SET: Mapping[str, Callable[[Configuration], bool]] = MappingProxyType(
     {
         "metrics.customLabels": lambda c: bool(c.metrics.custom_labels),
         "multiKueue.externalFrameworks": lambda c: bool(c.multi_kueue.external_frameworks),
-        "resources.deviceClassMappings": lambda c: bool(c.resources.device_class_mappings),
+        "resources.deviceClassMappings[].sources": lambda c: any(
+            mapping.sources for mapping in c.resources.device_class_mappings
+        ),
         "pprofBindAddress": lambda c: c.pprof_bind_address not in {"", "0"},
         "integrations.externalFrameworks": lambda c: bool(c.integrations.external_frameworks),
     }

@@ -251,7 +251,7 @@ def _play(plan: Plan, processes: int | None) -> Comparison:
 
 
 def _write(comparison: Comparison, report: Path | None, csv_file: Path | None) -> None:
-    from multiqueue.simulation.report.csv_table import format_csv
+    from multiqueue.simulation.report.document import format_csv
     from multiqueue.simulation.report.page import build_page
 
     for path, build in ((report, build_page), (csv_file, format_csv)):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from multiqueue.api.v1beta2 import Workload
     from multiqueue.cli.views.workloads import WorkloadRow
     from multiqueue.kube.client import KubeClient
-    from multiqueue.runtime.apply import ApplyResult
+    from multiqueue.runtime.manifests import ApplyResult
 
 WORKLOAD_SECONDS = 5.0
 """How long to wait until the manager sees a new job."""
@@ -126,7 +126,7 @@ async def _submit(
 async def _apply(client: KubeClient, namespace: str, manifest: dict[str, Any]) -> _Submitted:
     from multiqueue.api.validation.unqueued import find_unqueued
     from multiqueue.kube.errors import ApiError, Unauthorized
-    from multiqueue.runtime.apply import Applier, UnservedKind
+    from multiqueue.runtime.manifests import Applier, UnservedKind
 
     metadata = manifest.get("metadata") or {}
     name = metadata.get("name") or metadata.get("generateName") or ""

@@ -1,4 +1,8 @@
-"""``multiqueue why``: explain a job's state and why it waits, with the numbers."""
+"""``multiqueue why``: explain a job's state and why it waits, with the numbers.
+
+`_show` prints the lines. The pending reason behind "Why" is worded in `engine/pending_reasons.py`,
+and every other text in `cli/views/explanation.py`.
+"""
 
 from __future__ import annotations
 

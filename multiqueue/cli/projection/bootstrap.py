@@ -41,7 +41,7 @@ from multiqueue.projection.registration import (
     kubeconfig_secret,
 )
 from multiqueue.projection.worker_role import Right
-from multiqueue.runtime.apply import Applier
+from multiqueue.runtime.manifests import Applier
 from multiqueue.workers.kubeconfigs.expiry import TOKEN, Expiry, find_expiries
 
 Json = dict[str, Any]

@@ -18,8 +18,7 @@ from multiqueue.api.conditions import ACTIVE, WorkloadCondition, find_condition
 from multiqueue.api.names import MULTIKUEUE_CONTROLLER, key_of
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_state import find, has_quota, is_finished
-from multiqueue.capacity.filters import why_not
-from multiqueue.capacity.filters.candidate import Candidate
+from multiqueue.capacity.filters import Candidate, why_not
 from multiqueue.capacity.own_quota import OwnQuota, QuotaClaim
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.cli.views.ages import format_seconds
@@ -33,7 +32,7 @@ from multiqueue.drain.relocation import (
     with_flavors,
 )
 from multiqueue.drain.stop_time import find_cut_off, find_stop_time
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import ClusterView, WorkloadView, place
 
 Json = Mapping[str, Any]

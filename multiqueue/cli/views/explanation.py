@@ -250,8 +250,7 @@ def _workers(
     candidates = _candidate_clusters(objects, workload, queue)
     if not candidates:
         return ()
-    from multiqueue.capacity.filters import why_not
-    from multiqueue.capacity.filters.candidate import Candidate
+    from multiqueue.capacity.filters import Candidate, why_not
 
     status, job = workload.status, objects.job_of(workload)
     rows = []
@@ -300,8 +299,7 @@ def _candidate_clusters(objects: QueueObjects, workload: Workload, queue: str) -
         config = objects.configs.get(parameters.name) if parameters else None
         found.update(dict.fromkeys(config.spec.clusters if config else ()))
     if found:
-        from multiqueue.capacity.filters.candidate import list_constraints
-        from multiqueue.capacity.filters.restriction import list_names
+        from multiqueue.capacity.filters import list_constraints, list_names
 
         # A requested cluster is shown even if there is no such worker.
         wished = list_names(list_constraints(workload, objects.job_of(workload))[0])

@@ -9,7 +9,7 @@ from typing import Any
 
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.model.build import build_workload, effective_priority
+from multiqueue.model.build_workload import build_workload, effective_priority
 from multiqueue.model.resources import is_accelerator
 from multiqueue.model.workload import PodSet
 from multiqueue.views.phase import Phase, PhaseState, find_phase

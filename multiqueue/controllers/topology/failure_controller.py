@@ -36,7 +36,7 @@ from multiqueue.kube.client import PatchType
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import PODS
-from multiqueue.model.build_placement import build_placement
+from multiqueue.model.placement import build_placement
 from multiqueue.model.topology import HOSTNAME
 
 CONCURRENCY = 4

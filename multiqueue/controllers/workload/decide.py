@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from multiqueue.controllers.workload import gates, lifecycle, pending, reserved
+from multiqueue.controllers.workload import lifecycle, pending, reserved
 from multiqueue.controllers.workload.plan import NothingToDo, WorkloadPlan
 from multiqueue.controllers.workload.view import WorkloadSituation
 
@@ -23,7 +23,7 @@ RULES: tuple[Rule, ...] = (
     lifecycle.evict_inactive,
     lifecycle.end_backoff,
     lifecycle.follow_class,
-    gates.sync_gates,
+    lifecycle.sync_gates,
     reserved.restart_broken,
     # Checks evict only after the list is up to date: a removed check evicts nobody.
     reserved.sync_admission,

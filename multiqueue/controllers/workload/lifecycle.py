@@ -1,14 +1,19 @@
-"""Rules for orphans, finished, deactivated and backed-off Workloads.
+"""Rules for orphans, finished, deactivated and backed-off Workloads, and for preemption gates.
 
-Parity: E-105, E-108, E-116, E-117.
+Parity: E-105, E-108, E-116, E-117, E-174.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition
-from multiqueue.api.v1beta2 import WorkloadStatus
+from multiqueue.api.v1beta2 import PreemptionGateState, WorkloadStatus
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.api.variants import parent_of
 from multiqueue.api.workload_state import (
+    CLOSED,
     deactivate,
     find,
     finish,
@@ -91,8 +96,9 @@ def follow_class(view: WorkloadSituation) -> WorkloadPlan | None:
     priority_class, metadata = view.priority_class, view.workload.metadata
     if priority_class is None or priority_class.value == view.workload.spec.priority:
         return None
-    # A manager elsewhere owns the spec of its copy and would revert the change.
-    if names.MULTIKUEUE_ORIGIN in metadata.labels:
+    # A manager elsewhere owns the spec of its copy and would revert the change; variants follow
+    # their parent.
+    if names.MULTIKUEUE_ORIGIN in metadata.labels or parent_of(view.workload) is not None:
         return None
     return PatchSpec(patch={"priority": priority_class.value})
 
@@ -192,3 +198,25 @@ def _requeue_reason(view: WorkloadSituation) -> Reason | None:
 
 def _status(view: WorkloadSituation) -> WorkloadStatus:
     return view.workload.status
+
+
+def sync_gates(view: WorkloadSituation) -> WorkloadPlan | None:
+    """Add new gates as closed; drop those that the spec no longer has."""
+    if not view.options.preemption_gates or _with_gates(view) == view.workload.status:
+        return None
+    return WriteStatus(change=_with_gates)
+
+
+def _with_gates(view: WorkloadSituation) -> WorkloadStatus:
+    spec, status = view.workload.spec, view.workload.status
+    known = {state.name: state for state in status.preemption_gates}
+    states = tuple(
+        known.get(gate.name)
+        or PreemptionGateState(
+            name=gate.name, position=CLOSED, last_transition_time=format_time(view.now)
+        )
+        for gate in spec.preemption_gates
+    )
+    if states == status.preemption_gates:
+        return status
+    return msgspec.structs.replace(status, preemption_gates=states)

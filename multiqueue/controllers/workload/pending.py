@@ -108,7 +108,7 @@ def pending_status(view: WorkloadSituation) -> WorkloadStatus:
     evaluated = find(status, WorkloadCondition.QUOTA_RESERVED) is not None
     if view.options.explicit_status or evaluated:
         status = view.complete(status)
-    if view.cluster_queue is not None and evaluated:
+    if view.cluster_queue is not None and evaluated and not view.is_parent:
         checks = applicable_checks(view.cluster_queue.spec, None)
         status = sync_checks(status, checks, view.now)
     if status == view.workload.status:

@@ -9,6 +9,7 @@ import msgspec
 
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.api.v1beta2 import WorkloadStatus
+from multiqueue.api.variants import parent_of
 from multiqueue.api.workload_checks import (
     applicable_checks,
     checks_in,
@@ -59,7 +60,7 @@ def _restarted(view: WorkloadSituation) -> WorkloadStatus:
 
 def sync_admission(view: WorkloadSituation) -> WorkloadPlan | None:
     """Bring the check list in line with the ClusterQueue, and Admitted with the checks."""
-    if not has_quota(view.workload.status):
+    if not has_quota(view.workload.status) or view.is_parent:
         return None
     return _write_if_different(view, _synced)
 
@@ -171,9 +172,9 @@ def _without_patience(view: WorkloadSituation) -> WorkloadStatus:
 
 
 def _deadline(view: WorkloadSituation) -> datetime | None:
-    """Return when the wait for pods ends; None if another cluster runs and awaits them."""
+    """Return when the wait for pods ends; None if another cluster or a parent awaits them."""
     status, rules = view.workload.status, view.options.readiness
-    if rules is None or status.cluster_name or _is_untouchable(view):
+    if rules is None or status.cluster_name or parent_of(view.workload) or _is_untouchable(view):
         return None
     return readiness_deadline(status, rules)
 

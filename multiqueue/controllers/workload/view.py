@@ -18,9 +18,10 @@ from multiqueue.api.v1beta2 import (
     WorkloadPriorityClass,
     WorkloadStatus,
 )
+from multiqueue.api.variants import is_parent
 from multiqueue.api.workload_readiness import ReadinessRules, begin_waiting
 from multiqueue.api.workload_state import find
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class WorkloadOptions:
         preemption_gates: Gate MultiKueueOrchestratedPreemption.
         coarse_reasons: Without gate UnadmittedWorkloadsObservability.
         explicit_status: Gate UnadmittedWorkloadsExplicitStatus.
+        concurrent: Gate ConcurrentAdmission.
     """
 
     delete_finished_after: timedelta | None = None
@@ -44,6 +46,7 @@ class WorkloadOptions:
     preemption_gates: bool = False
     coarse_reasons: bool = False
     explicit_status: bool = False
+    concurrent: bool = False
 
     @classmethod
     def from_config(cls, config: Configuration) -> WorkloadOptions:
@@ -57,6 +60,7 @@ class WorkloadOptions:
             preemption_gates=enabled(Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION),
             coarse_reasons=not enabled(Gate.UNADMITTED_WORKLOADS_OBSERVABILITY),
             explicit_status=enabled(Gate.UNADMITTED_WORKLOADS_EXPLICIT_STATUS),
+            concurrent=enabled(Gate.CONCURRENT_ADMISSION),
         )
 
     def word(self, reason: Reason) -> Reason:
@@ -107,6 +111,11 @@ class WorkloadSituation:
     admitting: bool = False
     options: WorkloadOptions = WorkloadOptions()
     now: datetime
+
+    @property
+    def is_parent(self) -> bool:
+        """Whether its variants hold the quota and have the admission checks (E-171)."""
+        return self.options.concurrent and is_parent(self.workload)
 
     @property
     def generation(self) -> int:

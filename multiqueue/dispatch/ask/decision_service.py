@@ -37,7 +37,7 @@ from multiqueue.jobs.framework.integration import InvalidJobError
 from multiqueue.jobs.framework.observe import build_priority_classes
 from multiqueue.jobs.framework.priority import PriorityClassNotFoundError, resolve_priority
 from multiqueue.jobs.queue_lookup import InformerLookup
-from multiqueue.model.build import admission_to_wire, build_workload
+from multiqueue.model.build_workload import admission_to_wire, build_workload
 from multiqueue.plugins import DispatchView
 from multiqueue.plugins.recording import Decision
 from multiqueue.workers.connections.fleet import Fleet

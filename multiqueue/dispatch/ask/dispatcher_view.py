@@ -9,8 +9,7 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.cluster_orders import read_orders
-from multiqueue.capacity.filters.candidate import Candidate
-from multiqueue.capacity.filters.taints import why_avoid
+from multiqueue.capacity.filters import Candidate, why_avoid
 from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.dispatch.decide.cluster_state import ClusterState, RemoteWorkload
@@ -20,7 +19,7 @@ from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.forecast.views import Forecasts
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import (
     ClusterView,
     CopyState,

@@ -13,7 +13,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Gate
 from multiqueue.api.slices import is_elastic
 from multiqueue.capacity.checks import ClusterList, find_multikueue_check, list_clusters
-from multiqueue.capacity.filters.candidate import list_constraints
+from multiqueue.capacity.filters import list_constraints
 from multiqueue.capacity.fleet_capacity import FleetCapacity, Prospects
 from multiqueue.capacity.owners import find_job, find_kind
 from multiqueue.dispatch.decide.slice_chain import Successor

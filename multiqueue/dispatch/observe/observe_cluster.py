@@ -13,8 +13,7 @@ from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
-from multiqueue.capacity.filters import why_not
-from multiqueue.capacity.filters.candidate import Candidate
+from multiqueue.capacity.filters import Candidate, why_not
 from multiqueue.dispatch.decide.cluster_state import ClusterState, RemoteJob, RemoteWorkload
 from multiqueue.dispatch.decide.view import LocalWorkload
 from multiqueue.dispatch.observe.departures import Departures

@@ -14,7 +14,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import DISPATCH_PROFILE, key_of
 from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.capacity.checks import is_multikueue
-from multiqueue.capacity.filters.candidate import read_constraints
+from multiqueue.capacity.filters import read_constraints
 from multiqueue.dispatch.observe.lineage import Lineage
 from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.dispatch.wake.waiting import Rank
@@ -23,7 +23,7 @@ from multiqueue.jobs.framework.integration import Integration, Job
 from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube.clock import Moment
-from multiqueue.model.build import effective_priority
+from multiqueue.model.build_workload import effective_priority
 from multiqueue.workers.connections.fleet import Fleet, FleetListener, Reach
 
 

@@ -11,8 +11,8 @@ import socket
 import sys
 from dataclasses import dataclass, field, replace
 
-from multiqueue.dispatcher_host.answer import AnswerReading
-from multiqueue.dispatcher_host.conduct import ask, examine
+from multiqueue.dispatcher_host.answer import AnswerReading, take
+from multiqueue.dispatcher_host.conduct import examine
 from multiqueue.dispatcher_host.entry import (
     EntryError,
     check_arguments,
@@ -67,7 +67,7 @@ class _Plugin:
             return self._load(request)
         assert self.dispatcher is not None
         if isinstance(request, Ask):
-            self.reading = ask(self.dispatcher, self._show())
+            self.reading = take(self.dispatcher.nominate(self._show()))
             return Answered(self.reading)
         assert isinstance(request, Examine)
         assert self.reading is not None

@@ -66,6 +66,11 @@ class ProcessHost:
         self._is_busy = False
         self._is_closed = False
 
+    @property
+    def pid(self) -> int | None:
+        """The id of the dispatcher's process; None before it is started."""
+        return self._child.pid if self._child is not None else None
+
     async def load(self) -> Selection:
         """Start the process, and load the dispatcher in it."""
         name = self._way.dispatcher

@@ -7,7 +7,7 @@ import orjson
 from aiohttp import web
 
 from multiqueue.embedded.server import status
-from multiqueue.embedded.server.apply import apply
+from multiqueue.embedded.server.apply_request import apply
 from multiqueue.embedded.server.body import decode_object
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.causes import forbidden

@@ -11,7 +11,7 @@ from multiqueue.embedded.server.causes import FieldCause
 from multiqueue.embedded.server.delete import is_finished
 from multiqueue.embedded.server.entry import StoredObject, decode_bare_in, decode_in
 from multiqueue.embedded.server.kinds import AdmissionRefused, JsonObject
-from multiqueue.embedded.server.managed.apply import ServerSideApplied
+from multiqueue.embedded.server.managed.apply_configuration import ServerSideApplied
 from multiqueue.embedded.server.managed.owners import Owners, same_fields
 from multiqueue.embedded.server.managed.tracking import after_change, asked, shown
 from multiqueue.embedded.server.managed.updates import States, reset_fields

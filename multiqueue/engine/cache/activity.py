@@ -108,6 +108,10 @@ def _multikueue_problems(
         what = "MultiKueue and ProvisioningRequest AdmissionChecks together"
         words = f"Cannot use {what}, found: {', '.join(provisioning)}"
         problems.append((QueueReason.MULTIKUEUE_WITH_PROVISIONING, words))
+    if queue.concurrent is not None:
+        what = "MultiKueue and concurrentAdmissionPolicy together"
+        words = f"Cannot use {what}, found: {', '.join(remote)}"
+        problems.append((QueueReason.MULTIKUEUE_WITH_CONCURRENT_ADMISSION, words))
     return problems
 
 

@@ -41,24 +41,6 @@ class Share(NamedTuple):
         return math.nan if self.is_endless else self.value
 
 
-class ShareLoss(NamedTuple):
-    """With fair sharing, the subtree that may give has no larger share than the one that asks.
-
-    Shares are rounded up, as in the status; ``share`` is that with the workload in it (E-99).
-    """
-
-    name: str
-    share: int
-    other: str
-    other_share: int
-
-    def __str__(self) -> str:
-        return (
-            f"fair sharing: {self.name} would have a share of {self.share}, and {self.other}, "
-            f"the largest that may give, has {self.other_share}"
-        )
-
-
 NO_SHARE: Final = Share(is_endless=False, value=0.0)
 
 

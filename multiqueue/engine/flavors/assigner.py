@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from multiqueue.engine.explain import FlavorAttempt, PodSetExplanation
 from multiqueue.engine.flavors.assignment import Assignment, FlavorChoice, Mode, PodSetResult
 from multiqueue.engine.flavors.flavor_search import Attempts, FlavorSearch, find_flavor
+from multiqueue.engine.pending_reasons import FlavorAttempt, PodSetExplanation, ResourceNotCovered
 from multiqueue.engine.queues.resume import ResumeState
-from multiqueue.engine.refusals import ResourceNotCovered
 from multiqueue.engine.remote import ChosenFlavors
 from multiqueue.lib.amount import LARGEST, Amount
 from multiqueue.model.resources import PODS

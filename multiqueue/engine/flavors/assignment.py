@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
-from multiqueue.engine.explain import PodSetExplanation
+from multiqueue.engine.pending_reasons import PodSetExplanation
 from multiqueue.engine.queues.resume import Tried
 from multiqueue.engine.tas.usage import PlacedPods
 from multiqueue.engine.value import Value

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from multiqueue.engine.cache.cached_queue import CachedQueue, Room
 from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.eligibility import refuse_levels, refuse_placement, refuse_topology
-from multiqueue.engine.explain import FlavorAttempt
 from multiqueue.engine.flavors.assignment import (
     FlavorChoice,
     FlavorMode,
@@ -19,7 +18,13 @@ from multiqueue.engine.flavors.assignment import (
 )
 from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.engine.flavors.replaced_slice import ReplacedSlice, refuse_beside
-from multiqueue.engine.refusals import FlavorNotFound, InvalidPlacement, Refusal, Shortfall
+from multiqueue.engine.pending_reasons import (
+    FlavorAttempt,
+    FlavorNotFound,
+    InvalidPlacement,
+    Refusal,
+    Shortfall,
+)
 from multiqueue.engine.remote import ChosenFlavors, RemoteSearch
 from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount
@@ -102,7 +107,7 @@ def find_flavor(
     attempts: list[FlavorAttempt] = []
     for index in range(start, len(group.flavors)):
         name = group.flavors[index].name
-        if search.nominated is not None and not _is_nominated(search.nominated, name, pod_sets):
+        if not _is_looked_at(search, name, pod_sets):
             continue
         refusal = _refuse_flavor(search, name, group, pod_sets)
         if refusal is None and search.remote is not None:
@@ -136,10 +141,13 @@ def _choose(outcome: _Outcome, flavor: str, tried: int) -> Choices:
     }
 
 
-def _is_nominated(
-    nominated: Mapping[str, frozenset[str]], flavor: str, pod_sets: Sequence[PodSet]
-) -> bool:
-    return any(flavor in nominated.get(pod_set.name, ()) for pod_set in pod_sets)
+def _is_looked_at(search: FlavorSearch, flavor: str, pod_sets: Sequence[PodSet]) -> bool:
+    allowed, nominated = search.workload.allowed_flavors, search.nominated
+    if allowed is not None and flavor not in allowed:
+        return False
+    return nominated is None or any(
+        flavor in nominated.get(pod_set.name, ()) for pod_set in pod_sets
+    )
 
 
 def _refuse_flavor(

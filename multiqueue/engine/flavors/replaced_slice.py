@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from multiqueue.engine.cache.quota_node import FlavorResource
+from multiqueue.engine.pending_reasons import OtherFlavorThanBefore, PlacedSlice, Refusal
 from multiqueue.engine.queues.entry import Entry
-from multiqueue.engine.refusals import OtherFlavorThanBefore, PlacedSlice, Refusal
 from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount
 from multiqueue.model.resource_flavor import ResourceFlavor

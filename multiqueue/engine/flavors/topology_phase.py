@@ -14,9 +14,8 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from multiqueue.engine.eligibility import wants_topology
-from multiqueue.engine.explain import FlavorAttempt, PodSetExplanation
 from multiqueue.engine.flavors.assignment import Assignment, FlavorMode, Mode, PodSetResult
-from multiqueue.engine.refusals import TopologyPlacement
+from multiqueue.engine.pending_reasons import FlavorAttempt, PodSetExplanation, TopologyPlacement
 from multiqueue.engine.tas.charges import topology_flavors
 from multiqueue.engine.tas.failure import PlacementFailure
 from multiqueue.engine.tas.forest import Forest

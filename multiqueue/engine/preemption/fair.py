@@ -11,9 +11,10 @@ from contextlib import contextmanager
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
-from multiqueue.engine.cache.drs import Share, ShareLoss, share_of
+from multiqueue.engine.cache.drs import Share, share_of
 from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.engine.options import FairSharing, FairStrategy
+from multiqueue.engine.pending_reasons import ShareLoss
 from multiqueue.engine.preemption.candidates import (
     Eligible,
     QuotaHolder,

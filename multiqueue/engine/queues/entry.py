@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.queues.resume import ResumeState
 from multiqueue.lib.amount import Amount
 from multiqueue.lib.heap import KeyedHeap
@@ -198,8 +198,12 @@ class EquivalenceClass:
 
 
 def rank_of(workload: Workload) -> Rank:
-    """Return the rank of the workload among those of its ClusterQueue."""
-    return (-workload.priority, micros(workload.queue_order_at), workload.uid, workload.key)
+    """Return the rank of the workload among those of its ClusterQueue.
+
+    Variants of one job come in the order of their flavors, so that the best one that fits is first.
+    """
+    uid = f"{workload.family}/{workload.variant_order:02}" if workload.family else workload.uid
+    return (-workload.priority, micros(workload.queue_order_at), uid, workload.key)
 
 
 def micros(moment: datetime) -> int:
@@ -228,6 +232,7 @@ def is_queueable(workload: Workload) -> bool:
         and not workload.on_hold
         and not workload.gated_by
         and not workload.awaits_replacement_pods
+        and not workload.stands_aside
     )
 
 

@@ -22,24 +22,24 @@ class Lanes:
     Does what a `KeyedHeap` of classes does, so that a pending queue works with either.
     """
 
-    __slots__ = ("_classes", "_order", "usage_of")
+    __slots__ = ("classes", "order", "usage_of")
 
     def __init__(self, usage_of: UsageOf) -> None:
         self.usage_of = usage_of
-        self._classes: dict[str, KeyedHeap[EquivalenceClass]] = {}
-        self._order: KeyedHeap[str] = KeyedHeap()
+        self.classes: dict[str, KeyedHeap[EquivalenceClass]] = {}
+        self.order: KeyedHeap[str] = KeyedHeap()
 
     def push(self, equals: EquivalenceClass, rank: Any) -> None:
         """Insert a class, or move it to another rank."""
-        lane = self._classes.get(equals.lane)
+        lane = self.classes.get(equals.lane)
         if lane is None:
-            lane = self._classes[equals.lane] = KeyedHeap()
+            lane = self.classes[equals.lane] = KeyedHeap()
         lane.push(equals, rank)
         self._place(equals.lane, lane)
 
     def remove(self, equals: EquivalenceClass) -> bool:
         """Remove a class; return whether it was there."""
-        lane = self._classes.get(equals.lane)
+        lane = self.classes.get(equals.lane)
         if lane is None or not lane.remove(equals):
             return False
         self._place(equals.lane, lane)
@@ -47,23 +47,23 @@ class Lanes:
 
     def peek(self) -> EquivalenceClass | None:
         """Return the class of the head, or None if nothing is active."""
-        first = self._order.peek()
-        return None if first is None else self._classes[first].peek()
+        first = self.order.peek()
+        return None if first is None else self.classes[first].peek()
 
     def reorder(self, local_queue: str) -> None:
         """Move a LocalQueue to where its usage puts it now."""
-        lane = self._classes.get(local_queue)
+        lane = self.classes.get(local_queue)
         if lane is not None:
             self._place(local_queue, lane)
 
     def are_level(self, one: str, other: str) -> bool:
         """Whether two LocalQueues that have active classes have equal usage."""
-        return bool(self._order.rank(one)[0] == self._order.rank(other)[0])
+        return bool(self.order.rank(one)[0] == self.order.rank(other)[0])
 
     def _place(self, name: str, lane: KeyedHeap[EquivalenceClass]) -> None:
         head = lane.peek()
         if head is None:
-            self._order.remove(name)
-            del self._classes[name]
+            self.order.remove(name)
+            del self.classes[name]
         else:
-            self._order.push(name, (self.usage_of(name), lane.rank(head)))
+            self.order.push(name, (self.usage_of(name), lane.rank(head)))

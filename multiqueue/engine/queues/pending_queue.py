@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.queues.entry import (
     Entry,
     EquivalenceClass,
@@ -39,12 +39,12 @@ class PendingQueue:
     """
 
     __slots__ = (
-        "_classes",
         "_classes_by_shape",
         "_parked_alone",
         "_parked_classes",
         "active",
         "active_of",
+        "classes",
         "cycle",
         "members",
         "name",
@@ -65,7 +65,7 @@ class PendingQueue:
         self.active_of: dict[str, int] = {}
         self.restated: set[str] = set()
         self._classes_by_shape: dict[Shape, dict[str, EquivalenceClass]] = {}
-        self._classes: KeyedHeap[EquivalenceClass] | Lanes = KeyedHeap()
+        self.classes: KeyedHeap[EquivalenceClass] | Lanes = KeyedHeap()
         self._parked_classes: dict[EquivalenceClass, None] = {}
         self._parked_alone: dict[str, dict[str, Entry]] = {}
 
@@ -122,7 +122,7 @@ class PendingQueue:
         for peer in self._classes_by_shape[equals.shape].values():
             peer.verdict = verdict
             self._count(peer.park(), -1)
-            self._classes.remove(peer)
+            self.classes.remove(peer)
             self._parked_classes[peer] = None
 
     def _enter(self, entry: Entry) -> None:
@@ -154,7 +154,7 @@ class PendingQueue:
         In BestEffortFIFO the sticky one is first, whatever its rank (E-15).
         """
         self.cycle += 1
-        equals = self._classes.peek()
+        equals = self.classes.peek()
         if equals is None:
             return None
         if self.sticky is not None and self._is_first(self.sticky, equals):
@@ -167,7 +167,7 @@ class PendingQueue:
             return False
         if sticky not in equals.active:
             return False
-        classes = self._classes
+        classes = self.classes
         return not isinstance(classes, Lanes) or classes.are_level(equals.lane, first.lane)
 
     def stick(self, entry: Entry) -> None:
@@ -242,17 +242,17 @@ class PendingQueue:
     @property
     def is_by_usage(self) -> bool:
         """Whether the LocalQueues take turns by past usage."""
-        return isinstance(self._classes, Lanes)
+        return isinstance(self.classes, Lanes)
 
     @property
     def usage_of(self) -> UsageOf | None:
         """The past usage by which LocalQueues take turns; None if they do not."""
-        return self._classes.usage_of if isinstance(self._classes, Lanes) else None
+        return self.classes.usage_of if isinstance(self.classes, Lanes) else None
 
     def order_by_usage(self, usage_of: UsageOf | None) -> None:
         """Let the LocalQueues take turns by past usage, or no longer: all classes begin anew."""
         queued = [(e, e.equals.shape) for e in self.members.values() if e.equals is not None]
-        self._classes = KeyedHeap() if usage_of is None else Lanes(usage_of)
+        self.classes = KeyedHeap() if usage_of is None else Lanes(usage_of)
         self._classes_by_shape = {}
         self._parked_classes = {}
         self._count(dict(self.active_of), -1)
@@ -262,15 +262,15 @@ class PendingQueue:
 
     def reorder(self, local_queue: str) -> bool:
         """Follow a change of a LocalQueue's past usage; return whether the head may change."""
-        if not isinstance(self._classes, Lanes):
+        if not isinstance(self.classes, Lanes):
             return False
         self.revision = object()
-        before = self._classes.peek()
-        self._classes.reorder(local_queue)
-        return self._classes.peek() is not before
+        before = self.classes.peek()
+        self.classes.reorder(local_queue)
+        return self.classes.peek() is not before
 
     def _class_of(self, entry: Entry, shape: Shape) -> EquivalenceClass:
-        lane = entry.workload.queue if isinstance(self._classes, Lanes) else ""
+        lane = entry.workload.queue if isinstance(self.classes, Lanes) else ""
         lanes = self._classes_by_shape.get(shape)
         if lanes is None:
             lanes = self._classes_by_shape[shape] = {}
@@ -292,6 +292,6 @@ class PendingQueue:
     def _rank_class(self, equals: EquivalenceClass) -> None:
         head = equals.active.peek()
         if head is None:
-            self._classes.remove(equals)
+            self.classes.remove(equals)
         else:
-            self._classes.push(equals, head.rank)
+            self.classes.push(equals, head.rank)

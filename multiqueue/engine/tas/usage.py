@@ -41,8 +41,8 @@ class PlacedUsage:
 
     def __init__(self, *, shares_nodes: bool = True) -> None:
         self._shares_nodes = shares_nodes
-        self._charges: dict[str, tuple[Charge, ...]] = {}
-        self._rooms: dict[tuple[Pool, LeafKey], Room] = {}
+        self.charges: dict[str, tuple[Charge, ...]] = {}
+        self.rooms: dict[tuple[Pool, LeafKey], Room] = {}
 
     def pool(self, flavor: str, *, names_nodes: bool) -> Pool:
         """Return the pool that leaves of a flavor are in."""
@@ -50,7 +50,7 @@ class PlacedUsage:
 
     def room(self, pool: Pool, key: LeafKey) -> Room:
         """Return what is used of a leaf: always the same object, which changes."""
-        return self._rooms.setdefault((pool, key), {})
+        return self.rooms.setdefault((pool, key), {})
 
     def charges_of(self, placed: Iterable[PlacedPods]) -> tuple[Charge, ...]:
         """Return what pods take, leaf by leaf."""
@@ -65,9 +65,9 @@ class PlacedUsage:
 
     def replace(self, owner: str, charges: tuple[Charge, ...]) -> set[tuple[Pool, LeafKey]]:
         """Have an owner take that instead of what it took; return the leaves that changed."""
-        old = self._charges.pop(owner, ())
+        old = self.charges.pop(owner, ())
         if charges:
-            self._charges[owner] = charges
+            self.charges[owner] = charges
         if old == charges:
             return set()
         self._add(old, -1)
@@ -76,7 +76,7 @@ class PlacedUsage:
 
     def of(self, owner: str) -> tuple[Charge, ...]:
         """Return what an owner takes."""
-        return self._charges.get(owner, ())
+        return self.charges.get(owner, ())
 
     def _add(self, charges: Iterable[Charge], sign: int) -> None:
         for charge in charges:

@@ -45,10 +45,15 @@ def workload_name(
     gvk: GroupVersionKind, name: str, uid: str, *, extra: str = "", limit: int = MAX_NAME
 ) -> str:
     """Return the name of the job's Workload; it is always the same for the same job (E-180)."""
-    text = "\n".join([gvk.kind, gvk.group, name, uid, *([extra] if extra else [])])
-    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:HASH_LENGTH]
+    digest = workload_digest(gvk, name, uid, extra=extra)
     prefix = f"{gvk.kind.lower()}-{name}"[: limit - HASH_LENGTH - 1]
     return f"{prefix}-{digest}"
+
+
+def workload_digest(gvk: GroupVersionKind, name: str, uid: str, *, extra: str = "") -> str:
+    """Return the end of a Workload's name, which tells owners of alike names apart."""
+    text = "\n".join([gvk.kind, gvk.group, name, uid, *([extra] if extra else [])])
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:HASH_LENGTH]
 
 
 def queue_name(job: Job) -> str:

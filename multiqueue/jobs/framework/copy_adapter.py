@@ -32,7 +32,8 @@ class CopyAdapter:
         kind: The kind's integration.
         success: The condition of a job that ended well.
         failure: The condition of a job that failed.
-        dropped: Fields that the copy must not have, beside the one that names the controller.
+        dropped: Fields that the copy must not have, beside those that name the controller and the
+            time to live.
     """
 
     def __init__(
@@ -41,13 +42,13 @@ class CopyAdapter:
         *,
         success: str = "Completed",
         failure: str = "Failed",
-        dropped: Sequence[FieldPath] = (("spec", "ttlSecondsAfterFinished"),),
+        dropped: Sequence[FieldPath] = (),
     ) -> None:
         self.kind = kind
         self.gvk = kind.gvk
         self.resource = kind.resource
         self._success, self._failure = success, failure
-        self._dropped = tuple(dropped)
+        self._dropped = (kind.ttl_field, *dropped)
 
     def refusal(self, job: Job) -> str | None:
         """Refuse a job whose controller field does not name MultiKueue (M-137)."""

@@ -76,6 +76,11 @@ class IntegrationDefaults:
         _ = job
         return False
 
+    def time_to_live(self, job: Job) -> int | None:
+        """Return None: somebody else deletes the job, or nobody does."""
+        _ = job
+        return None
+
     def more_conditions(self, job: Job, workload: Workload) -> tuple[Condition, ...]:
         """Return nothing: the Workload has the usual conditions."""
         _ = job, workload
@@ -118,6 +123,10 @@ class Integration(Protocol):
 
     def on_hold(self, job: Job) -> bool:
         """Whether the job gives its quota back until it leaves this state (J-130)."""
+        ...
+
+    def time_to_live(self, job: Job) -> int | None:
+        """Return after how many seconds the manager deletes the job once it ended (J-148)."""
         ...
 
     def more_conditions(self, job: Job, workload: Workload) -> tuple[Condition, ...]:

@@ -1,4 +1,8 @@
-"""JobSet as a queued kind. Pure. Parity: J-194..J-207."""
+"""JobSet as a queued kind. Pure. Parity: J-194..J-207.
+
+Deviates: a replicated job with ``replicas: 0`` keeps them. Upstream writes the whole object at the
+start, without fields that are zero, and the API server makes one replica of that.
+"""
 
 from __future__ import annotations
 

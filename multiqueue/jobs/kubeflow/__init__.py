@@ -12,9 +12,5 @@ from multiqueue.jobs.registry import SupportedKind
 def build(row: KnownKind) -> SupportedKind:
     """Return what is done for one of these kinds."""
     kind = KubeflowJob(row, REPLICA_MAPS[row.kind])
-    adapter = CopyAdapter(
-        kind,
-        success="Succeeded",
-        dropped=(("spec", "runPolicy", "ttlSecondsAfterFinished"),),
-    )
+    adapter = CopyAdapter(kind, success="Succeeded")
     return SupportedKind(integration=kind, webhook=build_webhook(kind), adapter=adapter)

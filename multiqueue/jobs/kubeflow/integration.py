@@ -72,6 +72,7 @@ class KubeflowJob(TemplateKind):
 
     suspend_field = ("spec", "runPolicy", "suspend")
     managed_by_field = ("spec", "runPolicy", "managedBy")
+    ttl_field = ("spec", "runPolicy", "ttlSecondsAfterFinished")
 
     def __init__(self, row: KnownKind, replicas: ReplicaMap) -> None:
         super().__init__(row)

@@ -12,7 +12,7 @@ import orjson
 from multiqueue.api import names
 from multiqueue.kube.store import ObjectKeyAndVersion, parse_version
 from multiqueue.lib.amount import Amount
-from multiqueue.model.pod_requests import sum_pod_requests
+from multiqueue.model.pod_template import sum_pod_requests
 from multiqueue.model.topology import HOSTNAME
 
 LIVE = "status.phase!=Succeeded,status.phase!=Failed"

@@ -31,12 +31,12 @@ from tests.fleet.checkers.workloads import (
     GraceIsKept,
     LatchIsOrderly,
 )
-from tests.fleet.world import World
+from tests.fleet.world import FleetWorld
 
 __all__ = ["Checker", "RestIsQuiet", "build_checkers"]
 
 
-def build_checkers(world: World, report: Callable[[str, str], None]) -> list[Checker]:
+def build_checkers(world: FleetWorld, report: Callable[[str, str], None]) -> list[Checker]:
     """Return all checkers of a run."""
 
     def for_(kind: type[Checker]) -> Report:

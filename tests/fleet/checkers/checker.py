@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.fleet.history import Change
-from tests.fleet.world import World
+from tests.fleet.world import FleetWorld
 
 SLACK = 3.0
 """Seconds by which times on the wire, which have no fractions, may be off."""
@@ -20,7 +20,7 @@ class Checker:
         report: Called with words for each breach.
     """
 
-    def __init__(self, world: World, report: Report) -> None:
+    def __init__(self, world: FleetWorld, report: Report) -> None:
         self.world = world
         self.report = report
 

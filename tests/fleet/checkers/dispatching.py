@@ -8,7 +8,7 @@ from tests.fleet.checkers.fleet import NobodyWaitsForTheStuck
 from tests.fleet.checkers.words import has, is_manager, is_ours, nominated_of
 from tests.fleet.history import Change
 from tests.fleet.objects import Json
-from tests.fleet.world import HUB, World
+from tests.fleet.world import HUB, FleetWorld
 
 FOREVER = float("inf")
 
@@ -19,7 +19,7 @@ class CopiesAreNominated(Checker):
     UNDER_WAY = 15.0
     """Requests that were sent before a nomination was taken back arrive in so many seconds."""
 
-    def __init__(self, world: World, report: Report) -> None:
+    def __init__(self, world: FleetWorld, report: Report) -> None:
         super().__init__(world, report)
         self._until: dict[tuple[str, str], float] = {}
 
@@ -47,7 +47,7 @@ class CopiesAreNominated(Checker):
 class RoundsAreOrderly(Checker):
     """I-10, for the incremental dispatcher: steps, their order, their time, and no way back."""
 
-    def __init__(self, world: World, report: Report, fitness: NobodyWaitsForTheStuck) -> None:
+    def __init__(self, world: FleetWorld, report: Report, fitness: NobodyWaitsForTheStuck) -> None:
         super().__init__(world, report)
         self._fitness = fitness
         self._begun: dict[str, float] = {}
@@ -99,7 +99,7 @@ class OneWorkerPreempts(Checker):
 
     TIMEOUT = 300.0
 
-    def __init__(self, world: World, report: Report) -> None:
+    def __init__(self, world: FleetWorld, report: Report) -> None:
         super().__init__(world, report)
         self._opened: dict[str, tuple[str, str, float]] = {}
 

@@ -10,7 +10,7 @@ from tests.fleet.checkers.words import find_job, gpus_on, has, is_manager, is_ou
 from tests.fleet.history import Change
 from tests.fleet.objects import Json
 from tests.fleet.played_kueue import quota_of
-from tests.fleet.world import HUB, World
+from tests.fleet.world import HUB, FleetWorld
 
 
 class DrainsAreOrderly(Checker):
@@ -24,7 +24,7 @@ class DrainsAreOrderly(Checker):
     MEMORY = 30.0
     """How long room counts that was there, and may have been seen."""
 
-    def __init__(self, world: World, report: Report) -> None:
+    def __init__(self, world: FleetWorld, report: Report) -> None:
         super().__init__(world, report)
         self._orders: dict[str, Orders] = {}
         self._since: dict[str, float] = {}

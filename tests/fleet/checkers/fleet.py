@@ -8,7 +8,7 @@ from tests.fleet.checkers.words import gpus_on, has, is_ours, waits
 from tests.fleet.history import Change
 from tests.fleet.objects import Json
 from tests.fleet.played_kueue import quota_of
-from tests.fleet.world import HUB, World
+from tests.fleet.world import HUB, FleetWorld
 
 
 class NothingForeignTouched(Checker):
@@ -30,7 +30,7 @@ class NobodyWaitsForTheStuck(Checker):
     MEMORY = 65.0
     """How long a manager believes what it met on a worker: `REFUSAL_FOR`, and a bit."""
 
-    def __init__(self, world: World, report: Report) -> None:
+    def __init__(self, world: FleetWorld, report: Report) -> None:
         super().__init__(world, report)
         self._since: dict[tuple[str, str], float] = {}
 

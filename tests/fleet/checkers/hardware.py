@@ -5,7 +5,7 @@ from __future__ import annotations
 from multiqueue.api import names
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.model.build import build_workload
+from multiqueue.model.build_workload import build_workload
 from tests.fleet.checkers.checker import Checker
 from tests.fleet.checkers.words import find_job, has, is_ours, is_released, latch_of
 from tests.fleet.history import Change

@@ -6,7 +6,7 @@ from tests.fleet.checkers.checker import Checker, Report
 from tests.fleet.checkers.words import describe, has, is_ours
 from tests.fleet.history import Change
 from tests.fleet.objects import is_over
-from tests.fleet.world import World
+from tests.fleet.world import FleetWorld
 
 
 class NothingIsLost(Checker):
@@ -49,7 +49,7 @@ class RestIsQuiet(Checker):
     )
     """Status, and what workers can do: a look at one that failed is repeated minutes later."""
 
-    def __init__(self, world: World, report: Report) -> None:
+    def __init__(self, world: FleetWorld, report: Report) -> None:
         super().__init__(world, report)
         self.is_over = False
 

@@ -14,7 +14,7 @@ from tests.fleet.checkers.words import (
 )
 from tests.fleet.history import Change
 from tests.fleet.objects import is_over
-from tests.fleet.world import HUB, World, workload_key
+from tests.fleet.world import HUB, FleetWorld, workload_key
 
 
 class AtMostOneRuns(Checker):
@@ -27,7 +27,7 @@ class AtMostOneRuns(Checker):
     UNDER_WAY = 5.0
     """What was decided before a worker came back is done within so many seconds."""
 
-    def __init__(self, world: World, report: Report) -> None:
+    def __init__(self, world: FleetWorld, report: Report) -> None:
         super().__init__(world, report)
         self._excused_until: dict[str, float] = {}
         self.released: dict[str, dict[str, None]] = {}
@@ -88,7 +88,7 @@ class ReturnedIsFenced(Checker):
 
     PATIENCE = 20.0
 
-    def __init__(self, world: World, report: Report, one: AtMostOneRuns) -> None:
+    def __init__(self, world: FleetWorld, report: Report, one: AtMostOneRuns) -> None:
         super().__init__(world, report)
         self._one = one
 
@@ -110,7 +110,7 @@ class FinishedIsFinal(Checker):
     UNDER_WAY = 15.0
     """Requests that were sent before the end arrive in so many seconds, or do not count."""
 
-    def __init__(self, world: World, report: Report) -> None:
+    def __init__(self, world: FleetWorld, report: Report) -> None:
         super().__init__(world, report)
         self._ended: dict[str, float] = {}
 
@@ -141,7 +141,7 @@ class FinishedIsFinal(Checker):
 class QuotaWhileRunning(Checker):
     """I-6. Where the job was deleted here, its user wants it gone at once."""
 
-    def __init__(self, world: World, report: Report, one: AtMostOneRuns) -> None:
+    def __init__(self, world: FleetWorld, report: Report, one: AtMostOneRuns) -> None:
         super().__init__(world, report)
         self._one = one
 

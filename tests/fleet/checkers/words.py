@@ -12,7 +12,7 @@ from tests.fleet.history import Change
 from tests.fleet.objects import Json, is_over
 from tests.fleet.played_kueue import gpus_of
 from tests.fleet.weather import LATE
-from tests.fleet.world import HUB, World, workload_key
+from tests.fleet.world import HUB, FleetWorld, workload_key
 
 ORIGIN = names.DEFAULT_ORIGIN
 
@@ -73,7 +73,7 @@ def waits(workload: Json) -> bool:
     )
 
 
-def pods_of(world: World, key: str) -> Iterator[str]:
+def pods_of(world: FleetWorld, key: str) -> Iterator[str]:
     """Yield the clusters where pods of a Workload run, and their Job is still there to tell so.
 
     Whoever deletes a Job in the background leaves pods that nobody can know of from afar.
@@ -87,13 +87,13 @@ def pods_of(world: World, key: str) -> Iterator[str]:
                 yield name
 
 
-def latch_of(world: World, key: str) -> str:
+def latch_of(world: FleetWorld, key: str) -> str:
     """Return the cluster that runs a Workload, as the manager's API says."""
     workload = world.hub.find("workloads", key) or {}
     return str((workload.get("status") or {}).get("clusterName") or "")
 
 
-def find_job(world: World, cluster: str, key: str) -> Json | None:
+def find_job(world: FleetWorld, cluster: str, key: str) -> Json | None:
     """Return the job of a Workload on a worker."""
     for job in world.workers[cluster].list_all("jobs"):
         if is_ours(job) and workload_key("jobs", job) == key:
@@ -101,7 +101,7 @@ def find_job(world: World, cluster: str, key: str) -> Json | None:
     return None
 
 
-def gpus_on(world: World, workload: Json, cluster: str) -> int:
+def gpus_on(world: FleetWorld, workload: Json, cluster: str) -> int:
     """Return how many GPUs a Workload of the managers' needs on a worker."""
     gpus = gpus_of(decode(Workload, workload))
     annotations = workload["metadata"].get("annotations") or {}

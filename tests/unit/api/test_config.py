@@ -171,7 +171,7 @@ def test_nulls_are_absent() -> None:
         ("namespace: A", "not a namespace name"),
         ("featureGates: {PartialAdmision: true}", 'did you mean "PartialAdmission"'),
         ("featureGates: {Zzz: true}", "unknown feature gate"),
-        ("featureGates: {ConcurrentAdmission: true}", "implemented yet"),
+        ("featureGates: {CustomMetricLabels: true}", "implemented yet"),
         ("featureGates: {TLSOptions: false}", "is locked to true"),
     ],
 )

@@ -10,6 +10,7 @@ NEW = "apiVersion: config.kueue.x-k8s.io/v1beta2\n"
 OLD = "apiVersion: config.kueue.x-k8s.io/v1beta1\n"
 LABELS = ", ".join(f"{{name: l{i}, sourceLabelKey: k{i}}}" for i in range(21))
 SOURCES = "[{counter: {name: c, driver: d}}, {capacity: {name: c, driver: d}}]"
+COUNTED = "{name: a, deviceClassNames: [b], sources: [{counter: {name: c, driver: d}}]}"
 MAPPING = f"{{name: a, deviceClassNames: [x], sources: {SOURCES}}}"
 
 
@@ -165,8 +166,8 @@ def test_sections_that_are_refused_are_checked_nevertheless(
         ("metrics: {customLabels: [{name: a, sourceLabelKey: b}]}", "metrics.customLabels"),
         ("multiKueue: {externalFrameworks: [{name: A.v1.b}]}", "multiKueue.externalFrameworks"),
         (
-            "resources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}",
-            "resources.deviceClassMappings",
+            f"resources: {{deviceClassMappings: [{COUNTED}]}}",
+            "resources.deviceClassMappings[].sources",
         ),
     ],
 )

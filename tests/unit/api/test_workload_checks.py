@@ -30,7 +30,7 @@ from multiqueue.api.workload_checks import (
     retry_at,
     sync_checks,
 )
-from tests.workloads import T0, minutes
+from tests.builders.workloads import T0, minutes
 
 
 def make_spec(**rules: tuple[str, ...]) -> ClusterQueueSpec:

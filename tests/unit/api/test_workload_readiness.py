@@ -18,7 +18,15 @@ from multiqueue.api.workload_readiness import (
     sync_pods_ready,
 )
 from multiqueue.api.workload_state import complete_eviction, eviction_reason, find
-from tests.workloads import T0, admitted, evicted, make_workload, minutes, reserved, with_status
+from tests.builders.workloads import (
+    T0,
+    admitted,
+    evicted,
+    make_workload,
+    minutes,
+    reserved,
+    with_status,
+)
 
 RULES = ReadinessRules(timeout=timedelta(minutes=5), recovery_timeout=timedelta(minutes=3))
 

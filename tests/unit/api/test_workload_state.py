@@ -39,7 +39,15 @@ from multiqueue.api.workload_state import (
     sync_admitted,
     target_deactivation,
 )
-from tests.workloads import T0, admitted, evicted, make_workload, minutes, reserved, with_checks
+from tests.builders.workloads import (
+    T0,
+    admitted,
+    evicted,
+    make_workload,
+    minutes,
+    reserved,
+    with_checks,
+)
 
 
 def condition(status: WorkloadStatus, type_: str) -> tuple[str, str, str]:

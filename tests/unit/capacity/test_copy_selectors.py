@@ -13,14 +13,12 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.capacity.copy_selectors import add_copy_selectors
 from multiqueue.capacity.workload_view import build_workload_view
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import (
-    FlavorView,
     QueueView,
-    QuotaView,
-    ResourceGroupView,
     WorkloadView,
 )
+from tests.builders.queue_views import make_queue_view
 
 GPU = "nvidia.com/gpu"
 
@@ -31,7 +29,7 @@ def make_flavor(name: str, *equivalents: str, **labels: str) -> api.ResourceFlav
     return decode(api.ResourceFlavor, {"metadata": metadata, "spec": {"nodeLabels": labels}})
 
 
-def make_workload(
+def make_gang_view(
     flavor: str = "", *, pods: int = 4, reserved: int | None = None, alternatives: str = ""
 ) -> WorkloadView:
     """A gang of pods with a GPU each, and what the manager reserved for it."""
@@ -49,15 +47,6 @@ def make_workload(
         },
     )
     return build_workload_view(workload, kind="", find_flavor=FLAVORS.get, options=BuildOptions())
-
-
-def make_queue(sizes: Mapping[str, int], labels: Mapping[str, Mapping[str, str]]) -> QueueView:
-    return QueueView(
-        name="cq",
-        groups=(ResourceGroupView(resources=(GPU,), flavors=tuple(sizes)),),
-        flavors={name: FlavorView(name=name, node_labels=labels.get(name, {})) for name in sizes},
-        quotas={(name, GPU): QuotaView(most=most) for name, most in sizes.items()},
-    )
 
 
 def make_body(*, pods: int = 4, **selector: str) -> dict[str, Any]:
@@ -85,22 +74,22 @@ def wanted(workload: WorkloadView, queue: QueueView, **selector: str) -> dict[st
 
 
 def test_labels_that_the_worker_tells_flavors_apart_by_are_asked_for():
-    assert wanted(make_workload("h100"), make_queue({"a100": 8, "h100": 8}, LABELS)) == {
+    assert wanted(make_gang_view("h100"), make_queue_view({"a100": 8, "h100": 8}, LABELS)) == {
         "gpu": "h100"
     }
 
 
 def test_a_worker_without_labels_is_not_asked_for_any():
-    assert wanted(make_workload("h100"), make_queue({"a100": 8, "h100": 8}, {})) == {}
+    assert wanted(make_gang_view("h100"), make_queue_view({"a100": 8, "h100": 8}, {})) == {}
 
 
 def test_a_flavor_without_labels_asks_for_nothing():
-    assert wanted(make_workload("plain"), make_queue({"a100": 8}, LABELS)) == {}
+    assert wanted(make_gang_view("plain"), make_queue_view({"a100": 8}, LABELS)) == {}
 
 
 def test_what_the_user_asked_for_stays():
-    queue = make_queue({"h100": 8}, LABELS)
-    assert wanted(make_workload("h100"), queue, disk="ssd") == {"gpu": "h100", "disk": "ssd"}
+    queue = make_queue_view({"h100": 8}, LABELS)
+    assert wanted(make_gang_view("h100"), queue, disk="ssd") == {"gpu": "h100", "disk": "ssd"}
 
 
 @pytest.mark.parametrize(
@@ -119,12 +108,12 @@ def test_what_the_user_asked_for_stays():
     ],
 )
 def test_equivalents_come_second(sizes: Mapping[str, int], want: str):
-    assert wanted(make_workload("h100"), make_queue(sizes, LABELS)) == {"gpu": want}
+    assert wanted(make_gang_view("h100"), make_queue_view(sizes, LABELS)) == {"gpu": want}
 
 
 def test_a_workload_without_quota_is_left_as_it_is():
     body = make_body()
-    assert add_copy_selectors(body, make_workload(), make_queue({"h100": 8}, LABELS)) is body
+    assert add_copy_selectors(body, make_gang_view(), make_queue_view({"h100": 8}, LABELS)) is body
 
 
 def fitted(
@@ -155,29 +144,29 @@ def fitted(
     ],
 )
 def test_a_copy_has_as_many_pods_as_its_hardware_needs(sizes: Mapping[str, int], want: object):
-    workload = make_workload("plain", pods=8, alternatives="h100=4")
-    assert fitted(workload, make_queue(sizes, LABELS)) == want
+    workload = make_gang_view("plain", pods=8, alternatives="h100=4")
+    assert fitted(workload, make_queue_view(sizes, LABELS)) == want
 
 
 def test_the_first_hardware_with_room_is_taken():
-    queue = make_queue({"a100": 8, "h100": 8}, LABELS)
+    queue = make_queue_view({"a100": 8, "h100": 8}, LABELS)
     quotas = {
         pair: replace(quota, available=0 if pair[0] == "a100" else 8)
         for pair, quota in queue.quotas.items()
     }
-    workload = make_workload("plain", pods=8, alternatives="h100=4")
+    workload = make_gang_view("plain", pods=8, alternatives="h100=4")
     assert fitted(workload, replace(queue, quotas=quotas)) == (4, {"gpu": "h100"})
 
 
 def test_as_many_as_were_reserved_where_nothing_is_known():
-    workload = make_workload("h100", pods=8, reserved=4, alternatives="h100=4")
+    workload = make_gang_view("h100", pods=8, reserved=4, alternatives="h100=4")
     assert fitted(workload, None) == (4, {})
-    assert fitted(workload, make_queue({"any": 8}, {})) == (4, {})
+    assert fitted(workload, make_queue_view({"any": 8}, {})) == (4, {})
 
 
 def test_an_equivalent_that_needs_more_than_was_reserved_is_none():
-    h200 = make_queue({"h200": 8}, LABELS)
-    fewer = make_workload("h100", pods=8, reserved=4, alternatives="h100=4,h200=2")
+    h200 = make_queue_view({"h200": 8}, LABELS)
+    fewer = make_gang_view("h100", pods=8, reserved=4, alternatives="h100=4,h200=2")
     assert fitted(fewer, h200) == (2, {"gpu": "h200"})
-    more = make_workload("h100", pods=8, reserved=4, alternatives="h100=4")
+    more = make_gang_view("h100", pods=8, reserved=4, alternatives="h100=4")
     assert [dict(labels) for labels in more.pod_sets[0].reserved[GPU].equivalents] == []

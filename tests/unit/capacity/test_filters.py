@@ -15,9 +15,7 @@ from multiqueue.api.names import (
     CORDON,
     DRAIN,
 )
-from multiqueue.capacity.filters import why_not
-from multiqueue.capacity.filters.candidate import Candidate, list_constraints
-from multiqueue.capacity.filters.taints import why_avoid
+from multiqueue.capacity.filters import Candidate, list_constraints, why_avoid, why_not
 
 
 def candidate(

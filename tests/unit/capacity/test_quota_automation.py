@@ -41,12 +41,12 @@ def make_group(*flavors: tuple[str, dict[str, str | int]]) -> ResourceGroup:
     )
 
 
-def make_queue(*groups: ResourceGroup) -> ClusterQueue:
+def make_plain_queue(*groups: ResourceGroup) -> ClusterQueue:
     return ClusterQueue(name="cq", resource_groups=groups)
 
 
 def simple(**quotas: str | int) -> ClusterQueue:
-    return make_queue(make_group(("default", quotas)))
+    return make_plain_queue(make_group(("default", quotas)))
 
 
 def share(cluster: str, *queues: ClusterQueue) -> WorkerShare:
@@ -72,7 +72,7 @@ def test_several_queues_of_one_worker_count_each():
 
 def test_all_flavors_and_groups_of_a_worker_count():
     """T-281."""
-    worker = make_queue(
+    worker = make_plain_queue(
         make_group(("on-demand", {"cpu": 1}), ("spot", {"cpu": 2})),
         make_group(("tier", {"memory": "1Gi"})),
     )
@@ -93,12 +93,12 @@ def test_without_workers_nothing_is_left():
 @pytest.mark.parametrize(
     ("queue", "words"),
     [
-        (make_queue(make_group(("a", {"cpu": 1}), ("b", {"cpu": 1}))), "there are 1 with 2"),
+        (make_plain_queue(make_group(("a", {"cpu": 1}), ("b", {"cpu": 1}))), "there are 1 with 2"),
         (
-            make_queue(make_group(("a", {"cpu": 1})), make_group(("b", {"memory": 1}))),
+            make_plain_queue(make_group(("a", {"cpu": 1})), make_group(("b", {"memory": 1}))),
             "there are 2 with 2",
         ),
-        (make_queue(), "there are 0 with 0"),
+        (make_plain_queue(), "there are 0 with 0"),
     ],
     ids=["two flavors", "two groups", "no group"],
 )
@@ -181,4 +181,4 @@ def test_limits_are_dropped():
     group = ResourceGroup(
         covered_resources=("cpu",), flavors=(FlavorQuotas(name="default", quotas=quotas),)
     )
-    assert change_of(make_queue(group), {"cpu": 1000}) is not None
+    assert change_of(make_plain_queue(group), {"cpu": 1000}) is not None

@@ -11,7 +11,7 @@ GPU = "nvidia.com/gpu"
 PAIR = ("gpu", GPU)
 
 
-def make_queue(
+def make_used_queue(
     name: str = "cq",
     *,
     nominal: int = 8,
@@ -45,27 +45,31 @@ def make_view(queue: ClusterQueue, *others: ClusterQueue, cohorts: tuple = ()) -
 
 
 def test_a_queue_on_its_own_has_what_it_has():
-    view = make_view(make_queue(used=3, pendingWorkloads=2))
+    view = make_view(make_used_queue(used=3, pendingWorkloads=2))
     assert view.quotas == {PAIR: QuotaView(nominal=8, used=3, available=5, most=8)}
     assert view.groups == (ResourceGroupView(resources=(GPU,), flavors=("gpu",)),)
     assert view.pending == 2
 
 
 def test_a_queue_may_use_what_others_of_its_cohort_do_not():
-    view = make_view(make_queue(cohort="c", used=8), make_queue("other", cohort="c", used=2))
+    view = make_view(
+        make_used_queue(cohort="c", used=8), make_used_queue("other", cohort="c", used=2)
+    )
     assert view.quotas[PAIR] == QuotaView(nominal=8, used=8, available=6, most=16)
 
 
 def test_what_others_borrowed_is_not_there():
-    view = make_view(make_queue(cohort="c"), make_queue("other", cohort="c", used=12))
+    view = make_view(make_used_queue(cohort="c"), make_used_queue("other", cohort="c", used=12))
     assert view.quotas[PAIR].available == 4
 
 
 def test_limits_bound_borrowing_and_lending():
-    other = make_queue("other", cohort="c", lending=1)
-    view = make_view(make_queue(cohort="c", borrowing=5), other)
+    other = make_used_queue("other", cohort="c", lending=1)
+    view = make_view(make_used_queue(cohort="c", borrowing=5), other)
     assert view.quotas[PAIR] == QuotaView(nominal=8, used=0, available=9, most=13)
-    keeps = make_view(make_queue(cohort="c", lending=0, used=2), make_queue("other", cohort="c"))
+    keeps = make_view(
+        make_used_queue(cohort="c", lending=0, used=2), make_used_queue("other", cohort="c")
+    )
     assert keeps.quotas[PAIR].available == 6 + 8
 
 
@@ -76,7 +80,7 @@ def test_quota_of_the_cohort_itself_counts():
     }
     cohort = decode(Cohort, {"metadata": {"name": "c"}, "spec": {"resourceGroups": [group]}})
     read = quota_view.read_cohort(cohort)
-    view = make_view(make_queue(cohort="c"), cohorts=(read,))
+    view = make_view(make_used_queue(cohort="c"), cohorts=(read,))
     assert view.quotas[PAIR].most == 12
 
 
@@ -104,14 +108,14 @@ def test_a_queue_that_does_not_admit_says_why():
         "message": "no flavor",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
-    view = make_view(make_queue(conditions=[condition]))
+    view = make_view(make_used_queue(conditions=[condition]))
     assert (view.active, view.inactive_reason) == (False, "no flavor")
-    stopped = make_view(make_queue(spec={"stopPolicy": "Hold"}))
+    stopped = make_view(make_used_queue(spec={"stopPolicy": "Hold"}))
     assert (stopped.active, stopped.inactive_reason) == (False, "it is stopped")
 
 
 def test_quotas_that_make_no_sense_are_no_queue():
-    queue = make_queue()
+    queue = make_used_queue()
     assert quota_view.read_queue(queue) is not None
     broken = decode(
         ClusterQueue,
@@ -136,13 +140,13 @@ def test_flavors_bring_their_labels():
     flavor = decode(
         ResourceFlavor, {"metadata": {"name": "gpu"}, "spec": {"nodeLabels": {"a": "h100"}}}
     )
-    member = quota_view.read_queue(make_queue())
+    member = quota_view.read_queue(make_used_queue())
     view = quota_view.build_queue_view(member, {"gpu": flavor}, {})
     assert view.flavors["gpu"].node_labels == {"a": "h100"}
 
 
 def test_usage_and_flight_change_what_is_free():
-    view = make_view(make_queue(used=6))
+    view = make_view(make_used_queue(used=6))
     freed = quota_view.with_usage(view, {PAIR: 4, ("unknown", GPU): 1})
     assert (freed.quotas[PAIR].used, freed.quotas[PAIR].free) == (2, 6)
     flying = quota_view.with_in_flight(freed, {PAIR: 5, ("unknown", GPU): 1})

@@ -11,7 +11,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.capacity.worker_state import INTENT_SECONDS, SETTLE_SECONDS, WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
-from multiqueue.model.build import DEFAULT_OPTIONS
+from multiqueue.model.build_workload import DEFAULT_OPTIONS
 from multiqueue.plugins import QueueView
 
 GPU = "nvidia.com/gpu"
@@ -95,11 +95,14 @@ class Worker:
     def put_copy(
         self, name: str, gpus: int, *, reserved: bool = False, ended: bool = False
     ) -> None:
-        self.workloads.put(make_workload(name, gpus, reserved=reserved, ended=ended))
+        self.workloads.put(make_gpu_workload(name, gpus, reserved=reserved, ended=ended))
 
     def intend(self, name: str, gpus: int) -> None:
         view = build_workload_view(
-            make_workload(name, gpus), kind="", find_flavor=lambda _: None, options=DEFAULT_OPTIONS
+            make_gpu_workload(name, gpus),
+            kind="",
+            find_flavor=lambda _: None,
+            options=DEFAULT_OPTIONS,
         )
         self.state.intend(view)
 
@@ -112,7 +115,7 @@ class Worker:
         return self.see(**fields).quotas[PAIR].free
 
 
-def make_workload(
+def make_gpu_workload(
     name: str, gpus: int, *, reserved: bool = False, ended: bool = False
 ) -> api.Workload:
     container = {"name": "c", "resources": {"requests": {GPU: str(gpus)}}}

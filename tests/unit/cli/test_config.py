@@ -107,7 +107,7 @@ def test_lists_the_gates(capsys: pytest.CaptureFixture[str]) -> None:
     gates = {gate["name"]: gate for gate in json.loads(capsys.readouterr().out)}
     assert gates["TASProfileMixed"]["requires"] == ["TopologyAwareScheduling"]
     assert gates["PartialAdmission"]["support"] == "both settings"
-    assert gates["ConcurrentAdmission"]["why"]
+    assert gates["CustomMetricLabels"]["why"]
 
 
 def test_every_mistake_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,7 @@ class Lists:
         return self.secret
 
 
-def make_queue(stop: str = "None", *conditions: Any) -> api.ClusterQueue:
+def make_gpus_queue(stop: str = "None", *conditions: Any) -> api.ClusterQueue:
     body = {
         "metadata": {"name": "gpus"},
         "spec": {"stopPolicy": stop},
@@ -79,15 +79,15 @@ async def test_a_token_goes_only_where_the_manager_would_send_it() -> None:
 @pytest.mark.parametrize(
     ("queue", "told"),
     [
-        pytest.param(make_queue(), "", id="nobody has looked"),
-        pytest.param(make_queue("None", condition("Active")), "", id="active"),
+        pytest.param(make_gpus_queue(), "", id="nobody has looked"),
+        pytest.param(make_gpus_queue("None", condition("Active")), "", id="active"),
         pytest.param(
-            make_queue("Hold", condition("Active", "False", "Stopped", "Is stopped")),
+            make_gpus_queue("Hold", condition("Active", "False", "Stopped", "Is stopped")),
             "ClusterQueue gpus is stopped (stopPolicy Hold)",
             id="stopped",
         ),
         pytest.param(
-            make_queue("None", condition("Active", "False", "FlavorNotFound", "no flavor x")),
+            make_gpus_queue("None", condition("Active", "False", "FlavorNotFound", "no flavor x")),
             "ClusterQueue gpus is inactive: no flavor x",
             id="inactive",
         ),

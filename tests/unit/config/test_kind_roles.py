@@ -101,3 +101,17 @@ def test_the_file_is_what_the_generator_makes() -> None:
     generator = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generator)
     assert generator.render() == (RBAC / "kind_roles.yaml").read_text(), "run make roles"
+
+
+@pytest.mark.parametrize(
+    "path", ["config/rbac/job_kinds_role.yaml", "config/worker-role/job_kinds.yaml"]
+)
+def test_the_roles_of_the_job_kinds_are_those_of_the_table(path: str) -> None:
+    spec = importlib.util.spec_from_file_location(
+        "generate_job_roles", ROOT / "tools" / "generate_job_roles.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / path).read_text() == module.build_file(path), "run `make roles`"

@@ -8,11 +8,15 @@ import pytest
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import finish, has_quota, is_admitted, set_pending
-from multiqueue.controllers.apply import OutdatedDecisionError, PendingAdmission, admitted_status
+from multiqueue.controllers.plan_applier import (
+    OutdatedDecisionError,
+    PendingAdmission,
+    admitted_status,
+)
 from multiqueue.engine.plan import Admit
 from multiqueue.model.workload import Admission as Assigned
 from multiqueue.model.workload import PodSetAssignment
-from tests.workloads import T0, make_workload, reserved, with_checks, with_status
+from tests.builders.workloads import T0, make_workload, reserved, with_checks, with_status
 
 ASSIGNED = PodSetAssignment(name="main", flavors={"cpu": "default"}, usage={"cpu": 1500}, count=1)
 

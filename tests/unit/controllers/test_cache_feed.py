@@ -14,10 +14,11 @@ from structlog.testing import capture_logs
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.engine.engine import Engine
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build_workload import BuildOptions
 from multiqueue.model.cluster_queue import LocalQueue
-from tests import engine_world
-from tests.workloads import NAMESPACE, make_workload, reserved, with_status
+from tests.builders.engine import make_queue
+from tests.builders.workloads import NAMESPACE, make_workload, reserved, with_status
+from tests.engine_world import EngineWorld
 
 
 class FakeInformers:
@@ -69,7 +70,7 @@ def with_unreadable_usage(workload: Workload) -> Workload:
 
 
 def test_a_holder_whose_usage_cannot_be_read_is_charged_by_its_spec_and_told_once() -> None:
-    engine = engine_world.World(engine_world.make_queue()).engine
+    engine = EngineWorld(make_queue()).engine
     engine.upsert_local_queue(LocalQueue(key=f"{NAMESPACE}/lq", cluster_queue="cq"))
     on_workload = follow(engine)
     broken = with_unreadable_usage(reserved(make_workload()))
@@ -92,7 +93,7 @@ def test_a_holder_whose_usage_cannot_be_read_is_charged_by_its_spec_and_told_onc
 
 
 def test_a_limit_range_changes_what_waiting_workloads_ask_for() -> None:
-    engine = engine_world.World(engine_world.make_queue()).engine
+    engine = EngineWorld(make_queue()).engine
     engine.upsert_local_queue(LocalQueue(key=f"{NAMESPACE}/lq", cluster_queue="cq"))
     engine.upsert_namespace(NAMESPACE, {})
     informers = FakeInformers()

@@ -15,12 +15,12 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import complete_eviction, find, finish, is_evicted
 from multiqueue.controllers.evictions import Eviction, EvictionWriter, evicted_status
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.plan import CyclePlan, Evict, Preempt, PreemptedWorkload
 from multiqueue.kube.errors import NotFound, ServerError
 from multiqueue.observability.metrics import ManagerMetrics
+from tests.builders.workloads import T0, admitted, evicted, make_workload, with_status
 from tests.virtual_time import LoopClock, virtual_time
-from tests.workloads import T0, admitted, evicted, make_workload, with_status
 
 VICTIM, PREEMPTOR = "team-a/victim", "team-a/urgent"
 EVICTION = Eviction(
@@ -46,7 +46,7 @@ def make_plan(*, is_new: bool = True) -> CyclePlan:
     return CyclePlan(decisions=(preempt,))
 
 
-class Shell:
+class EvictionFixture:
     """The writer with a store instead of a server; ``errors`` are what the next writes raise."""
 
     def __init__(self, *workloads: Workload) -> None:
@@ -94,7 +94,7 @@ class Shell:
 
 
 @asynccontextmanager
-async def applied(shell: Shell, plan: CyclePlan) -> AsyncIterator[None]:
+async def applied(shell: EvictionFixture, plan: CyclePlan) -> AsyncIterator[None]:
     task = asyncio.create_task(shell.writer.run())
     try:
         shell.writer.apply(plan)
@@ -108,7 +108,7 @@ async def applied(shell: Shell, plan: CyclePlan) -> AsyncIterator[None]:
 
 @virtual_time
 async def test_a_victim_is_told_to_leave_and_both_sides_hear_of_it() -> None:
-    shell = Shell(make_victim(), make_workload("urgent", priority=10))
+    shell = EvictionFixture(make_victim(), make_workload("urgent", priority=10))
     async with applied(shell, make_plan()):
         status = shell.workloads[VICTIM].status
     assert is_evicted(status)
@@ -132,7 +132,7 @@ async def test_a_victim_is_told_to_leave_and_both_sides_hear_of_it() -> None:
 
 @virtual_time
 async def test_who_leaves_already_is_not_told_again() -> None:
-    shell = Shell(make_victim())
+    shell = EvictionFixture(make_victim())
     async with applied(shell, make_plan(is_new=False)):
         assert not is_evicted(shell.workloads[VICTIM].status)
     assert shell.events == []
@@ -140,7 +140,7 @@ async def test_who_leaves_already_is_not_told_again() -> None:
 
 @virtual_time
 async def test_an_eviction_for_nobody_is_no_preemption() -> None:
-    shell = Shell(make_victim())
+    shell = EvictionFixture(make_victim())
     evict = Evict(
         workload=VICTIM, cluster_queue="cq", reason=Reason.NODE_FAILURES, message="no node"
     )
@@ -159,7 +159,7 @@ async def test_an_eviction_for_nobody_is_no_preemption() -> None:
 
 @virtual_time
 async def test_failures_are_told_later_each_time_until_a_success() -> None:
-    shell = Shell(make_victim())
+    shell = EvictionFixture(make_victim())
     for expected in ([0.1], [0.1, 1.2]):
         shell.errors = [ServerError(500)]
         async with applied(shell, make_plan()):
@@ -172,7 +172,7 @@ async def test_failures_are_told_later_each_time_until_a_success() -> None:
 
 @virtual_time
 async def test_a_surprise_about_one_does_not_end_the_writing_of_others() -> None:
-    shell = Shell(make_victim())
+    shell = EvictionFixture(make_victim())
     shell.errors = [RuntimeError("a bug")]
     async with applied(shell, make_plan()):
         assert [key for key, _ in shell.failed] == [VICTIM]
@@ -180,7 +180,7 @@ async def test_a_surprise_about_one_does_not_end_the_writing_of_others() -> None
 
 @virtual_time
 async def test_who_is_gone_has_left() -> None:
-    shell = Shell(make_victim())
+    shell = EvictionFixture(make_victim())
     shell.errors = [NotFound(404)]
     async with applied(shell, make_plan()):
         assert shell.failed == []
@@ -188,7 +188,7 @@ async def test_who_is_gone_has_left() -> None:
 
 @virtual_time
 async def test_an_admission_on_its_way_is_awaited() -> None:
-    shell = Shell(make_workload("victim"))
+    shell = EvictionFixture(make_workload("victim"))
     shell.admitting.add(VICTIM)
     async with applied(shell, make_plan()):
         assert [key for key, _ in shell.failed] == [VICTIM]

@@ -10,7 +10,7 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.controllers.failure_recovery import LEAVE, RecoveryVerdict, failed_status, judge_pod
-from tests.workloads import T0
+from tests.builders.workloads import T0
 
 UNREACHABLE_NODE = {
     "metadata": {"name": "n"},

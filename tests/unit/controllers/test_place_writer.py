@@ -19,7 +19,7 @@ from multiqueue.engine.plan import CyclePlan, PlaceFailed, PlacePods
 from multiqueue.kube.errors import NotFound, ServerError
 from multiqueue.model.topology import HOSTNAME, TopologyAssignment, TopologyDomain
 from multiqueue.model.workload import Admission, PodSetAssignment
-from tests.workloads import T0, admitted, make_workload, with_status
+from tests.builders.workloads import T0, admitted, make_workload, with_status
 
 KEY = "team-a/a"
 
@@ -114,7 +114,7 @@ def test_another_admission_gets_no_places() -> None:
     assert placed_status(again, place, later) == again.status
 
 
-class Shell:
+class PlaceFixture:
     """The writer with a workload instead of a server; notes what the engine is told."""
 
     def __init__(self, error: Exception | None = None) -> None:
@@ -160,14 +160,14 @@ class Shell:
     ],
 )
 async def test_the_engine_hears_how_it_ended(error: Exception | None, told: list[str]) -> None:
-    shell = Shell(error)
+    shell = PlaceFixture(error)
     await shell.write(make_place("n2"))
     assert shell.told == told
     assert bool(shell.workload.status.unhealthy_nodes) == (error is not None)
 
 
 async def test_waiting_on_is_an_event() -> None:
-    shell = Shell()
+    shell = PlaceFixture()
     await shell.write(PlaceFailed(workload=KEY, cluster_queue="cq", message="no room"))
     assert shell.events == ["SecondPassFailed"]
     assert shell.told == []

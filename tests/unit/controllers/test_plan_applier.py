@@ -14,17 +14,18 @@ import pytest
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.controllers.apply import MAX_RETRY_SECONDS, WRITERS, PlanApplier
+from multiqueue.controllers.plan_applier import MAX_RETRY_SECONDS, WRITERS, PlanApplier
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.jobs.fleet_gate import NoFleet
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound, RequestTimeout, ServerError
-from multiqueue.model.build import build_workload
+from multiqueue.model.build_workload import build_workload
 from multiqueue.model.cluster_queue import LocalQueue
 from multiqueue.model.workload import Admission
-from tests import engine_world
+from tests.builders.engine import make_queue
+from tests.builders.workloads import NAMESPACE, make_workload, reserved, with_status
+from tests.engine_world import EngineWorld
 from tests.virtual_time import LoopClock, virtual_time
-from tests.workloads import NAMESPACE, make_workload, reserved, with_status
 
 KEY = f"{NAMESPACE}/wl"
 
@@ -79,12 +80,12 @@ class FakeServer:
         return self.workload
 
 
-class Shell:
+class ApplierFixture:
     """Server, engine and applier; cycles run when something changed, and when they are due."""
 
     def __init__(self) -> None:
         self.server = FakeServer()
-        world = engine_world.World(engine_world.make_queue())
+        world = EngineWorld(make_queue())
         self.engine: Engine = world.engine
         self.engine.upsert_namespace(NAMESPACE, {})
         self.engine.upsert_local_queue(LocalQueue(key=f"{NAMESPACE}/lq", cluster_queue="cq"))
@@ -125,8 +126,8 @@ class Shell:
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[Shell]:
-    shell = Shell()
+async def running() -> AsyncIterator[ApplierFixture]:
+    shell = ApplierFixture()
     tasks = [asyncio.create_task(shell.applier.run()), asyncio.create_task(shell.schedule())]
     try:
         yield shell

@@ -23,7 +23,7 @@ from multiqueue.controllers.finalizer import finalizers_wanted
 from multiqueue.controllers.queue_status import cluster_queue_patch, cohort_patch, local_queue_patch
 from multiqueue.engine.cache.drs import NO_SHARE, Share
 from multiqueue.engine.state import ClusterQueueState, CohortState, LocalQueueState, UsedQuota
-from tests.workloads import T0, minutes
+from tests.builders.workloads import T0, minutes
 
 STATE = ClusterQueueState(
     name="cq",

@@ -12,8 +12,8 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.controllers.slice_handover import find_successor
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import NothingToDo
+from tests.builders.workloads import NAMESPACE, admitted, make_workload
 from tests.unit.controllers.workload_views import condition_of, make_view, step
-from tests.workloads import NAMESPACE, admitted, make_workload
 
 
 def slice_(name: str, replaces: str = "") -> Workload:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from multiqueue.api import names
 from multiqueue.api.conditions import Reason
 from multiqueue.api.config import build_configuration
 from multiqueue.api.v1beta2 import LocalQueue, LocalQueueSpec, Workload
@@ -32,7 +33,7 @@ from multiqueue.controllers.transitions import (
 )
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.observability.metrics import ManagerMetrics
-from tests.workloads import (
+from tests.builders.workloads import (
     NAMESPACE,
     T0,
     admitted,
@@ -317,3 +318,26 @@ def test_the_configuration_says_which_local_queues_count(
 
     assert told.own("admitted_workloads_total", priority_class="") == count
     assert told.value("kueue_admitted_workloads_total", priority_class="") == 1
+
+
+def test_a_parent_and_its_variant_are_counted_once() -> None:
+    label = {names.CONCURRENT_ADMISSION_PARENT: "true"}
+    parent = make_workload("job", labels=label)
+    variant = make_workload("job-variant-spot")
+    owner = OwnerReference(api_version=names.V1BETA2, kind="Workload", name="job", uid="u")
+    metadata = msgspec.structs.replace(variant.metadata, owner_references=(owner,))
+    variant = msgspec.structs.replace(variant, metadata=metadata)
+
+    def life(workload: Workload) -> list[Workload]:
+        running = admitted(workload)
+        leaving = evicted(running, Reason.FLAVOR_MIGRATION)
+        ended = with_status(leaving, finish(leaving.status, "Succeeded", "done", now=T0))
+        return [workload, running, leaving, ended]
+
+    counters = ("quota_reserved", "admitted", "finished")
+    for workload, want in ((variant, [1, 1, None]), (parent, [None, None, 1])):
+        seen = Recorded(*life(workload))
+        totals = [f"kueue_{name}_workloads_total" for name in counters]
+        assert [seen.value(total, priority_class="") for total in totals] == want
+        told = [reason for reason, _ in seen.events]
+        assert told == ["Admitted", "EvictedDueToFlavorMigration"]

@@ -12,15 +12,15 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_state import find
 from multiqueue.controllers.workload.controller import WorkloadController
-from multiqueue.engine.explain import Explanation
+from multiqueue.engine.pending_reasons import Explanation
+from tests.builders.workloads import make_workload, with_status
 from tests.unit.controllers.workload_views import because, make_cluster_queue, make_local_queue
 from tests.virtual_time import LoopClock, virtual_time
-from tests.workloads import make_workload, with_status
 
 KEY = "team-a/wl"
 
 
-class World:
+class ControllerFixture:
     """One waiting Workload, what the engine says about it, and what was written."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ def store_of(objects: dict[str, Callable[[], Any]]) -> Any:
 
 @virtual_time
 async def test_figures_are_rewritten_every_five_seconds_at_most() -> None:
-    world = World()
+    world = ControllerFixture()
     await world.told("1 more needed")
     assert await world.told("2 more needed") is None
     assert await world.told("3 more needed") == 5
@@ -79,7 +79,7 @@ async def test_figures_are_rewritten_every_five_seconds_at_most() -> None:
 
 @virtual_time
 async def test_news_is_written_at_once() -> None:
-    world = World()
+    world = ControllerFixture()
     await world.told("1 more needed")
     await world.told("2 more needed")
     await world.told("no such flavor", Reason.NO_MATCHING_FLAVOR)
@@ -88,7 +88,7 @@ async def test_news_is_written_at_once() -> None:
 
 @virtual_time
 async def test_what_is_written_already_is_not_written_again() -> None:
-    world = World()
+    world = ControllerFixture()
     for _ in range(3):
         assert await world.told("1 more needed") is None
     assert world.messages == ["1 more needed"]

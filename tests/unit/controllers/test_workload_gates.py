@@ -17,6 +17,7 @@ from multiqueue.api.workload_state import evict, reserve_quota
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import NothingToDo
 from multiqueue.controllers.workload.view import WorkloadOptions
+from tests.builders.workloads import T0, make_workload, minutes, reserved, with_checks, with_status
 from tests.unit.controllers.workload_views import (
     because,
     condition_of,
@@ -25,7 +26,6 @@ from tests.unit.controllers.workload_views import (
     make_view,
     step,
 )
-from tests.workloads import T0, make_workload, minutes, reserved, with_checks, with_status
 
 QUOTA = because(Reason.WAITING_FOR_QUOTA)
 NOT_YET = because(Reason.PENDING_EVALUATION, "not yet")

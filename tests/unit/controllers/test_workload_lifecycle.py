@@ -11,7 +11,7 @@ import pytest
 
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason
-from multiqueue.api.v1beta2 import ObjectMeta, WorkloadPriorityClass
+from multiqueue.api.v1beta2 import ObjectMeta, OwnerReference, WorkloadPriorityClass
 from multiqueue.api.workload_state import (
     complete_eviction,
     finish,
@@ -21,6 +21,14 @@ from multiqueue.api.workload_state import (
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import Delete, NothingToDo, PatchSpec, ReleaseFinalizer
 from multiqueue.controllers.workload.view import WorkloadOptions
+from tests.builders.workloads import (
+    T0,
+    admitted,
+    evicted,
+    make_workload,
+    minutes,
+    with_status,
+)
 from tests.unit.controllers.workload_views import (
     condition_of,
     is_done,
@@ -28,14 +36,6 @@ from tests.unit.controllers.workload_views import (
     make_local_queue,
     make_view,
     step,
-)
-from tests.workloads import (
-    T0,
-    admitted,
-    evicted,
-    make_workload,
-    minutes,
-    with_status,
 )
 
 
@@ -195,3 +195,13 @@ def test_a_copy_of_another_cluster_keeps_its_priority() -> None:
     high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=7)
     copy = make_workload(priority=5, labels={names.MULTIKUEUE_ORIGIN: "manager"})
     assert is_done(decide(make_view(copy, priority_class=high)))
+
+
+def test_a_variant_has_the_priority_of_its_parent() -> None:
+    """E-172."""
+    high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=7)
+    variant = make_workload(priority=5)
+    owner = OwnerReference(api_version=names.V1BETA2, kind="Workload", name="parent", uid="u")
+    metadata = msgspec.structs.replace(variant.metadata, owner_references=(owner,))
+    variant = msgspec.structs.replace(variant, metadata=metadata)
+    assert is_done(decide(make_view(variant, priority_class=high)))

@@ -11,6 +11,7 @@ from multiqueue.api.v1beta2 import PodSetRequest, Workload
 from multiqueue.api.workload_state import set_pending
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import NothingToDo, WriteStatus
+from tests.builders.workloads import T0, make_workload, minutes, reserved, with_status
 from tests.unit.controllers.workload_views import (
     because,
     condition_of,
@@ -19,7 +20,6 @@ from tests.unit.controllers.workload_views import (
     make_view,
     step,
 )
-from tests.workloads import T0, make_workload, minutes, reserved, with_status
 
 NOT_YET = because(Reason.PENDING_EVALUATION, "The workload has not been evaluated yet")
 

@@ -17,15 +17,7 @@ from multiqueue.api.workload_state import complete_eviction, is_admitted, is_evi
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import NothingToDo, WriteStatus
 from multiqueue.controllers.workload.view import WorkloadOptions
-from tests.unit.controllers.workload_views import (
-    condition_of,
-    is_done,
-    make_cluster_queue,
-    make_local_queue,
-    make_view,
-    step,
-)
-from tests.workloads import (
+from tests.builders.workloads import (
     T0,
     admitted,
     evicted,
@@ -34,6 +26,14 @@ from tests.workloads import (
     reserved,
     with_checks,
     with_status,
+)
+from tests.unit.controllers.workload_views import (
+    condition_of,
+    is_done,
+    make_cluster_queue,
+    make_local_queue,
+    make_view,
+    step,
 )
 
 

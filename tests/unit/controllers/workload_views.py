@@ -19,8 +19,8 @@ from multiqueue.api.v1beta2 import (
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import NothingToDo, WorkloadPlan, WriteStatus
 from multiqueue.controllers.workload.view import WorkloadSituation
-from multiqueue.engine.explain import Explanation
-from tests.workloads import NAMESPACE, T0, with_status
+from multiqueue.engine.pending_reasons import Explanation
+from tests.builders.workloads import NAMESPACE, T0, with_status
 
 
 def make_cluster_queue(*checks: str, deleted: bool = False, **spec: Any) -> ClusterQueue:

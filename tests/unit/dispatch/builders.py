@@ -57,7 +57,7 @@ def make_admitted(*, at: datetime = T0, **fields: Any) -> RemoteWorkload:
     return make_copy(admitted_at=at, quota_reserved=True, **fields)
 
 
-def make_job(**fields: Any) -> RemoteJob:
+def make_remote_job(**fields: Any) -> RemoteJob:
     return RemoteJob(**{"uid": "j", "epoch": EPOCH, **fields})
 
 
@@ -71,7 +71,7 @@ def make_cluster(name: str = "a", **fields: Any) -> ClusterState:
 
 def make_running(name: str = "a", **fields: Any) -> ClusterState:
     """A cluster where the Workload is admitted and has its job."""
-    return make_cluster(name, workload=make_admitted(), job=make_job(), **fields)
+    return make_cluster(name, workload=make_admitted(), job=make_remote_job(), **fields)
 
 
 def make_lost(name: str = "a", *, ago: timedelta = A_MINUTE, **fields: Any) -> ClusterState:

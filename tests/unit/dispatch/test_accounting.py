@@ -18,8 +18,9 @@ from multiqueue.dispatch.execute.accounting import (
     account,
     find_substitutions,
 )
-from multiqueue.model.build import build_workload
+from multiqueue.model.build_workload import build_workload
 from multiqueue.plugins import FlavorView, QueueView
+from tests.builders.queues import make_gpu_queue
 
 GPU = "nvidia.com/gpu"
 SINCE = "2026-01-01T00:00:00Z"
@@ -33,7 +34,7 @@ FLAVORS = {
 }
 
 
-def make_workload(
+def make_charged(
     flavor: str, *, pods: int = 1, admitted: bool = True, **annotations: str
 ) -> api.Workload:
     usage = {GPU: str(4 * pods)}
@@ -57,19 +58,15 @@ def make_workload(
     )
 
 
-def make_queue(*flavors: str) -> api.ClusterQueue:
-    quotas = [{"name": name, "resources": [{"name": GPU, "nominalQuota": 8}]} for name in flavors]
-    group = {"coveredResources": [GPU], "flavors": quotas}
-    return decode(
-        api.ClusterQueue, {"metadata": {"name": "cq"}, "spec": {"resourceGroups": [group]}}
-    )
-
-
 def compare(reserved: str, ran: Mapping[str, str], *flavors: str) -> list[tuple[str, str]]:
     """What ran, and what is charged, where a worker's flavor ``its`` has these labels."""
     worker = QueueView(name="cq", flavors={"its": FlavorView(name="its", node_labels=ran)})
     found = find_substitutions(
-        make_workload(reserved), make_workload("its"), worker, make_queue(*flavors), FLAVORS.get
+        make_charged(reserved),
+        make_charged("its"),
+        worker,
+        decode(api.ClusterQueue, make_gpu_queue(dict.fromkeys(flavors, 8))),
+        FLAVORS.get,
     )
     return [(each.ran, each.charged) for each in found]
 
@@ -139,7 +136,7 @@ def test_what_makes_no_sense_is_left_out(text: str):
 )
 def test_what_ran_is_what_is_in_use(ran_on: RanOn, want: Mapping[tuple[str, str], int]):
     annotation = format_ran_on(SINCE, ran_on)
-    workload = make_workload("h100", pods=8, **{names.RAN_ON: annotation})
+    workload = make_charged("h100", pods=8, **{names.RAN_ON: annotation})
     reservation = build_workload(workload).reservation
     assert reservation is not None
     assert reservation.admission.usage() == want
@@ -149,7 +146,7 @@ def test_what_ran_is_what_is_in_use(ran_on: RanOn, want: Mapping[tuple[str, str]
 def test_until_it_is_admitted_all_that_was_reserved_is_in_use():
     """Another worker may get it yet, and need all of it."""
     annotation = format_ran_on(SINCE, RanOn(pods={"main": 4}))
-    workload = make_workload("h100", pods=8, admitted=False, **{names.RAN_ON: annotation})
+    workload = make_charged("h100", pods=8, admitted=False, **{names.RAN_ON: annotation})
     reservation = build_workload(workload).reservation
     assert reservation is not None
     assert reservation.admission.usage() == usage_of(workload) == {("h100", GPU): 32}
@@ -157,8 +154,8 @@ def test_until_it_is_admitted_all_that_was_reserved_is_in_use():
 
 def test_fewer_pods_are_told_and_charged():
     """Whatever is known of the worker's queues; more than was reserved never is."""
-    reserved = make_workload("h100", pods=8)
-    found = account(reserved, make_workload("its", pods=4), None, None, FLAVORS.get)
+    reserved = make_charged("h100", pods=8)
+    found = account(reserved, make_charged("its", pods=4), None, None, FLAVORS.get)
     assert str(found) == 'pod set "main" runs with 4 of the 8 pods reserved'
     assert found.ran_on == RanOn(pods={"main": 4})
-    assert not account(reserved, make_workload("its", pods=9), None, None, FLAVORS.get).ran_on
+    assert not account(reserved, make_charged("its", pods=9), None, None, FLAVORS.get).ran_on

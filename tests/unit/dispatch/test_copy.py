@@ -18,7 +18,7 @@ OWNER = ManagerIdentity(origin="here", manager="hub")
 NOW = datetime(2026, 1, 1, 0, 0, 3, tzinfo=UTC)
 
 
-def make_workload(*, count: int = 1, reserved_at: str | None = "2026-01-01T00:00:00Z", **spec):
+def make_original(*, count: int = 1, reserved_at: str | None = "2026-01-01T00:00:00Z", **spec):
     conditions = [
         {
             "type": "QuotaReserved",
@@ -56,7 +56,7 @@ def make_workload(*, count: int = 1, reserved_at: str | None = "2026-01-01T00:00
 
 def test_the_copy_has_name_labels_annotations_and_spec_and_nothing_else():
     """M-23, M-105."""
-    got = clone_workload(make_workload(), owner=OWNER, now=NOW)
+    got = clone_workload(make_original(), owner=OWNER, now=NOW)
     metadata = got["metadata"]
     assert set(metadata) == {"name", "namespace", "labels", "annotations"}
     assert metadata["labels"] == {"team": "a", names.MULTIKUEUE_ORIGIN: "here"}
@@ -65,7 +65,7 @@ def test_the_copy_has_name_labels_annotations_and_spec_and_nothing_else():
 
 
 def test_the_copy_of_the_spec_is_complete_but_for_our_own_gates():
-    got = clone_workload(make_workload(), owner=OWNER, now=NOW)["spec"]
+    got = clone_workload(make_original(), owner=OWNER, now=NOW)["spec"]
     template = {"metadata": {}, "spec": {"containers": [{"name": "c", "unknownField": 1}]}}
     assert got == {
         "queueName": "lq",
@@ -75,7 +75,7 @@ def test_the_copy_of_the_spec_is_complete_but_for_our_own_gates():
 
 
 def test_copy_and_job_carry_the_mark_of_the_reservation():
-    workload = make_workload()
+    workload = make_original()
     annotations = clone_workload(workload, owner=OWNER, now=NOW)["metadata"]["annotations"]
     job = stamp_job({"metadata": {"name": "j"}, "spec": {}}, workload, owner=OWNER)
     assert annotations[names.DISPATCH_EPOCH] == "2026-01-01T00:00:00Z"
@@ -87,27 +87,27 @@ def test_copy_and_job_carry_the_mark_of_the_reservation():
 
 
 def test_the_copy_says_when_it_was_offered():
-    got = clone_workload(make_workload(), owner=OWNER, now=NOW)
+    got = clone_workload(make_original(), owner=OWNER, now=NOW)
     assert got["metadata"]["annotations"][names.OFFERED_AT] == "2026-01-01T00:00:03.000000Z"
 
 
 def test_a_gated_copy_has_our_gate_and_none_of_the_manager_s():
     """T-75, T-173, M-28, M-180, M-184."""
-    got = clone_workload(make_workload(), owner=OWNER, now=NOW, gated=True)
+    got = clone_workload(make_original(), owner=OWNER, now=NOW, gated=True)
     assert got["spec"]["preemptionGates"] == [{"name": names.MULTIKUEUE_GATE}]
-    assert digest_of(make_workload(preemptionGates=[])) == digest_of(make_workload())
+    assert digest_of(make_original(preemptionGates=[])) == digest_of(make_original())
 
 
 def test_without_reservation_there_is_no_epoch():
-    assert epoch_of(make_workload(reserved_at=None)) == ""
+    assert epoch_of(make_original(reserved_at=None)) == ""
     assert epoch_of(Workload()) == ""
 
 
 def test_the_digest_follows_what_a_copy_is_made_of():
-    first = digest_of(make_workload())
-    assert digest_of(make_workload(priority=9)) == first
-    assert digest_of(make_workload(count=2)) != first
-    assert digest_of(make_workload(queueName="other")) != first
+    first = digest_of(make_original())
+    assert digest_of(make_original(priority=9)) == first
+    assert digest_of(make_original(count=2)) != first
+    assert digest_of(make_original(queueName="other")) != first
 
 
 def test_a_first_slice_looks_like_a_larger_one_to_its_worker():
@@ -118,7 +118,7 @@ def test_a_first_slice_looks_like_a_larger_one_to_its_worker():
         made = clone_workload(workload, owner=OWNER, now=NOW)
         return made["metadata"]["annotations"].get(key), replaced_key(decode(Workload, made))
 
-    plain = make_workload()
+    plain = make_original()
     assert replaces(plain) == (None, "")
     first = annotated(plain, **{names.ELASTIC_JOB: "true"})
     assert replaces(first) == ("ns/w", ""), "nobody gives up anything for it"
@@ -128,7 +128,7 @@ def test_a_first_slice_looks_like_a_larger_one_to_its_worker():
 @pytest.mark.parametrize("name", [names.ALTERNATIVES, names.RAN_ON])
 def test_the_copy_has_nothing_that_only_we_go_by(name: str):
     """What is told of our reservation would be believed of one that a worker makes just then."""
-    workload = annotated(make_workload(), **{name: "2026-01-01T00:00:00Z main=4"})
+    workload = annotated(make_original(), **{name: "2026-01-01T00:00:00Z main=4"})
     copy = clone_workload(workload, owner=OWNER, now=NOW)
     assert name not in copy["metadata"]["annotations"]
 

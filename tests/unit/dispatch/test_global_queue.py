@@ -1,4 +1,4 @@
-"""What a manager remembers of those that stand in line."""
+"""What a manager remembers of Workloads in the global queue."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_claim_on_a_cluster_that_is_not_there_is_none():
     assert global_queue.find_own("team/one") == ""
 
 
-def test_who_is_sent_somewhere_or_leaves_stands_in_line_no_more():
+def test_who_is_sent_somewhere_or_leaves_waits_in_global_queue_no_more():
     global_queue = GlobalQueue(lambda _: True)
     stand(global_queue, "one")
     global_queue.note(view_of("one"), Nomination(clusters=("b",)))

@@ -17,7 +17,7 @@ from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import WORKLOAD_INDEXES
 from multiqueue.kube.store import Store
 from multiqueue.workers.connections.fleet import Fleet
-from tests.workloads import NAMESPACE, admitted, evicted, make_workload, with_status
+from tests.builders.workloads import NAMESPACE, admitted, evicted, make_workload, with_status
 
 
 def key(name: str) -> str:

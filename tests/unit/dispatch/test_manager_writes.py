@@ -20,7 +20,7 @@ from tests.unit.dispatch.builders import T0
 NOMINATE = Nominate(clusters=("a",), message="offered")
 
 
-def make_workload(*, reserved_at: str) -> api.Workload:
+def make_waiting(*, reserved_at: str) -> api.Workload:
     conditions = [
         {
             "type": "QuotaReserved",
@@ -57,7 +57,7 @@ class Writer:
 
 
 async def test_a_nomination_is_written_to_the_reservation_that_it_is_for():
-    workload = make_workload(reserved_at="2026-01-01T00:00:00Z")
+    workload = make_waiting(reserved_at="2026-01-01T00:00:00Z")
     writer = Writer(workload)
     context = SimpleNamespace(writer=writer, clock=SimpleNamespace(now=lambda: T0))
     await LocalWriter(context).nominate(workload, "c", NOMINATE)
@@ -66,16 +66,16 @@ async def test_a_nomination_is_written_to_the_reservation_that_it_is_for():
 
 async def test_one_for_an_earlier_reservation_is_outdated():
     """The Workload was evicted and got quota again between the decision and the write."""
-    writer = Writer(make_workload(reserved_at="2026-01-01T00:05:00Z"))
+    writer = Writer(make_waiting(reserved_at="2026-01-01T00:05:00Z"))
     context = SimpleNamespace(writer=writer, clock=SimpleNamespace(now=lambda: T0))
-    earlier = make_workload(reserved_at="2026-01-01T00:00:00Z")
+    earlier = make_waiting(reserved_at="2026-01-01T00:00:00Z")
     with pytest.raises(Outdated, match="another reservation"):
         await LocalWriter(context).nominate(earlier, "c", NOMINATE)
 
 
 async def test_a_cluster_whose_nomination_was_taken_back_meanwhile_does_not_get_the_latch():
     """I-2: somebody else may write the nominations (M-116)."""
-    workload = make_workload(reserved_at="2026-01-01T00:00:00Z")
+    workload = make_waiting(reserved_at="2026-01-01T00:00:00Z")
     nominated = msgspec.structs.replace(workload.status, nominated_cluster_names=("a",))
     context = SimpleNamespace(
         writer=Writer(workload), clock=SimpleNamespace(now=lambda: T0), recorder=None
@@ -89,7 +89,7 @@ async def test_a_cluster_whose_nomination_was_taken_back_meanwhile_does_not_get_
 @pytest.mark.parametrize("state", [CheckState.RETRY, CheckState.PENDING])
 async def test_what_was_decided_before_an_eviction_is_not_written_after_it(state):
     """The checks began anew with it, and nobody would reset them once more."""
-    workload = make_workload(reserved_at="2026-01-01T00:00:00Z")
+    workload = make_waiting(reserved_at="2026-01-01T00:00:00Z")
     evicted = evict(workload.status, "ClusterQueueStopped", "it is held", now=T0)
     newest = msgspec.structs.replace(workload, status=evicted)
     context = SimpleNamespace(
@@ -102,7 +102,7 @@ async def test_what_was_decided_before_an_eviction_is_not_written_after_it(state
 
 async def test_a_message_about_a_nomination_that_was_changed_meanwhile_stops_what_follows():
     """I-10: copies would be made where the Workload is not nominated any more."""
-    workload = make_workload(reserved_at="2026-01-01T00:00:00Z")
+    workload = make_waiting(reserved_at="2026-01-01T00:00:00Z")
     before = msgspec.structs.replace(workload.status, nominated_cluster_names=("a", "b"))
     after = msgspec.structs.replace(workload.status, nominated_cluster_names=("a",))
     context = SimpleNamespace(

@@ -11,9 +11,9 @@ from tests.unit.dispatch.builders import (
     T0,
     make_cluster,
     make_copy,
-    make_job,
     make_local,
     make_ready,
+    make_remote_job,
     minutes,
 )
 
@@ -42,7 +42,7 @@ def test_one_that_was_seen_without_a_job_is_no_suspect_any_more():
     memory.note(local, seen=frozenset())
     memory.see(make_cluster("a"))
     assert not memory.may_run_unseen("a", local, seen={"a"})
-    memory.see(make_cluster("a", job=make_job()))
+    memory.see(make_cluster("a", job=make_remote_job()))
     assert memory.may_run_unseen("a", local, seen={"a"})
 
 

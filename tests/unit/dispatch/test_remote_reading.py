@@ -55,7 +55,7 @@ async def test_an_object_that_is_not_found_is_gone():
     assert await writer.find_workload("ns/train") is None
 
 
-def make_job() -> dict[str, Any]:
+def make_owned_job() -> dict[str, Any]:
     labels = {names.MULTIKUEUE_ORIGIN: "multikueue", names.PREBUILT_WORKLOAD_NAME: "w"}
     return {"metadata": {"name": "train", "namespace": "ns", "uid": "u", "labels": labels}}
 
@@ -73,12 +73,12 @@ def make_unanswered(client: Unanswered) -> RemoteWriter:
 async def test_a_job_whose_creation_was_not_answered_counts_until_it_is_known_of():
     """I-1: were it taken for absent meanwhile, another cluster would get one, too."""
     client = Unanswered([RequestTimeout("again"), ServerError(503), TooManyRequests(429)])
-    made = await make_unanswered(client).create_job(BatchJobAdapter(), make_job(), "w")
+    made = await make_unanswered(client).create_job(BatchJobAdapter(), make_owned_job(), "w")
     assert isinstance(made, dict)
     assert client.known == [made]
     lost = Unanswered([ServerError(500)], takes=False)
     with pytest.raises(RequestTimeout):
-        await make_unanswered(lost).create_job(BatchJobAdapter(), make_job(), "w")
+        await make_unanswered(lost).create_job(BatchJobAdapter(), make_owned_job(), "w")
 
 
 async def test_where_the_kind_is_not_found_nobody_knows_of_the_object():

@@ -21,8 +21,8 @@ from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.errors import Conflict
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.owner import ManagerIdentity
+from tests.builders.workloads import make_workload
 from tests.unit.dispatch.builders import make_local
-from tests.workloads import make_workload
 
 REFUSED = Foreign("does not take the job: too large")
 

@@ -26,11 +26,11 @@ from tests.unit.dispatch.builders import (
     make_cluster,
     make_copy,
     make_finish,
-    make_job,
     make_local,
     make_lost,
     make_plan,
     make_ready,
+    make_remote_job,
     make_running,
     minutes,
 )
@@ -117,13 +117,13 @@ class TestFinish:
     def test_the_end_of_the_copy_is_the_end_of_the_workload(self):
         """M-87."""
         end = make_finish()
-        cluster = make_cluster("a", workload=make_admitted(finished=end), job=make_job())
+        cluster = make_cluster("a", workload=make_admitted(finished=end), job=make_remote_job())
         plan = make_plan(make_ready(), cluster)
         assert plan.steps == (FinishJob(cluster="a", finish=end), FinishLocal(finish=end))
 
     def test_the_end_is_not_thrown_away_for_an_eviction(self):
         end = make_finish()
-        cluster = make_cluster("a", workload=make_copy(finished=end), job=make_job())
+        cluster = make_cluster("a", workload=make_copy(finished=end), job=make_remote_job())
         assert make_plan(evicted(), cluster).rule == "finish"
 
     def test_without_latch_the_first_end_counts(self):
@@ -144,11 +144,11 @@ class TestFinish:
     def test_where_the_copy_was_deleted_the_ended_job_tells(self):
         """G-14."""
         end = make_finish()
-        plan = make_plan(make_ready(), make_cluster("a", job=make_job(finished=end)))
+        plan = make_plan(make_ready(), make_cluster("a", job=make_remote_job(finished=end)))
         assert plan.steps == (FinishJob(cluster="a", finish=end), FinishLocal(finish=end))
 
     def test_a_job_without_copy_that_no_latch_points_to_tells_nothing(self):
-        cluster = make_cluster("a", job=make_job(finished=make_finish()))
+        cluster = make_cluster("a", job=make_remote_job(finished=make_finish()))
         plan = make_plan(make_local(), cluster)
         assert plan.removals == (Removal(cluster="a", why="its Workload is gone"),)
         assert plan.rule == "nominate"
@@ -161,20 +161,22 @@ class TestEvict:
         assert plan.steps == (DeactivateCopy(cluster="a"),)
 
     def test_it_is_asked_only_once(self):
-        cluster = make_cluster("a", workload=make_admitted(deactivating=True), job=make_job())
+        cluster = make_cluster(
+            "a", workload=make_admitted(deactivating=True), job=make_remote_job()
+        )
         plan = make_plan(evicted(job=ACTIVE), cluster)
         assert (plan.rule, plan.steps, plan.removals) == ("evict", (), ())
         assert plan.wait == TIMEOUT
 
     def test_one_that_was_evicted_there_itself_is_kept_from_running_again(self):
-        cluster = make_cluster("a", workload=make_copy(evicted_at=T0), job=make_job())
+        cluster = make_cluster("a", workload=make_copy(evicted_at=T0), job=make_remote_job())
         plan = make_plan(evicted(job=ACTIVE), cluster)
         assert plan.steps == (DeactivateCopy(cluster="a"),)
 
     def test_once_evicted_there_its_status_comes_back(self):
         """M-88."""
         copy = make_copy(evicted_at=T0, deactivating=True)
-        cluster = make_cluster("a", workload=copy, job=make_job())
+        cluster = make_cluster("a", workload=copy, job=make_remote_job())
         plan = make_plan(evicted(job=ACTIVE), cluster)
         removal = Removal(cluster="a", why="the workload was evicted")
         assert plan.steps == (MirrorStatus(cluster="a"), removal)
@@ -187,7 +189,7 @@ class TestEvict:
     @pytest.mark.parametrize(
         ("cluster", "wait"),
         [
-            pytest.param(make_cluster("a", job=make_job(deleting=True)), None, id="there"),
+            pytest.param(make_cluster("a", job=make_remote_job(deleting=True)), None, id="there"),
             pytest.param(make_cluster("a", creating=True), None, id="about to be"),
             pytest.param(make_blind("a"), TIMEOUT - minutes(1), id="not shown"),
             pytest.param(
@@ -212,7 +214,7 @@ class TestEvict:
         assert (plan.steps, plan.removals) == ((), ())
 
     def test_a_job_on_a_worker_that_answers_holds_the_quota_until_it_is_gone(self):
-        stuck = make_cluster("a", job=make_job(deleting=True), stopping_since=T0)
+        stuck = make_cluster("a", job=make_remote_job(deleting=True), stopping_since=T0)
         plan = make_plan(evicted(), stuck, now=T0 + 2 * TIMEOUT)
         assert (plan.steps, plan.why) == ((), '"a" may still run it')
 
@@ -225,7 +227,7 @@ class TestEvict:
         cluster = make_cluster(
             "a",
             workload=make_admitted(deactivating=True),
-            job=make_job(),
+            job=make_remote_job(),
             stopping_since=T0 + 3 * TIMEOUT,
         )
         plan = make_plan(evicted(job=ACTIVE), cluster, now=T0 + 3 * TIMEOUT + minutes(1))
@@ -247,7 +249,7 @@ class TestEvict:
         cluster = make_cluster(
             "a",
             workload=make_admitted(deactivating=True),
-            job=make_job(),
+            job=make_remote_job(),
             stopping_since=T0 - minutes(1),
         )
         plan = make_plan(evicted(job=ACTIVE), cluster, now=T0 + TIMEOUT)
@@ -259,7 +261,7 @@ class TestEvict:
         assert plan.removals == (Removal(cluster="a", why="the workload was evicted"),)
 
     def test_a_job_without_copy_is_deleted(self):
-        plan = make_plan(evicted(job=ACTIVE), make_cluster("a", job=make_job()))
+        plan = make_plan(evicted(job=ACTIVE), make_cluster("a", job=make_remote_job()))
         assert plan.removals == (Removal(cluster="a", why="the workload was evicted"),)
 
     def test_an_admitted_copy_whose_job_cannot_be_seen_is_asked_to_stop(self):
@@ -279,7 +281,7 @@ class TestEvict:
         assert plan.steps == (StopLocalJob(why="the workers that could run it were given up"),)
 
     def test_what_is_being_removed_is_waited_for(self):
-        old = make_cluster("a", workload=make_copy(epoch="e1"), job=make_job(epoch="e1"))
+        old = make_cluster("a", workload=make_copy(epoch="e1"), job=make_remote_job(epoch="e1"))
         plan = make_plan(evicted(job=ACTIVE), old)
         assert plan.removals == (Removal(cluster="a", why="it belongs to an earlier reservation"),)
         assert plan.steps == ()

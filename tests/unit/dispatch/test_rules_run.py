@@ -34,12 +34,12 @@ from tests.unit.dispatch.builders import (
     make_cluster,
     make_copy,
     make_finish,
-    make_job,
     make_local,
     make_lost,
     make_nomination,
     make_plan,
     make_ready,
+    make_remote_job,
     make_running,
     minutes,
 )
@@ -60,7 +60,7 @@ def retried(plan) -> SetCheck:
 class TestSweep:
     def test_a_copy_of_an_earlier_reservation_never_counts(self):
         """G-1: a returning worker is fenced before anything it did can count."""
-        old = make_cluster("a", workload=make_admitted(epoch="e1"), job=make_job(epoch="e1"))
+        old = make_cluster("a", workload=make_admitted(epoch="e1"), job=make_remote_job(epoch="e1"))
         plan = make_plan(make_local(nominated=("a",)), old)
         assert plan.removals == (Removal(cluster="a", why="it belongs to an earlier reservation"),)
         assert plan.rule == "nominate"
@@ -78,11 +78,11 @@ class TestSweep:
 
     def test_a_running_job_is_not_stopped_for_a_digest(self):
         """M-89."""
-        cluster = make_cluster("a", workload=make_admitted(digest="old"), job=make_job())
+        cluster = make_cluster("a", workload=make_admitted(digest="old"), job=make_remote_job())
         assert make_plan(make_ready(), cluster).removals == ()
 
     def test_a_copy_that_is_being_deleted_goes_even_from_the_latched_cluster(self):
-        cluster = make_cluster("a", workload=make_admitted(deleting=True), job=make_job())
+        cluster = make_cluster("a", workload=make_admitted(deleting=True), job=make_remote_job())
         plan = make_plan(make_ready(), cluster)
         assert plan.removals[0] == Removal(cluster="a", why="it is being deleted there")
         assert retried(plan)
@@ -117,7 +117,9 @@ class TestFollow:
 
     def test_strangers_go_however_old_their_admission_is(self):
         """G-1: upstream lets the oldest admission win over the latch (M-92)."""
-        stranger = make_cluster("b", workload=make_admitted(at=T0 - minutes(60)), job=make_job())
+        stranger = make_cluster(
+            "b", workload=make_admitted(at=T0 - minutes(60)), job=make_remote_job()
+        )
         plan = make_plan(make_ready("a"), make_running("a"), stranger)
         assert plan.removals == (Removal(cluster="b", why='cluster "a" runs the workload'),)
         assert plan.steps == (SyncJob(cluster="a"),)
@@ -149,7 +151,7 @@ class TestFollow:
     def test_a_worker_side_eviction_sends_it_round_again_with_the_reason(self):
         """M-88, M-170."""
         copy = make_copy(evicted_at=T0, evicted_why="Preempted by x")
-        plan = make_plan(make_ready(), make_cluster("a", workload=copy, job=make_job()))
+        plan = make_plan(make_ready(), make_cluster("a", workload=copy, job=make_remote_job()))
         step = retried(plan)
         assert step.message == 'The workload was evicted on cluster "a": Preempted by x'
         assert not step.warning
@@ -157,18 +159,22 @@ class TestFollow:
     @pytest.mark.parametrize("evicted_at", [T0, None], ids=["evicted", "not admitted any more"])
     def test_a_stopped_copy_is_kept_from_running_again_before_it_is_given_up(self, evicted_at):
         """It queues again over there, while here nothing runs and the quota is about to go."""
-        cluster = make_cluster("a", workload=make_copy(evicted_at=evicted_at), job=make_job())
+        cluster = make_cluster(
+            "a", workload=make_copy(evicted_at=evicted_at), job=make_remote_job()
+        )
         plan = make_plan(make_ready(), cluster)
         assert plan.steps[0] == DeactivateCopy(cluster="a")
         assert retried(plan)
 
     def test_one_that_is_deactivated_is_not_deactivated_again(self):
         copy = make_copy(evicted_at=T0, deactivating=True)
-        plan = make_plan(make_ready(), make_cluster("a", workload=copy, job=make_job()))
+        plan = make_plan(make_ready(), make_cluster("a", workload=copy, job=make_remote_job()))
         assert plan.steps == (retried(plan),)
 
     def test_a_copy_that_lost_its_admission_otherwise_too(self):
-        plan = make_plan(make_ready(), make_cluster("a", workload=make_copy(), job=make_job()))
+        plan = make_plan(
+            make_ready(), make_cluster("a", workload=make_copy(), job=make_remote_job())
+        )
         assert 'no longer admitted on cluster "a"' in retried(plan).message
 
     def test_a_copy_that_is_gone_is_looked_for_before_it_is_believed(self):
@@ -177,7 +183,7 @@ class TestFollow:
         assert retried(plan).warning
 
     def test_what_a_gone_copy_left_is_removed_only_once_that_is_sure(self):
-        plan = make_plan(make_ready(), make_cluster("a", job=make_job()))
+        plan = make_plan(make_ready(), make_cluster("a", job=make_remote_job()))
         assert plan.removals == ()
         assert plan.steps[:2] == (
             ConfirmCopyGone(cluster="a"),
@@ -218,7 +224,7 @@ class TestFollow:
         [
             make_cluster("a"),
             make_cluster("a", workload=make_admitted()),
-            make_cluster("a", workload=make_copy(), job=make_job()),
+            make_cluster("a", workload=make_copy(), job=make_remote_job()),
         ],
         ids=["copy", "job", "admission"],
     )
@@ -256,7 +262,7 @@ class TestFollow:
             Priority(value=v, kind="WorkloadPriorityClass", name=n)
             for v, n in ((1, "low"), (9, "high"))
         )
-        cluster = make_cluster("a", workload=make_admitted(priority=low), job=make_job())
+        cluster = make_cluster("a", workload=make_admitted(priority=low), job=make_remote_job())
         plan = make_plan(make_ready(priority=high), cluster)
         assert plan.steps == (UpdatePriority(cluster="a"), SyncJob(cluster="a"))
 
@@ -264,7 +270,7 @@ class TestFollow:
     def test_a_changed_boost_reaches_the_copy_whatever_the_class(self, kind: str):
         """G-20."""
         plain, boosted = (Priority(value=1, kind=kind, boost=boost) for boost in ("", "5"))
-        cluster = make_cluster("a", workload=make_admitted(priority=plain), job=make_job())
+        cluster = make_cluster("a", workload=make_admitted(priority=plain), job=make_remote_job())
         plan = make_plan(make_ready(priority=boosted), cluster)
         assert plan.steps == (
             UpdatePriority(cluster="a", with_class=False),
@@ -277,7 +283,7 @@ class TestFollow:
     )
     def test_priorities_of_pods_are_the_pods_own(self, ours, theirs):
         copy = make_admitted(priority=Priority(value=1, kind=theirs))
-        cluster = make_cluster("a", workload=copy, job=make_job())
+        cluster = make_cluster("a", workload=copy, job=make_remote_job())
         plan = make_plan(make_ready(priority=Priority(value=2, kind=ours)), cluster)
         assert plan.steps == (SyncJob(cluster="a"),)
 
@@ -319,7 +325,7 @@ class TestChoose:
 
     def test_while_another_cluster_has_a_job_none_is_created(self):
         """I-1."""
-        rival = make_cluster("b", workload=make_copy(), job=make_job())
+        rival = make_cluster("b", workload=make_copy(), job=make_remote_job())
         plan = make_plan(self.LOCAL, make_cluster("a", workload=make_admitted()), rival)
         assert [removal.cluster for removal in plan.removals] == ["b"]
         (step,) = plan.steps

@@ -34,6 +34,7 @@ from multiqueue.dispatch.decide.slice_chain import Successor, find_successor
 from multiqueue.dispatch.execute.worker_writes import Busy, RemoteWriter
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.errors import Conflict
+from tests.builders.workloads import NAMESPACE, admitted, evicted, make_workload, with_status
 from tests.unit.dispatch.builders import (
     T0,
     make_admitted,
@@ -41,21 +42,20 @@ from tests.unit.dispatch.builders import (
     make_cluster,
     make_copy,
     make_finish,
-    make_job,
     make_local,
     make_lost,
     make_plan,
     make_ready,
+    make_remote_job,
     make_running,
     minutes,
 )
-from tests.workloads import NAMESPACE, admitted, evicted, make_workload, with_status
 
 if TYPE_CHECKING:
     from multiqueue.workers.connections.session import WorkerSession
 
 HEIR = Successor(cluster="a")
-EARLIER = make_job(earlier_key="ns/old", earlier_copy=make_admitted(), epoch="e1")
+EARLIER = make_remote_job(earlier_key="ns/old", earlier_copy=make_admitted(), epoch="e1")
 
 
 def make_slice(**fields: object):
@@ -99,13 +99,13 @@ class TestHandOver:
     def test_a_slice_that_is_replaced_on_the_worker_first_does_not_end(self) -> None:
         """M-164: the worker is faster than our own write; the job must not be told to be over."""
         copy = make_copy(finished=make_finish("WorkloadSliceReplaced"))
-        cluster = make_cluster(workload=copy, job=make_job())
+        cluster = make_cluster(workload=copy, job=make_remote_job())
         plan = make_plan(make_ready(elastic=True), cluster, successor=HEIR)
         assert (plan.removals, plan.steps) == ((), ())
 
     def test_a_slice_that_is_replaced_there_for_nobody_here_goes_round_again(self) -> None:
         copy = make_copy(finished=make_finish("WorkloadSliceReplaced"))
-        cluster = make_cluster(workload=copy, job=make_job())
+        cluster = make_cluster(workload=copy, job=make_remote_job())
         plan = make_plan(make_ready(elastic=True), cluster)
         states = [step.state for step in plan.steps if isinstance(step, SetCheck)]
         assert states == [CheckState.RETRY]
@@ -148,7 +148,7 @@ class TestTakeOver:
     ) -> None:
         """Nothing runs there that could grow, and nobody else would tell."""
         evicted = make_admitted(evicted_at=T0, evicted_why="preempted")
-        job = make_job(earlier_key="ns/old", earlier_copy=evicted)
+        job = make_remote_job(earlier_key="ns/old", earlier_copy=evicted)
         plan = make_plan(make_slice(), make_cluster(workload=copy, job=job))
         *before, retry = plan.steps
         assert tuple(before) == stop
@@ -159,7 +159,7 @@ class TestTakeOver:
     def test_a_job_that_was_evicted_before_its_larger_slice_was_admitted_is_taken_over(
         self,
     ) -> None:
-        job = make_job(earlier_key="ns/old", earlier_copy=make_copy(evicted_at=T0))
+        job = make_remote_job(earlier_key="ns/old", earlier_copy=make_copy(evicted_at=T0))
         plan = make_plan(make_slice(), make_cluster(workload=make_admitted(), job=job))
         assert plan.steps[0] == TakeJobOver(cluster="a")
 
@@ -168,7 +168,7 @@ class TestTakeOver:
         self, earlier: RemoteWorkload | None
     ) -> None:
         """Its worker stops it, and would not let it go on as the earlier slice."""
-        job = make_job(earlier_key="ns/old", earlier_copy=earlier)
+        job = make_remote_job(earlier_key="ns/old", earlier_copy=earlier)
         plan = make_plan(make_slice(), make_cluster(workload=make_copy(), job=job))
         confirm, stop, retry = plan.steps
         assert confirm == ConfirmCopyGone(cluster="a", key="ns/old")
@@ -190,7 +190,9 @@ class TestTakeOver:
         assert plan.steps[-1].state is CheckState.RETRY
 
     def test_a_job_that_was_taken_over_before_a_crash_is_not_again(self) -> None:
-        plan = make_plan(make_slice(), make_cluster(workload=make_admitted(), job=make_job()))
+        plan = make_plan(
+            make_slice(), make_cluster(workload=make_admitted(), job=make_remote_job())
+        )
         assert plan.steps[0] == SyncJob(cluster="a")
 
     def test_no_job_is_made_while_those_of_the_worker_cannot_be_seen(self) -> None:
@@ -202,7 +204,7 @@ class TestTakeOver:
     def test_a_job_that_ends_while_it_waits_to_grow_ends_it(self) -> None:
         """The slice whose name that has may be deleted here by now."""
         end = make_finish("Failed")
-        job = make_job(earlier_key="ns/old", finished=end)
+        job = make_remote_job(earlier_key="ns/old", finished=end)
         plan = make_plan(make_slice(), make_cluster(workload=make_copy(), job=job))
         assert plan.steps == (FinishJob(cluster="a", finish=end), FinishLocal(finish=end))
         elsewhere = make_cluster("b", job=job)

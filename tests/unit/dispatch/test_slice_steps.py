@@ -15,7 +15,7 @@ from multiqueue.dispatch.execute.worker_writes import Busy
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.kube.errors import TransportError
-from tests.workloads import make_workload
+from tests.builders.workloads import make_workload
 
 
 class Answered(RemoteSteps):

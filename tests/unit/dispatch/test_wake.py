@@ -27,8 +27,8 @@ from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.credentials import Credentials
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.fleet import Fleet
+from tests.builders.workloads import evicted, make_workload, reserved, with_checks, with_status
 from tests.unit.dispatch.builders import T0
-from tests.workloads import evicted, make_workload, reserved, with_checks, with_status
 
 
 class Woken:

@@ -120,7 +120,10 @@ OUT_OF_SYNC = rules.make_copy(finished=rules.make_finish("OutOfSync"))
 @pytest.mark.parametrize(
     ("cluster", "reason"),
     [
-        (rules.make_cluster("w1", workload=STOPPED, job=rules.make_job()), Rejection.EVICTED),
+        (
+            rules.make_cluster("w1", workload=STOPPED, job=rules.make_remote_job()),
+            Rejection.EVICTED,
+        ),
         (rules.make_cluster("w1"), Rejection.DELETED),
         (rules.make_lost("w1", ago=rules.minutes(60)), Rejection.LOST),
         (rules.make_cluster("w1", workload=OUT_OF_SYNC), Rejection.OUT_OF_SYNC),

@@ -53,7 +53,7 @@ class First:
         return Nomination(clusters=(view.clusters[0].name,))
 
 
-class World:
+class HangFixture:
     """Runners of one dispatcher that are opened one after another, as a profile changes."""
 
     def __init__(self) -> None:
@@ -75,12 +75,12 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> HangFixture:
+    return HangFixture()
 
 
 @virtual_time
-async def test_a_question_that_hangs_while_the_profile_changes(world: World) -> None:
+async def test_a_question_that_hangs_while_the_profile_changes(world: HangFixture) -> None:
     runner = world.open()
     await runner.prepare()
     world.threads[0].is_stuck = True
@@ -102,7 +102,7 @@ async def test_a_question_that_hangs_while_the_profile_changes(world: World) -> 
 
 @virtual_time
 async def test_a_package_that_hangs_when_it_is_imported_while_the_profile_changes(
-    world: World,
+    world: HangFixture,
 ) -> None:
     runner = world.open(is_stuck=True)
     await runner.prepare()
@@ -116,7 +116,7 @@ async def test_a_package_that_hangs_when_it_is_imported_while_the_profile_change
 
 
 @virtual_time
-async def test_one_that_answers_late_is_not_counted(world: World) -> None:
+async def test_one_that_answers_late_is_not_counted(world: HangFixture) -> None:
     runner = world.open()
     await runner.prepare()
     thread = world.threads[0]

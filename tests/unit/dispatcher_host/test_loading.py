@@ -12,9 +12,8 @@ import pytest
 
 from multiqueue.dispatcher_host.host import EndedError
 from multiqueue.dispatcher_host.loader import LONGEST_PAUSE, RETRY, Loader
-from multiqueue.dispatcher_host.package_stamp import stamp_package
 from multiqueue.dispatcher_host.policy import DispatcherSetting
-from multiqueue.dispatcher_host.registry import Dispatchers, Selection
+from multiqueue.dispatcher_host.registry import Dispatchers, Selection, stamp_package
 from multiqueue.plugins.testing import T0
 from tests.dispatcher_package import install
 
@@ -36,7 +35,7 @@ class LookUp:
 class Process:
     """Crashes when it loads; or tells what is wrong with arguments; or works."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: LoaderFixture) -> None:
         self._world = world
 
     async def load(self) -> Selection:
@@ -48,7 +47,7 @@ class Process:
     def close(self) -> None: ...
 
 
-class World:
+class LoaderFixture:
     """A loader, its clock, and the package that it loads."""
 
     def __init__(self) -> None:
@@ -70,11 +69,11 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> LoaderFixture:
+    return LoaderFixture()
 
 
-async def test_it_is_tried_less_and_less_often(world: World) -> None:
+async def test_it_is_tried_less_and_less_often(world: LoaderFixture) -> None:
     await world.run(3600)
     seconds = [int(start.total_seconds()) for start in world.starts]
     assert seconds[:5] == [0, 10, 30, 70, 150]
@@ -83,7 +82,7 @@ async def test_it_is_tried_less_and_less_often(world: World) -> None:
     assert len(seconds) < 12
 
 
-async def test_it_says_so(world: World) -> None:
+async def test_it_says_so(world: LoaderFixture) -> None:
     await world.run(31)
     loader = world.loader
     assert loader.problem == f'spec.dispatcher: dispatcher "mine" cannot be loaded: {CRASHES}'
@@ -93,7 +92,7 @@ async def test_it_says_so(world: World) -> None:
     assert (loader.problem.endswith(CRASHES), loader.outlook) == (True, words)
 
 
-async def test_another_package_is_tried_at_once(world: World) -> None:
+async def test_another_package_is_tried_at_once(world: LoaderFixture) -> None:
     await world.run(300)
     tried = len(world.starts)
     world.stamp, world.crashes = "two", False
@@ -103,14 +102,14 @@ async def test_another_package_is_tried_at_once(world: World) -> None:
     assert world.loader.host is not None
 
 
-async def test_another_one_that_crashes_begins_with_short_pauses(world: World) -> None:
+async def test_another_one_that_crashes_begins_with_short_pauses(world: LoaderFixture) -> None:
     await world.run(300)
     world.stamp = "two"
     await world.run(10)
     assert world.loader.outlook.startswith("tried once, ")
 
 
-async def test_one_that_worked_meanwhile_begins_with_short_pauses(world: World) -> None:
+async def test_one_that_worked_meanwhile_begins_with_short_pauses(world: LoaderFixture) -> None:
     await world.run(300)
     world.crashes = False
     await world.run(600)
@@ -121,7 +120,9 @@ async def test_one_that_worked_meanwhile_begins_with_short_pauses(world: World) 
     assert world.loader.outlook.startswith("tried once, ")
 
 
-async def test_arguments_that_are_wrong_start_no_process_every_ten_seconds(world: World) -> None:
+async def test_arguments_that_are_wrong_start_no_process_every_ten_seconds(
+    world: LoaderFixture,
+) -> None:
     world.crashes, world.wrong = False, ("argument colour: no",)
     await world.run(600)
     assert len(world.starts) == 6

@@ -80,8 +80,8 @@ class Opened:
 
     @property
     def pid(self) -> int:
-        host: Any = self.runner._loader.host
-        return int(host._child.pid)
+        host: Any = self.runner.host
+        return int(host.pid)
 
 
 @asynccontextmanager
@@ -291,7 +291,7 @@ async def test_one_that_hangs_when_it_is_loaded_is_ended(package: Path) -> None:
     await runner.prepare()
     assert runner.load_problem == 'dispatcher "slow" is still being loaded'
     host: Any = runner._loader._opened
-    gone = os.pidfd_open(host._child.pid)
+    gone = os.pidfd_open(host.pid)
     clock[0] += BUDGET
     await runner.prepare()
     assert runner.load_problem == 'dispatcher "slow" could not be loaded in 30 s'
@@ -357,7 +357,7 @@ async def main():
     await host.load()
     asked = asyncio.ensure_future(host.nominate(make_view()))
     await (asyncio.sleep(0) if kind == "Spins" else asked)
-    print(host._child.pid, flush=True)
+    print(host.pid, flush=True)
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -86,7 +86,7 @@ def test_waiting_is_done_where_the_demand_is_least():
     assert choose(queued, make_cluster("b", used=8), arguments=ON_CLUSTER) == ("b",)
 
 
-def test_what_has_to_wait_everywhere_stands_in_line_without_a_copy():
+def test_what_has_to_wait_everywhere_waits_in_global_queue_without_a_copy():
     view = make_view(clusters=[make_cluster("a", used=8)], gpus=2)
     got = Score().nominate(view)
     assert got.clusters == ()

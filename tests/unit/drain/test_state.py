@@ -30,17 +30,17 @@ from tests.unit.dispatch.builders import (
     make_cluster,
     make_copy,
     make_finish,
-    make_job,
     make_local,
     make_lost,
     make_plan,
     make_ready,
+    make_remote_job,
     make_running,
     minutes,
 )
 
 LEAVE = 'Cluster "a" is being drained'
-EARLIER = make_job(earlier_key="ns/old", earlier_copy=make_admitted())
+EARLIER = make_remote_job(earlier_key="ns/old", earlier_copy=make_admitted())
 ACTIVE_NOW = Condition(
     type=ACTIVE, status="True", reason="Active", last_transition_time=format_time(T0)
 )

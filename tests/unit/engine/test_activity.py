@@ -7,7 +7,7 @@ from multiqueue.api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CON
 from multiqueue.engine.cache.activity import References, judge_activity
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, StopPolicy
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
-from tests.engine_world import check_rule, flavor_quotas, make_queue
+from tests.builders.engine import check_rule, flavor_quotas, make_queue
 
 FLAVORS = {
     "default": ResourceFlavor(name="default"),

@@ -15,12 +15,11 @@ from multiqueue.model.cluster_queue import (
 from multiqueue.model.placement import Placement
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSetAssignment
-from tests.engine_world import (
+from tests.builders.engine import (
     PENDING,
     READY,
     REJECTED,
     T0,
-    World,
     check_rule,
     flavor_quotas,
     group,
@@ -30,13 +29,14 @@ from tests.engine_world import (
     quota,
     seconds,
 )
+from tests.engine_world import EngineWorld
 
 STRICT = QueueingStrategy.STRICT_FIFO
 GANG = [pod_set("driver", cpu=1), pod_set("workers", count=3, cpu=2)]
 
 
 def test_admits_a_gang_with_flavors_and_usage_per_pod_set() -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=7)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=7)))
     world.submit(make_workload("w", pod_sets=GANG))
     (decision,) = world.cycle().decisions
 
@@ -51,7 +51,7 @@ def test_admits_a_gang_with_flavors_and_usage_per_pod_set() -> None:
 
 
 def test_admits_all_pod_sets_or_none() -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=6)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=6)))
     world.submit(make_workload("w", pod_sets=GANG))
 
     assert world.admitted() == []
@@ -59,7 +59,7 @@ def test_admits_all_pod_sets_or_none() -> None:
 
 
 def test_a_gang_larger_than_everything_is_refused_with_the_numbers() -> None:
-    world = World(make_queue("cq", flavor_quotas("h100", gpu=8)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("h100", gpu=8)))
     world.submit(make_workload("w", pod_sets=[pod_set(count=2, gpu=8)]))
     (decision,) = world.cycle().decisions
 
@@ -74,7 +74,7 @@ def test_a_gang_larger_than_everything_is_refused_with_the_numbers() -> None:
 
 def test_earlier_pod_sets_of_a_workload_count() -> None:
     """E-45."""
-    world = World(make_queue("cq", flavor_quotas("f", cpu=5)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=5)))
     world.submit(make_workload("w", pod_sets=[pod_set("a", cpu=3), pod_set("b", cpu=3)]))
     world.cycle()
 
@@ -94,7 +94,7 @@ def test_earlier_pod_sets_of_a_workload_count() -> None:
 )
 def test_a_head_that_does_not_fit(strategy: QueueingStrategy, want: list[str]) -> None:
     """E-72, E-23."""
-    world = World(make_queue("cq", flavor_quotas("f", cpu=5), strategy=strategy))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=5), strategy=strategy))
     world.submit(
         make_workload("first", at=T0, pod_sets=[pod_set(cpu=2)]),
         make_workload("large", at=T0 + seconds(1), pod_sets=[pod_set(cpu=4)]),
@@ -105,7 +105,7 @@ def test_a_head_that_does_not_fit(strategy: QueueingStrategy, want: list[str]) -
 
 
 def test_order_is_priority_then_time_then_uid() -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=10)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=10)))
     world.submit(
         make_workload("d", at=T0 + seconds(1), uid="1"),
         make_workload("c", at=T0, uid="3"),
@@ -117,7 +117,7 @@ def test_order_is_priority_then_time_then_uid() -> None:
 
 
 def test_a_deep_queue_is_drained_by_one_call() -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=30)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=30)))
     world.submit(*(make_workload(f"w{i:02}", at=T0 + seconds(i)) for i in range(40)))
 
     assert world.admitted() == [f"w{i:02}" for i in range(30)]
@@ -126,7 +126,7 @@ def test_a_deep_queue_is_drained_by_one_call() -> None:
 
 def test_the_budget_ends_a_call_and_the_next_one_goes_on() -> None:
     options = EngineOptions(decision_budget=3)
-    world = World(make_queue("cq", flavor_quotas("f", cpu=5)), options=options)
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=5)), options=options)
     world.submit(*(make_workload(f"w{i}", at=T0 + seconds(i)) for i in range(5)))
     plan = world.cycle()
 
@@ -138,7 +138,7 @@ def test_the_budget_ends_a_call_and_the_next_one_goes_on() -> None:
 
 def test_every_tree_has_its_turn_under_a_small_budget() -> None:
     queues = [make_queue(name, flavor_quotas("f", cpu=9)) for name in ("a", "b", "c")]
-    world = World(*queues, options=EngineOptions(decision_budget=1))
+    world = EngineWorld(*queues, options=EngineOptions(decision_budget=1))
     world.submit(*(make_workload(f"{q}{i}", queue=q) for q in "abc" for i in range(2)))
 
     assert [world.admitted() for _ in range(6)] == [["a0"], ["b0"], ["c0"], ["a1"], ["b1"], ["c1"]]
@@ -146,7 +146,7 @@ def test_every_tree_has_its_turn_under_a_small_budget() -> None:
 
 def test_queues_of_a_cohort_share_and_the_one_that_borrows_less_goes_first() -> None:
     """E-63, E-84."""
-    world = World(
+    world = EngineWorld(
         make_queue("a", flavor_quotas("f", cpu=1), cohort="co"),
         make_queue("b", flavor_quotas("f", cpu=3), cohort="co"),
     )
@@ -163,7 +163,7 @@ def test_queues_of_a_cohort_share_and_the_one_that_borrows_less_goes_first() -> 
 
 def test_borrowing_is_named_by_the_height_that_lends() -> None:
     """E-56."""
-    world = World(
+    world = EngineWorld(
         make_queue("a", flavor_quotas("f", cpu=1), cohort="co"),
         make_queue("b", flavor_quotas("f", cpu=3), cohort="co"),
     )
@@ -174,12 +174,12 @@ def test_borrowing_is_named_by_the_height_that_lends() -> None:
     assert decision.borrowing == 1
 
 
-def blocked_cohort(policy: PreemptionPolicy = PreemptionPolicy.NEVER) -> World:
+def blocked_cohort(policy: PreemptionPolicy = PreemptionPolicy.NEVER) -> EngineWorld:
     """Queue "a" has 4 cpu of which "b" could borrow 2; the head of "a" waits for all 4.
 
     The other 2 are used in "a" itself, where nobody is preempted.
     """
-    world = World(
+    world = EngineWorld(
         make_queue(
             "a",
             flavor_quotas("f", cpu=4),
@@ -222,7 +222,7 @@ def test_a_head_that_may_reclaim_anything_keeps_nothing() -> None:
 def test_a_blocked_borrower_keeps(limit: int | None, asked: int, want: list[str]) -> None:
     borrows = Preemption(borrow_within_cohort=PreemptionPolicy.LOWER_PRIORITY)
     quotas = flavor_quotas("f", cpu=quota("cpu", 4, borrow=limit))
-    world = World(
+    world = EngineWorld(
         make_queue("a", quotas, cohort="co", strategy=STRICT, preemption=borrows),
         make_queue("b", flavor_quotas("f", cpu=0), cohort="co"),
         make_queue("lender", flavor_quotas("f", cpu=5), cohort="co"),
@@ -240,7 +240,7 @@ def test_a_blocked_borrower_keeps(limit: int | None, asked: int, want: list[str]
 def test_a_reservation_counts_once_for_all_heads_behind_it() -> None:
     """Of 10 cpu 2 are used and 2 kept for the head of "a": 3 and 3 more fit."""
     quotas = flavor_quotas("f", cpu=quota("cpu", 4, borrow=0))
-    world = World(
+    world = EngineWorld(
         make_queue("a", quotas, cohort="co", strategy=STRICT),
         make_queue("b", flavor_quotas("f", cpu=0), cohort="co"),
         make_queue("c", flavor_quotas("f", cpu=0), cohort="co"),
@@ -259,7 +259,7 @@ def test_a_reservation_counts_once_for_all_heads_behind_it() -> None:
 
 def test_resource_groups_take_flavors_of_their_own() -> None:
     queue = make_queue("cq", flavor_quotas("cpus", cpu=4), flavor_quotas("gpus", gpu=2))
-    world = World(queue)
+    world = EngineWorld(queue)
     world.submit(make_workload("w", pod_sets=[pod_set(cpu=1, gpu=1)]))
     (decision,) = world.cycle().decisions
 
@@ -269,7 +269,7 @@ def test_resource_groups_take_flavors_of_their_own() -> None:
 
 def test_a_resource_that_no_group_covers_is_refused_unless_nothing_is_asked() -> None:
     """E-46."""
-    world = World(make_queue("cq", flavor_quotas("f", cpu=4)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=4)))
     world.submit(
         make_workload("asks", pod_sets=[pod_set(cpu=1, gpu=1)]),
         make_workload("names", pod_sets=[pod_set(cpu=1, gpu=0)]),
@@ -285,7 +285,7 @@ def test_a_resource_that_no_group_covers_is_refused_unless_nothing_is_asked() ->
 def test_undeclared_resources_may_be_ignored() -> None:
     """E-61."""
     options = EngineOptions(ignore_undeclared=True)
-    world = World(make_queue("cq", flavor_quotas("f", cpu=4)), options=options)
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=4)), options=options)
     world.submit(make_workload("asks", pod_sets=[pod_set(cpu=1, gpu=1)]))
 
     assert world.admitted() == ["asks"]
@@ -293,7 +293,7 @@ def test_undeclared_resources_may_be_ignored() -> None:
 
 def test_pods_are_charged_where_a_group_covers_them() -> None:
     """E-8."""
-    world = World(make_queue("cq", flavor_quotas("f", cpu=9, pods=2)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=9, pods=2)))
     world.submit(
         make_workload("two", pod_sets=[pod_set(count=2, cpu=1)]),
         make_workload("three", pod_sets=[pod_set(count=3, cpu=1)]),
@@ -311,7 +311,7 @@ def test_the_first_flavor_that_the_pods_can_run_on_is_taken() -> None:
         ResourceFlavor(name="h100", node_labels={"gpu": "h100"}),
     ]
     quotas = [flavor_quotas(name, gpu=8) for name in ("spot", "a100", "h100")]
-    world = World(make_queue("cq", group(*quotas)), flavors=flavors)
+    world = EngineWorld(make_queue("cq", group(*quotas)), flavors=flavors)
     wanted = Placement(node_selector=(("gpu", "h100"),))
     world.submit(make_workload("w", pod_sets=[pod_set(gpu=1, placement=wanted)]))
     (decision,) = world.cycle().decisions
@@ -324,7 +324,7 @@ def test_pod_sets_of_one_group_get_the_same_flavor() -> None:
     """E-45."""
     together = PodSetTopologyRequest(pod_set_group_name="ring")
     quotas = [flavor_quotas("small", cpu=3), flavor_quotas("large", cpu=9)]
-    world = World(make_queue("cq", group(*quotas)))
+    world = EngineWorld(make_queue("cq", group(*quotas)))
     members = [
         pod_set("a", cpu=2, topology_request=together),
         pod_set("b", cpu=2, topology_request=together),
@@ -338,7 +338,7 @@ def test_pod_sets_of_one_group_get_the_same_flavor() -> None:
 
 
 def test_pods_that_ask_for_nothing_are_admitted_without_a_flavor() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(make_workload("w", pod_sets=[pod_set()]))
     (decision,) = world.cycle().decisions
 
@@ -348,7 +348,7 @@ def test_pods_that_ask_for_nothing_are_admitted_without_a_flavor() -> None:
 
 def test_a_workload_without_pod_sets_never_fits() -> None:
     """E-42."""
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(make_workload("w", pod_sets=[]))
 
     assert world.admitted() == []
@@ -356,7 +356,7 @@ def test_a_workload_without_pod_sets_never_fits() -> None:
 
 
 def test_a_group_without_flavors_fits_nobody() -> None:
-    world = World(make_queue("cq", ResourceGroup(covered_resources=("cpu",))))
+    world = EngineWorld(make_queue("cq", ResourceGroup(covered_resources=("cpu",))))
     world.submit(make_workload("w"))
 
     assert world.admitted() == []
@@ -375,7 +375,7 @@ def test_an_admission_names_the_checks_of_its_flavors(
     states: dict[str, object], admitted: bool
 ) -> None:
     checks = (check_rule("prov", "f"), check_rule("budget"), check_rule("other", "g"))
-    world = World(make_queue("cq", group(flavor_quotas("f", cpu=4)), checks=checks))
+    world = EngineWorld(make_queue("cq", group(flavor_quotas("f", cpu=4)), checks=checks))
     for name in ("prov", "budget", "other"):
         world.add_check(name)
     world.submit(make_workload("w", checks=states))
@@ -388,7 +388,7 @@ def test_an_admission_names_the_checks_of_its_flavors(
 
 def test_a_workload_whose_check_said_no_is_not_looked_at() -> None:
     """E-40."""
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(make_workload("w", checks={"budget": REJECTED}))
 
     assert world.admitted() == []
@@ -396,7 +396,7 @@ def test_a_workload_whose_check_said_no_is_not_looked_at() -> None:
 
 
 def test_a_malformed_workload_is_refused_and_does_not_hold_up_the_others() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(
         make_workload("bad", problems=('requests of container "c": cpu: -1 is negative',)),
         make_workload("good", at=T0 + seconds(1)),

@@ -15,8 +15,7 @@ from multiqueue.model.cluster_queue import (
 )
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Workload
-from tests.engine_world import (
-    World,
+from tests.builders.engine import (
     flavor_quotas,
     group,
     make_queue,
@@ -25,6 +24,7 @@ from tests.engine_world import (
     quota,
     reserved,
 )
+from tests.engine_world import EngineWorld
 
 TRY_NEXT = FungibilityPolicy.TRY_NEXT_FLAVOR
 
@@ -48,7 +48,9 @@ def gpus(**flavors: object) -> ClusterQueue:
     )
 
 
-def given(world: World, workload: Workload) -> list[tuple[int, dict[str, str], dict[str, int]]]:
+def given(
+    world: EngineWorld, workload: Workload
+) -> list[tuple[int, dict[str, str], dict[str, int]]]:
     """What its pod sets got: pods, flavors, usage."""
     world.submit(workload)
     return [
@@ -77,26 +79,26 @@ def on(flavor: str, pods: int) -> list[tuple[int, dict[str, str], dict[str, int]
     ],
 )
 def test_a_gang_of_eight_or_four_h100_gets(queue: ClusterQueue, want: object) -> None:
-    assert given(World(queue), gang(h100=4)) == want
+    assert given(EngineWorld(queue), gang(h100=4)) == want
 
 
 def test_hardware_is_named_by_node_labels_too() -> None:
     flavor = ResourceFlavor(name="fast", node_labels={"accelerator": "h100", "zone": "b"})
 
-    world = World(gpus(fast=6), flavors=[flavor])
+    world = EngineWorld(gpus(fast=6), flavors=[flavor])
 
     assert given(world, gang(h100=4)) == on("fast", 4)
 
 
 def test_another_takes_what_is_left() -> None:
-    world = World(gpus(h100=6))
+    world = EngineWorld(gpus(h100=6))
 
     assert given(world, gang(h100=4)) == on("h100", 4)
     assert given(world, gang(name="v", count=2)) == on("h100", 2)
 
 
 def test_what_keeps_it_waiting_is_said_of_all_flavors() -> None:
-    world = World(gpus(a100=7, h100=3))
+    world = EngineWorld(gpus(a100=7, h100=3))
     world.submit(gang(h100=4))
     (decision,) = world.cycle().decisions
 
@@ -108,7 +110,7 @@ def test_what_keeps_it_waiting_is_said_of_all_flavors() -> None:
 def test_pods_without_alternatives_stay_as_they_are() -> None:
     launcher = pod_set("launcher", count=2, cpu=1)
 
-    got = given(World(gpus(a100=4, h100=4)), gang(launcher, h100=4))
+    got = given(EngineWorld(gpus(a100=4, h100=4)), gang(launcher, h100=4))
 
     assert got == [*on("h100", 4), (2, {"cpu": "default"}, {"cpu": 2000})]
 
@@ -120,13 +122,13 @@ def test_lent_quota_is_taken_only_where_the_next_flavor_has_none() -> None:
     looks_on = replace(lendable, fungibility=FlavorFungibility(when_can_borrow=TRY_NEXT))
 
     for queue, want in ((lendable, on("a100", 8)), (looks_on, on("h100", 4))):
-        world = World(queue, lender, local_queues={"lq": "cq"})
+        world = EngineWorld(queue, lender, local_queues={"lq": "cq"})
         assert given(world, gang(h100=4)) == want
 
 
 def test_it_preempts_as_many_as_it_needs_there() -> None:
     preemption = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
-    world = World(replace(gpus(h100=6), preemption=preemption))
+    world = EngineWorld(replace(gpus(h100=6), preemption=preemption))
     for name in ("a", "b", "c"):
         low = gang(name=name, count=2)
         world.submit(low)
@@ -140,7 +142,7 @@ def test_it_preempts_as_many_as_it_needs_there() -> None:
 
 
 def test_one_that_waits_is_woken_by_room_on_either() -> None:
-    world = World(gpus(a100=8, h100=4))
+    world = EngineWorld(gpus(a100=8, h100=4))
     for name, count in (("x", 8), ("y", 4)):
         other = gang(name=name, count=count)
         world.submit(other)

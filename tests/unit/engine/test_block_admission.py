@@ -9,24 +9,18 @@ import pytest
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Preempt
 from multiqueue.model.cluster_queue import ClusterQueue, Preemption, PreemptionPolicy
-from tests.engine_world import (
-    NAMESPACE,
-    World,
-    make_queue,
-    make_workload,
-    pod_set,
-    with_changes,
-)
+from tests.builders.engine import NAMESPACE, make_queue, make_workload, pod_set, with_changes
+from tests.engine_world import EngineWorld
 
 BLOCKING = EngineOptions(block_admission=True)
 WAITS = "WaitingForPodsReady: Waiting for the pods of all admitted workloads to be ready"
 
 
-def make_world(*queues: ClusterQueue) -> World:
-    return World(*(queues or (make_queue(),)), options=BLOCKING)
+def make_world(*queues: ClusterQueue) -> EngineWorld:
+    return EngineWorld(*(queues or (make_queue(),)), options=BLOCKING)
 
 
-def become_ready(world: World, name: str) -> None:
+def become_ready(world: EngineWorld, name: str) -> None:
     known = world.workloads[f"{NAMESPACE}/{name}"]
     world.submit(with_changes(known, pods_ready=True))
 
@@ -52,8 +46,8 @@ def test_all_queues_wait_for_the_pods_of_one() -> None:
     assert world.admitted() == ["b"]
 
 
-@pytest.mark.parametrize("end", [World.finish, World.delete])
-def test_who_is_gone_is_not_waited_for(end: Callable[[World, str], None]) -> None:
+@pytest.mark.parametrize("end", [EngineWorld.finish, EngineWorld.delete])
+def test_who_is_gone_is_not_waited_for(end: Callable[[EngineWorld, str], None]) -> None:
     world = make_world()
     world.submit(make_workload("a"), make_workload("b"))
     world.write_back(world.cycle())
@@ -90,6 +84,6 @@ def test_what_has_to_be_preempted_is_told_at_once() -> None:
 
 
 def test_without_the_option_nobody_waits() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(make_workload("a"), make_workload("b"))
     assert world.admitted() == ["a", "b"]

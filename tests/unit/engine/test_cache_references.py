@@ -7,7 +7,7 @@ from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cohort_graph import CohortGraph
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
-from tests.engine_world import check_rule, flavor_quotas, make_queue
+from tests.builders.engine import check_rule, flavor_quotas, make_queue
 
 ACTIVE = AdmissionCheckInfo(name="check", controller_name="c", active=True)
 INACTIVE = AdmissionCheckInfo(name="check", controller_name="c", active=False)

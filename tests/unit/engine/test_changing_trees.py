@@ -2,9 +2,8 @@
 
 from multiqueue.model.cluster_queue import ClusterQueue, Cohort
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
-    World,
     check_rule,
     flavor_quotas,
     group,
@@ -12,9 +11,10 @@ from tests.engine_world import (
     make_workload,
     pod_set,
 )
+from tests.engine_world import EngineWorld
 
 
-def used(world: World, queue: str) -> int:
+def used(world: EngineWorld, queue: str) -> int:
     state = world.engine.cluster_queue_state(queue)
     assert state is not None
     return state.reservation["f"]["cpu"].total // 1000
@@ -25,7 +25,7 @@ def cohort_queue(name: str, cohort: str, cpu: int = 1) -> ClusterQueue:
 
 
 def test_a_wake_skips_a_queue_that_was_deleted_meanwhile() -> None:
-    world = World(cohort_queue("a", "co"), cohort_queue("b", "co"))
+    world = EngineWorld(cohort_queue("a", "co"), cohort_queue("b", "co"))
     world.submit(
         make_workload("v", queue="a", pod_sets=[pod_set(cpu=3)]),
         make_workload("w", queue="b", pod_sets=[pod_set(cpu=3)]),
@@ -39,7 +39,7 @@ def test_a_wake_skips_a_queue_that_was_deleted_meanwhile() -> None:
 
 def test_repeating_what_is_known_changes_nothing() -> None:
     queue = cohort_queue("a", "")
-    world = World(queue)
+    world = EngineWorld(queue)
     world.cycle()
     world.engine.upsert_cluster_queue(queue)
     world.engine.upsert_resource_flavor(ResourceFlavor(name="f"))
@@ -49,7 +49,7 @@ def test_repeating_what_is_known_changes_nothing() -> None:
 
 
 def test_a_queue_that_joins_a_cohort_may_borrow_at_once() -> None:
-    world = World(cohort_queue("a", ""), cohort_queue("b", "co", 4))
+    world = EngineWorld(cohort_queue("a", ""), cohort_queue("b", "co", 4))
     world.submit(make_workload("w", queue="a", pod_sets=[pod_set(cpu=4)]))
     assert world.admitted() == []
 
@@ -58,7 +58,7 @@ def test_a_queue_that_joins_a_cohort_may_borrow_at_once() -> None:
 
 
 def test_a_queue_that_leaves_takes_its_usage_along() -> None:
-    world = World(cohort_queue("a", "co"), cohort_queue("b", "co", 4))
+    world = EngineWorld(cohort_queue("a", "co"), cohort_queue("b", "co", 4))
     world.submit(make_workload("w", queue="a", pod_sets=[pod_set(cpu=3)]))
     world.write_back(world.cycle())
     world.engine.upsert_cluster_queue(cohort_queue("a", ""))
@@ -69,7 +69,7 @@ def test_a_queue_that_leaves_takes_its_usage_along() -> None:
 
 
 def test_a_cohort_that_gets_a_parent_shares_with_its_tree() -> None:
-    world = World(cohort_queue("a", "team"), cohort_queue("b", "other", 4))
+    world = EngineWorld(cohort_queue("a", "team"), cohort_queue("b", "other", 4))
     world.submit(make_workload("w", queue="a", pod_sets=[pod_set(cpu=5)]))
     world.cycle()
     world.engine.upsert_cohort(Cohort(name="team", parent="org"))
@@ -85,7 +85,7 @@ def test_a_cohort_that_gets_a_parent_shares_with_its_tree() -> None:
 
 
 def test_a_cycle_of_cohorts_stops_its_queues_until_it_is_cut() -> None:
-    world = World(cohort_queue("a", "x"))
+    world = EngineWorld(cohort_queue("a", "x"))
     world.engine.upsert_cohort(Cohort(name="x", parent="y"))
     world.engine.upsert_cohort(Cohort(name="y", parent="x"))
     world.submit(make_workload("w"))
@@ -98,7 +98,7 @@ def test_a_cycle_of_cohorts_stops_its_queues_until_it_is_cut() -> None:
 def test_topologies_and_checks_switch_queues_on_and_off() -> None:
     racks = ResourceFlavor(name="f", topology_name="dc")
     queue = make_queue("cq", group(flavor_quotas("f", cpu=4)), checks=(check_rule("ac"),))
-    world = World(queue, flavors=[racks])
+    world = EngineWorld(queue, flavors=[racks])
 
     def is_active() -> bool:
         return world.engine.cluster_queue_state("cq").active
@@ -121,9 +121,9 @@ def test_topologies_and_checks_switch_queues_on_and_off() -> None:
 
 def test_stopping_the_only_queue_of_a_cohort_changes_its_height() -> None:
     """A cohort whose queues are all inactive has no children (E-37)."""
-    world = World(cohort_queue("a", "team"), cohort_queue("b", "org", 4))
+    world = EngineWorld(cohort_queue("a", "team"), cohort_queue("b", "org", 4))
     world.engine.upsert_cohort(Cohort(name="team", parent="org"))
-    tree = world.engine._cache.tree_by_queue["a"]
+    tree = world.engine.parts.cache.tree_by_queue["a"]
     assert tree.cohorts["org"].height == 2
 
     world.engine.upsert_cluster_queue(
@@ -134,7 +134,7 @@ def test_stopping_the_only_queue_of_a_cohort_changes_its_height() -> None:
 
 def test_a_queue_that_drops_its_check_no_longer_waits_for_it() -> None:
     checked = make_queue("a", flavor_quotas("f", cpu=1), checks=(check_rule("ac"),))
-    world = World(checked)
+    world = EngineWorld(checked)
     world.submit(make_workload("w"))
     assert world.admitted() == []
 
@@ -143,7 +143,7 @@ def test_a_queue_that_drops_its_check_no_longer_waits_for_it() -> None:
 
 
 def test_the_last_of_two_holders_leaves_a_deleted_queue() -> None:
-    world = World(make_queue("a", flavor_quotas("f", cpu=2)))
+    world = EngineWorld(make_queue("a", flavor_quotas("f", cpu=2)))
     world.submit(make_workload("v"), make_workload("w"))
     world.write_back(world.cycle())
     world.engine.delete_cluster_queue("a")
@@ -154,13 +154,13 @@ def test_the_last_of_two_holders_leaves_a_deleted_queue() -> None:
     assert used(world, "a") == 0
 
 
-def generation(world: World, queue: str = "a") -> int:
-    return world.engine._cache.queues[queue].generation
+def generation(world: EngineWorld, queue: str = "a") -> int:
+    return world.engine.parts.cache.queues[queue].generation
 
 
 def test_the_generation_tells_that_quota_may_have_become_free() -> None:
     """It grows with every event of a holder and every rebuild, not with an assumption (E-38)."""
-    world = World(cohort_queue("a", ""))
+    world = EngineWorld(cohort_queue("a", ""))
     world.submit(make_workload("w"))
     first = generation(world)
     plan = world.cycle()
@@ -179,7 +179,7 @@ def test_the_generation_tells_that_quota_may_have_become_free() -> None:
 
 
 def test_the_generation_does_not_grow_with_other_fields_of_the_spec() -> None:
-    world = World(cohort_queue("a", ""))
+    world = EngineWorld(cohort_queue("a", ""))
     before = generation(world)
     world.engine.upsert_cluster_queue(make_queue("a", flavor_quotas("f", cpu=1), terminating=True))
 

@@ -5,10 +5,10 @@ import pytest
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement, Taint, Toleration
 from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
 from multiqueue.engine.eligibility import refuse_placement, refuse_topology
-from multiqueue.engine.refusals import AffinityMismatch, InvalidPlacement, UntoleratedTaint
+from multiqueue.engine.pending_reasons import AffinityMismatch, InvalidPlacement, UntoleratedTaint
 from multiqueue.model.placement import NodeSelectorTerm, Placement
 from multiqueue.model.resource_flavor import ResourceFlavor
-from tests.engine_world import pod_set
+from tests.builders.engine import pod_set
 
 
 def needs(key: str, operator: str, *values: str) -> LabelSelectorRequirement:

@@ -7,15 +7,8 @@ from typing import NoReturn
 from multiqueue.engine.engine import FAILED_PAUSE
 from multiqueue.engine.plan import Admit, Requeue
 from multiqueue.model.cluster_queue import Preemption, PreemptionPolicy
-from tests.engine_world import (
-    T0,
-    World,
-    check_rule,
-    make_queue,
-    make_workload,
-    pod_set,
-    seconds,
-)
+from tests.builders.engine import T0, check_rule, make_queue, make_workload, pod_set, seconds
+from tests.engine_world import EngineWorld
 
 
 class BugError(Exception):
@@ -29,15 +22,15 @@ class BrokenStates(dict[str, object]):
         raise BugError(key)
 
 
-def used(world: World, queue: str) -> int:
+def used(world: EngineWorld, queue: str) -> int:
     state = world.engine.cluster_queue_state(queue)
     assert state is not None
     return state.reservation["default"]["cpu"].total
 
 
-def broken_world() -> World:
+def broken_world() -> EngineWorld:
     """Queue "c" admits; in the tree of "a" and "b" the workload of "b" raises after that of "a"."""
-    world = World(
+    world = EngineWorld(
         make_queue("a", cohort="team"),
         make_queue("b", cohort="team", checks=(check_rule("ac"),)),
         make_queue("c"),
@@ -104,7 +97,7 @@ def test_an_error_while_judging_leaves_everything_as_it_was() -> None:
         raise BugError
 
     preemption = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
-    world = World(make_queue(preemption=preemption), oracle=broken_oracle)
+    world = EngineWorld(make_queue(preemption=preemption), oracle=broken_oracle)
     world.submit(make_workload("big", pod_sets=[pod_set(cpu=10)]))
     world.write_back(world.cycle())
     world.submit(make_workload("waits"))

@@ -16,13 +16,12 @@ from multiqueue.engine.flavors.assignment import (
 from multiqueue.engine.flavors.flavor_search import FlavorSearch
 from multiqueue.engine.flavors.oracle import no_candidates
 from multiqueue.engine.flavors.partial_admission import find_reduced
+from multiqueue.engine.pending_reasons import Shortfall
 from multiqueue.engine.plan import Preempt
-from multiqueue.engine.refusals import Shortfall
 from multiqueue.model.cluster_queue import FlavorFungibility, FungibilityPolicy
 from multiqueue.model.workload import Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     T0,
-    World,
     flavor_quotas,
     group,
     make_queue,
@@ -30,12 +29,13 @@ from tests.engine_world import (
     pod_set,
     seconds,
 )
+from tests.engine_world import EngineWorld
 from tests.preemption_world import ANY, LOWER, Holdings, make_cpu_queue
 
 
 @pytest.mark.parametrize(("cpu", "want"), [(5, []), (6, ["w"])])
 def test_all_pod_sets_on_one_flavor_count_together(cpu: int, want: list[str]) -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=cpu)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=cpu)))
     world.submit(make_workload("w", pod_sets=[pod_set(name, cpu=2) for name in ("a", "b", "c")]))
 
     assert world.admitted() == want
@@ -63,7 +63,7 @@ def test_several_pod_sets_shrink_by_whole_pods() -> None:
 
 def test_nobody_is_preempted_to_borrow_in_a_cohort_that_could_not_reclaim_it() -> None:
     """Reclaiming is no licence to borrow; that is fair sharing, or borrowWithinCohort (E-48)."""
-    world = World(
+    world = EngineWorld(
         make_cpu_queue("a", 2, cohort="co", own=LOWER, reclaim=ANY),
         make_cpu_queue("b", 2, cohort="co"),
     )

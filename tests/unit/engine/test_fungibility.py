@@ -11,9 +11,9 @@ from multiqueue.engine.flavors.assignment import FlavorMode, preference_key
 from multiqueue.engine.flavors.flavor_search import FlavorSearch
 from multiqueue.engine.flavors.oracle import no_candidates
 from multiqueue.engine.nominate import is_resume_outdated
+from multiqueue.engine.pending_reasons import FlavorNotFound, TopologyMismatch
 from multiqueue.engine.plan import Admit, Requeue
 from multiqueue.engine.queues.resume import ResumeState
-from multiqueue.engine.refusals import FlavorNotFound, TopologyMismatch
 from multiqueue.engine.tas.forest import Forest
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
@@ -28,9 +28,8 @@ from multiqueue.model.cluster_queue import (
 from multiqueue.model.placement import Placement
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Admission, PodSetAssignment
-from tests.engine_world import (
+from tests.builders.engine import (
     T0,
-    World,
     flavor_quotas,
     group,
     make_queue,
@@ -39,6 +38,7 @@ from tests.engine_world import (
     reserved,
     seconds,
 )
+from tests.engine_world import EngineWorld
 
 NEXT, STOP = FungibilityPolicy.TRY_NEXT_FLAVOR, FungibilityPolicy.MAY_STOP_SEARCH
 BOP = FungibilityPreference.BORROWING_OVER_PREEMPTION
@@ -55,7 +55,7 @@ def two_flavors(fungibility: FlavorFungibility, **fields: object) -> list[Cluste
     ]
 
 
-def flavor_of(world: World) -> str:
+def flavor_of(world: EngineWorld) -> str:
     (decision,) = world.cycle().decisions
     assert isinstance(decision, Admit)
     return decision.admission.pod_sets[0].flavors["cpu"]
@@ -69,21 +69,23 @@ def flavor_of(world: World) -> str:
     ],
 )
 def test_a_flavor_that_needs_borrowing(policy: FungibilityPolicy, want: str) -> None:
-    world = World(*two_flavors(FlavorFungibility(when_can_borrow=policy)))
+    world = EngineWorld(*two_flavors(FlavorFungibility(when_can_borrow=policy)))
     world.submit(make_workload("w", queue="a", pod_sets=[pod_set(cpu=3)]))
 
     assert flavor_of(world) == want
 
 
 def test_borrowing_wins_when_nothing_better_follows() -> None:
-    world = World(*two_flavors(FlavorFungibility(when_can_borrow=NEXT)))
+    world = EngineWorld(*two_flavors(FlavorFungibility(when_can_borrow=NEXT)))
     world.submit(make_workload("w", queue="a", pod_sets=[pod_set(cpu=5)]))
 
     assert flavor_of(world) == "near"
 
 
 def test_a_full_flavor_is_passed_over() -> None:
-    world = World(make_queue("cq", group(flavor_quotas("x", cpu=1), flavor_quotas("y", cpu=1))))
+    world = EngineWorld(
+        make_queue("cq", group(flavor_quotas("x", cpu=1), flavor_quotas("y", cpu=1)))
+    )
     world.submit(make_workload("w0"), make_workload("w1", at=T0 + seconds(1)))
     plan = world.cycle()
 
@@ -91,7 +93,9 @@ def test_a_full_flavor_is_passed_over() -> None:
 
 
 def test_a_flavor_that_is_gone_does_not_match() -> None:
-    world = World(make_queue("cq", group(flavor_quotas("x", cpu=1), flavor_quotas("y", cpu=1))))
+    world = EngineWorld(
+        make_queue("cq", group(flavor_quotas("x", cpu=1), flavor_quotas("y", cpu=1)))
+    )
     world.submit(make_workload("w", pod_sets=[pod_set(cpu=2)]))
     world.engine.delete_resource_flavor("x")
 
@@ -102,7 +106,7 @@ def test_a_flavor_that_is_gone_does_not_match() -> None:
 def test_affinity_that_cannot_be_understood_ends_the_search() -> None:
     flavors = [ResourceFlavor(name="x", node_labels={"zone": "a"})]
     quotas = group(flavor_quotas("x", cpu=1), flavor_quotas("y", cpu=1))
-    world = World(make_queue("cq", quotas), flavors=flavors)
+    world = EngineWorld(make_queue("cq", quotas), flavors=flavors)
     broken = Placement(affinity_terms=((LabelSelectorRequirement(key="zone", operator="Like"),),))
     world.submit(make_workload("w", pod_sets=[pod_set(cpu=1, placement=broken)]))
 
@@ -113,7 +117,7 @@ def test_affinity_that_cannot_be_understood_ends_the_search() -> None:
 def test_the_least_hopeless_flavor_gives_the_reason() -> None:
     """E-58."""
     quotas = group(flavor_quotas("x", cpu=1), flavor_quotas("y", cpu=4))
-    world = World(make_queue("cq", quotas))
+    world = EngineWorld(make_queue("cq", quotas))
     world.submit(make_workload("w0", pod_sets=[pod_set(cpu=3)]))
     world.cycle()
     world.submit(make_workload("w1", at=T0 + seconds(1), pod_sets=[pod_set(cpu=3)]))
@@ -127,7 +131,7 @@ def test_the_least_hopeless_flavor_gives_the_reason() -> None:
 
 def oracle_world(
     fungibility: FlavorFungibility, *modes: FlavorMode, **fields: object
-) -> tuple[World, list[int]]:
+) -> tuple[EngineWorld, list[int]]:
     """A full queue with a flavor per mode; the oracle says the modes, and notes what is asked."""
     asked: list[int] = []
 
@@ -140,7 +144,7 @@ def oracle_world(
     names = "xyz"[: len(modes)]
     flavors = group(*(flavor_quotas(name, cpu=2) for name in names))
     queue = make_queue("cq", flavors, fungibility=fungibility, preemption=LOWER, **fields)
-    world = World(queue, oracle=oracle)
+    world = EngineWorld(queue, oracle=oracle)
     world.submit(make_workload("full", pod_sets=[pod_set(name, cpu=2) for name in names]))
     world.cycle()
     asked.clear()
@@ -187,7 +191,7 @@ def test_a_flavor_that_stops_the_search_is_taken_over_a_better_one_before_it() -
     """x fits by borrowing, y could preempt: x is preferred, but the search stops at y (E-53)."""
     policy = FlavorFungibility(when_can_borrow=NEXT, when_can_preempt=STOP)
     quotas = group(flavor_quotas("x", cpu=0), flavor_quotas("y", cpu=2))
-    world = World(
+    world = EngineWorld(
         make_queue("a", quotas, cohort="co", fungibility=policy, preemption=LOWER),
         make_queue("b", flavor_quotas("x", cpu=5), cohort="co"),
         oracle=lambda *_: (FlavorMode.PREEMPT, 0),
@@ -205,7 +209,7 @@ def test_a_flavor_that_stops_the_search_is_taken_over_a_better_one_before_it() -
 
 def test_a_flavor_is_as_good_as_its_worst_resource() -> None:
     """cpu would have to be borrowed two levels up, memory only one: the height is two."""
-    world = World(
+    world = EngineWorld(
         make_queue("a", flavor_quotas("f", cpu=0, memory=0), cohort="team"),
         make_queue("b", flavor_quotas("f", cpu=9, memory=1), cohort="org"),
         make_queue("c", flavor_quotas("f", cpu=0, memory=9), cohort="team"),
@@ -290,7 +294,7 @@ def test_no_candidates_and_no_fit_are_worst_by_any_preference(
 
 
 def test_without_reclaiming_a_borrower_that_the_root_cannot_serve_does_not_fit() -> None:
-    world = World(
+    world = EngineWorld(
         make_queue("a", flavor_quotas("f", cpu=1), cohort="co"),
         make_queue("b", flavor_quotas("f", cpu=4), cohort="co"),
     )
@@ -304,7 +308,7 @@ def test_without_reclaiming_a_borrower_that_the_root_cannot_serve_does_not_fit()
 
 def test_a_borrower_that_may_preempt_while_borrowing_waits_for_candidates() -> None:
     preemption = Preemption(borrow_within_cohort=PreemptionPolicy.LOWER_PRIORITY)
-    world = World(
+    world = EngineWorld(
         make_queue("a", flavor_quotas("f", cpu=1), cohort="co", preemption=preemption),
         make_queue("b", flavor_quotas("f", cpu=4), cohort="co"),
     )

@@ -22,10 +22,9 @@ from multiqueue.model.cluster_queue import (
     QueueingStrategy,
 )
 from multiqueue.model.workload import Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
-    World,
     flavor_quotas,
     group,
     make_queue,
@@ -34,6 +33,7 @@ from tests.engine_world import (
     seconds,
     with_changes,
 )
+from tests.engine_world import EngineWorld
 
 ANY, LOWER = PreemptionPolicy.ANY, PreemptionPolicy.LOWER_PRIORITY
 RECLAIM = Preemption(reclaim_within_cohort=ANY)
@@ -54,11 +54,11 @@ def names_of(plan: CyclePlan | CycleResult, kind: type = Admit) -> list[str]:
     return [d.workload.partition("/")[2] for d in plan.decisions if isinstance(d, kind)]
 
 
-def first_cycle(world: World) -> CycleResult:
+def first_cycle(world: EngineWorld) -> CycleResult:
     """Run one cycle of the tree of queue "a"; what it parks lets others go first in the next."""
     engine, result = world.engine, CycleResult()
-    tree = engine._cache.tree_by_queue["a"]
-    run_cycle(engine._world, tree, engine._agenda.serve(tree.key), world.now, result)
+    tree = engine.parts.cache.tree_by_queue["a"]
+    run_cycle(engine.parts, tree, engine.parts.agenda.serve(tree.key), world.now, result)
     return result
 
 
@@ -69,7 +69,7 @@ def first_cycle(world: World) -> CycleResult:
 def test_flavor_fungibility_looks_on_where_the_queue_says_so(*, on: bool, want: str) -> None:
     quotas = group(flavor_quotas("near", cpu=1), flavor_quotas("far", cpu=4))
     policy = FlavorFungibility(when_can_borrow=FungibilityPolicy.TRY_NEXT_FLAVOR)
-    world = World(
+    world = EngineWorld(
         make_queue("a", quotas, cohort="co", fungibility=policy),
         make_queue("b", flavor_quotas("near", cpu=9), cohort="co"),
         options=EngineOptions(fungibility=on),
@@ -86,7 +86,7 @@ def test_without_flavor_fungibility_a_later_flavor_that_fits_beats_preemption(
     *, on: bool, want: list[str]
 ) -> None:
     quotas = group(flavor_quotas("x", cpu=1), flavor_quotas("y", cpu=1))
-    world = World(
+    world = EngineWorld(
         make_queue(
             "cq",
             quotas,
@@ -108,7 +108,7 @@ def test_without_flavor_fungibility_a_head_never_saw_its_last_flavor(
 ) -> None:
     """E-24."""
     within = Preemption(within_cluster_queue=LOWER)
-    world = World(make_queue(preemption=within), options=EngineOptions(fungibility=on))
+    world = EngineWorld(make_queue(preemption=within), options=EngineOptions(fungibility=on))
     world.submit(job("holder", cpu=8))
     world.write_back(world.cycle())
     world.submit(job("w", cpu=5, at=1))
@@ -127,7 +127,7 @@ def test_preserving_scan_progress_an_update_keeps_where_the_search_goes_on(*, on
     quotas = group(flavor_quotas("x", cpu=4), flavor_quotas("y", cpu=4))
     strict = QueueingStrategy.STRICT_FIFO
     within = Preemption(within_cluster_queue=LOWER)
-    world = World(
+    world = EngineWorld(
         make_queue("cq", quotas, preemption=within, strategy=strict),
         options=EngineOptions(keep_scan_progress=on),
     )
@@ -135,7 +135,7 @@ def test_preserving_scan_progress_an_update_keeps_where_the_search_goes_on(*, on
     world.write_back(world.cycle())
     waiting = job("w", cpu=3, at=1)
     world.submit(waiting)
-    entry = world.engine._intake.entries[waiting.key]
+    entry = world.engine.parts.entries[waiting.key]
     known = entry.resume = ResumeState(shape=waiting.shape, cycle=1, generation=1, tried=({},))
     world.submit(waiting)
     assert entry.resume is known
@@ -148,10 +148,10 @@ def test_preserving_scan_progress_an_update_keeps_where_the_search_goes_on(*, on
 # ---------------------------------------------------------- PrioritySortingWithinCohort
 
 
-def two_heads(options: EngineOptions) -> World:
+def two_heads(options: EngineOptions) -> EngineWorld:
     """The heads of two queues that want the last cpu of their cohort, which neither owns."""
     queues = [member("a", 0), member("b", 0), member("lender", 1)]
-    world = World(*queues, options=options)
+    world = EngineWorld(*queues, options=options)
     world.submit(job("early", queue="a"), job("urgent", queue="b", at=1, priority=1))
     return world
 
@@ -170,14 +170,14 @@ def test_priority_counts_between_queues(
 # ---------------------------------------------------------- PrioritizePreemptorWorkloads
 
 
-def nominated(world: World) -> list[Head]:
+def nominated(world: EngineWorld) -> list[Head]:
     """The heads of the world; the one of queue "a" has others leaving for it."""
     engine = world.engine
-    entry = engine._intake.entries[f"{NAMESPACE}/early"]
-    engine._pending["a"].stick(entry)
-    tree = engine._cache.tree_by_queue["a"]
-    agenda = engine._agenda.tree(tree.key)
-    return [nominate(engine._world, *taken) for taken in take_heads(engine._world, tree, agenda)]
+    entry = engine.parts.entries[f"{NAMESPACE}/early"]
+    engine.parts.pending["a"].stick(entry)
+    tree = engine.parts.cache.tree_by_queue["a"]
+    agenda = engine.parts.agenda.tree(tree.key)
+    return [nominate(engine.parts, *taken) for taken in take_heads(engine.parts, tree, agenda)]
 
 
 @pytest.mark.parametrize(("on", "want"), [(True, "early"), (False, "urgent")])
@@ -195,7 +195,7 @@ def test_a_preemptor_goes_first(*, on: bool, want: str) -> None:
 @pytest.mark.parametrize(("on", "want"), [(True, []), (False, ["small"])])
 def test_a_preemptor_keeps_quota_free_though_it_may_reclaim(*, on: bool, want: list[str]) -> None:
     reclaims = Preemption(reclaim_within_cohort=ANY, borrow_within_cohort=LOWER)
-    world = World(
+    world = EngineWorld(
         member("a", 4, preemption=reclaims),
         member("b", 6),
         member("c", 0),
@@ -205,7 +205,7 @@ def test_a_preemptor_keeps_quota_free_though_it_may_reclaim(*, on: bool, want: l
     world.write_back(world.cycle())
     world.submit(job("big", cpu=8, queue="a", priority=5, at=1), job("small", queue="c", at=2))
     engine = world.engine
-    engine._pending["a"].stick(engine._intake.entries[f"{NAMESPACE}/big"])
+    engine.parts.pending["a"].stick(engine.parts.entries[f"{NAMESPACE}/big"])
 
     assert names_of(first_cycle(world)) == want
 
@@ -215,7 +215,7 @@ def test_a_preemptor_keeps_quota_free_though_it_may_reclaim(*, on: bool, want: l
 
 @ON_AND_OFF
 def test_equals_are_judged_together(*, on: bool) -> None:
-    world = World(make_queue(), options=EngineOptions(park_equals=on))
+    world = EngineWorld(make_queue(), options=EngineOptions(park_equals=on))
     world.submit(job("a", cpu=11), job("b", cpu=11, at=1))
     plan = world.cycle()
 
@@ -224,7 +224,7 @@ def test_equals_are_judged_together(*, on: bool) -> None:
 
 
 def test_what_parked_alone_wakes_as_well() -> None:
-    world = World(make_queue(), options=EngineOptions(park_equals=False))
+    world = EngineWorld(make_queue(), options=EngineOptions(park_equals=False))
     world.submit(job("holder", cpu=9))
     world.write_back(world.cycle())
     world.submit(job("a", cpu=5, at=1), job("b", cpu=5, at=2))
@@ -249,7 +249,7 @@ def test_targets_of_two_heads_overlap() -> None:
 def overlapping(*, recompute: bool) -> list[tuple[str, list[str], str | None]]:
     """Two owners want their quota back from the same two borrowers, in the first cycle."""
     queues = [member("a", 2, preemption=RECLAIM), member("b", 2, preemption=RECLAIM)]
-    world = World(*queues, member("v", 0), options=EngineOptions(recompute_overlap=recompute))
+    world = EngineWorld(*queues, member("v", 0), options=EngineOptions(recompute_overlap=recompute))
     world.submit(job("v1", cpu=2, queue="v"), job("v2", cpu=2, queue="v", at=1))
     plan = world.cycle()
     world.write_back(plan)
@@ -268,11 +268,11 @@ def overlapping(*, recompute: bool) -> list[tuple[str, list[str], str | None]]:
 # ------------------------------------------------ MultiKueueOrchestratedPreemption
 
 
-def gated_world(*, on: bool = True, strategy: QueueingStrategy | None = None) -> World:
+def gated_world(*, on: bool = True, strategy: QueueingStrategy | None = None) -> EngineWorld:
     """A queue whose quota a workload of low priority holds."""
     fields = {} if strategy is None else {"strategy": strategy}
     within = Preemption(within_cluster_queue=LOWER)
-    world = World(
+    world = EngineWorld(
         make_queue(preemption=within, **fields), options=EngineOptions(preemption_gates=on)
     )
     world.submit(job("low", cpu=10))
@@ -331,7 +331,7 @@ def test_a_gated_head_blocks_only_a_strict_queue(
     strategy: QueueingStrategy, want: list[str]
 ) -> None:
     within = Preemption(within_cluster_queue=LOWER)
-    world = World(
+    world = EngineWorld(
         make_queue(preemption=within, strategy=strategy),
         options=EngineOptions(preemption_gates=True),
     )

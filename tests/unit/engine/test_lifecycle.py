@@ -11,10 +11,9 @@ from multiqueue.model.cluster_queue import (
 )
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Admission, PodSetAssignment
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
-    World,
     condition,
     flavor_quotas,
     make_queue,
@@ -24,10 +23,11 @@ from tests.engine_world import (
     seconds,
     with_changes,
 )
+from tests.engine_world import EngineWorld
 
 
-def one_slot(**fields: object) -> World:
-    return World(make_queue("cq", flavor_quotas("f", cpu=1), **fields))
+def one_slot(**fields: object) -> EngineWorld:
+    return EngineWorld(make_queue("cq", flavor_quotas("f", cpu=1), **fields))
 
 
 def holding(cpu: int, *, queue: str = "cq", flavor: str = "f") -> Admission:
@@ -35,13 +35,13 @@ def holding(cpu: int, *, queue: str = "cq", flavor: str = "f") -> Admission:
     return Admission(cluster_queue=queue, pod_sets=(assignment,))
 
 
-def used(world: World, queue: str = "cq", flavor: str = "f") -> int:
+def used(world: EngineWorld, queue: str = "cq", flavor: str = "f") -> int:
     state = world.engine.cluster_queue_state(queue)
     assert state is not None
     return state.reservation[flavor]["cpu"].total // 1000
 
 
-def pending(world: World, queue: str = "cq") -> list[str]:
+def pending(world: EngineWorld, queue: str = "cq") -> list[str]:
     return [p.workload.partition("/")[2] for p in world.engine.pending_workloads(queue)]
 
 
@@ -164,7 +164,7 @@ def test_a_reservation_found_at_start_counts_without_a_cycle() -> None:
 
 
 def test_a_reservation_counts_as_soon_as_its_queue_appears() -> None:
-    world = World()
+    world = EngineWorld()
     world.submit(reserved(make_workload("a"), holding(1)))
     world.engine.upsert_cluster_queue(make_queue("cq", flavor_quotas("f", cpu=1)))
     assert used(world) == 1
@@ -250,7 +250,7 @@ def test_a_workload_made_again_under_its_name_is_another_one() -> None:
 
 
 def test_a_reservation_that_shrank_frees_the_difference_and_wakes() -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=3)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=3)))
     world.submit(make_workload("a", pod_sets=[pod_set(cpu=3)]))
     world.write_back(world.cycle())
     world.submit(make_workload("b"))
@@ -287,7 +287,7 @@ def test_a_changed_priority_of_a_holder_wakes_the_others() -> None:
 
 
 def test_a_holder_of_a_queue_that_is_gone_may_still_change() -> None:
-    world = World()
+    world = EngineWorld()
     held = reserved(make_workload("a"), holding(1))
     world.submit(held)
     world.submit(with_changes(held, priority=3))
@@ -329,7 +329,7 @@ def test_a_waiting_workload_leaves_when_it_is_put_on_hold() -> None:
 
 
 def test_a_workload_may_move_to_another_local_queue_while_it_waits() -> None:
-    world = World(make_queue("x"), make_queue("y"))
+    world = EngineWorld(make_queue("x"), make_queue("y"))
     world.submit(make_workload("a", queue="x"))
     world.submit(make_workload("a", queue="y"))
 
@@ -361,7 +361,7 @@ def test_a_closed_local_queue_lets_nobody_wait(closed: dict[str, object]) -> Non
 
 
 def test_a_local_queue_that_is_made_closed_has_nobody_waiting() -> None:
-    world = World(make_queue(), local_queues={})
+    world = EngineWorld(make_queue(), local_queues={})
     world.engine.upsert_local_queue(local_queue(stop_policy=StopPolicy.HOLD))
     world.submit(make_workload("a"))
 
@@ -381,7 +381,7 @@ def test_a_deleted_local_queue_leaves_its_workloads_nowhere() -> None:
 
 
 def test_a_local_queue_may_lead_to_another_cluster_queue() -> None:
-    world = World(make_queue("x"), make_queue("y"), local_queues={"lq": "x", "other": "x"})
+    world = EngineWorld(make_queue("x"), make_queue("y"), local_queues={"lq": "x", "other": "x"})
     world.submit(make_workload("a"))
     world.engine.upsert_local_queue(local_queue(cluster_queue="y"))
     world.engine.upsert_local_queue(local_queue(cluster_queue="y"))
@@ -390,7 +390,7 @@ def test_a_local_queue_may_lead_to_another_cluster_queue() -> None:
 
 
 def test_a_cluster_queue_that_comes_late_takes_its_workloads_in() -> None:
-    world = World(local_queues={"lq": "cq"})
+    world = EngineWorld(local_queues={"lq": "cq"})
     world.submit(make_workload("a"))
     assert world.reason("a") == "Misconfigured: ClusterQueue cq doesn't exist"
 

@@ -6,11 +6,14 @@ from multiqueue.engine.flavors.assignment import Assignment
 from multiqueue.engine.flavors.partial_admission import find_reduced
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit
-from tests.engine_world import T0, World, flavor_quotas, make_queue, make_workload, pod_set, seconds
+from tests.builders.engine import T0, flavor_quotas, make_queue, make_workload, pod_set, seconds
+from tests.engine_world import EngineWorld
 
 
 def counts_admitted(cpu: int, *pod_sets: object, **options: object) -> list[int]:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=cpu)), options=EngineOptions(**options))
+    world = EngineWorld(
+        make_queue("cq", flavor_quotas("f", cpu=cpu)), options=EngineOptions(**options)
+    )
     world.submit(make_workload("w", pod_sets=pod_sets))
     decisions = world.cycle().decisions
     return [ps.count for d in decisions if isinstance(d, Admit) for ps in d.admission.pod_sets]
@@ -41,7 +44,7 @@ def test_nothing_shrinks_where_it_is_switched_off() -> None:
 
 
 def test_usage_and_reasons_follow_the_admitted_count() -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=5)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=5)))
     world.submit(make_workload("w", pod_sets=[pod_set(count=8, min_count=2, cpu=2)]))
     (decision,) = world.cycle().decisions
     world.submit(make_workload("v", at=T0 + seconds(1), pod_sets=[pod_set(cpu=1)]))

@@ -26,10 +26,9 @@ from multiqueue.model.cluster_queue import (
 )
 from multiqueue.model.past_usage import ConsumedResources
 from multiqueue.model.workload import Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
-    World,
     condition,
     flavor_quotas,
     make_queue,
@@ -39,6 +38,7 @@ from tests.engine_world import (
     seconds,
     with_changes,
 )
+from tests.engine_world import EngineWorld
 
 LOWER = PreemptionPolicy.LOWER_PRIORITY
 WITHIN = Preemption(within_cluster_queue=LOWER)
@@ -52,7 +52,7 @@ def job(name: str, *, cpu: int, queue: str = "lq", priority: int = 0, at: int = 
     )
 
 
-def run(world: World, *, after: float = 0) -> CyclePlan:
+def run(world: EngineWorld, *, after: float = 0) -> CyclePlan:
     """Run a cycle and write its admissions, which end the evictions before them (E-83)."""
     plan = world.cycle(after=after)
     for decision in plan.decisions:
@@ -63,15 +63,15 @@ def run(world: World, *, after: float = 0) -> CyclePlan:
     return plan
 
 
-def full_world(**fields: object) -> World:
+def full_world(**fields: object) -> EngineWorld:
     """A queue of 10 cpu whose policy is to preempt lower priorities; "low" uses all of it."""
-    world = World(make_queue(preemption=WITHIN, **fields))
+    world = EngineWorld(make_queue(preemption=WITHIN, **fields))
     world.submit(job("low", cpu=10))
     running(world, run(world))
     return world
 
 
-def running(world: World, plan: CyclePlan) -> None:
+def running(world: EngineWorld, plan: CyclePlan) -> None:
     for decision in plan.decisions:
         if isinstance(decision, Admit):
             workload = world.workloads[decision.workload]
@@ -80,14 +80,14 @@ def running(world: World, plan: CyclePlan) -> None:
             )
 
 
-def evict(world: World, name: str, *, at: datetime = T0) -> None:
+def evict(world: EngineWorld, name: str, *, at: datetime = T0) -> None:
     """Let the eviction become visible; the quota is still held (E-104)."""
     old = world.workloads[f"{NAMESPACE}/{name}"]
     evicted = condition("Evicted", status=True, reason="Preempted", at=at)
     world.submit(with_changes(old, evicted=evicted))
 
 
-def release(world: World, name: str) -> None:
+def release(world: EngineWorld, name: str) -> None:
     """Let the job have stopped: the quota is given back."""
     evict(world, name)
     world.submit(with_changes(world.workloads[f"{NAMESPACE}/{name}"], reservation=None))
@@ -202,7 +202,7 @@ def test_who_was_admitted_again_is_asked_again() -> None:
 
 def test_fewer_pods_are_asked_for_before_nobody_is() -> None:
     """Both of "low" together make room for 3 of the 5 pods (E-43, E-60)."""
-    world = World(make_queue(preemption=WITHIN))
+    world = EngineWorld(make_queue(preemption=WITHIN))
     world.submit(job("equal", cpu=4, priority=1), job("low", cpu=6))
     running(world, run(world))
     pods = [pod_set(count=5, min_count=1, cpu=2)]
@@ -217,7 +217,7 @@ def test_fewer_pods_are_asked_for_before_nobody_is() -> None:
 # ------------------------------------------------------------------ the first of its queue
 
 
-def waiting_for_room(strategy: QueueingStrategy) -> World:
+def waiting_for_room(strategy: QueueingStrategy) -> EngineWorld:
     """ "high" waits for "low" to leave; "higher" comes before that."""
     world = full_world(strategy=strategy)
     world.submit(job("high", cpu=4, priority=1, at=1))
@@ -266,9 +266,9 @@ def test_the_first_place_ends_with_the_workload() -> None:
 # ------------------------------------------------------------------ other heads of the cycle
 
 
-def cohort(*queues: ClusterQueue) -> World:
+def cohort(*queues: ClusterQueue) -> EngineWorld:
     """Queues in a cohort, whose names are those of their LocalQueues."""
-    return World(*queues, local_queues={queue.name: queue.name for queue in queues})
+    return EngineWorld(*queues, local_queues={queue.name: queue.name for queue in queues})
 
 
 def owners(**quotas: int) -> list[ClusterQueue]:
@@ -333,7 +333,7 @@ def test_nobody_is_admitted_into_room_that_has_not_been_left_yet() -> None:
     plan = world.cycle()
 
     assert [d.workload for d in plan.decisions if isinstance(d, Admit)] == ["team/one"]
-    assert world.engine._cache.trees["co"].cohorts["co"].usage == [8000]
+    assert world.engine.parts.cache.trees["co"].cohorts["co"].usage == [8000]
 
 
 def head_of(name: str) -> Head:
@@ -358,7 +358,7 @@ def test_whom_a_head_displaced_is_known_while_it_waits() -> None:
     world = full_world()
     world.submit(job("high", cpu=4, priority=1, at=1))
     world.cycle()
-    entries = world.engine._intake.entries
+    entries = world.engine.parts.entries
     assert entries["team/high"].displaced == {entries["team/low"]}
 
     release(world, "low")
@@ -373,7 +373,7 @@ def test_one_that_is_gone_keeps_nobody_in_memory() -> None:
     world.cycle()
     release(world, "low")
     assert world.admitted() == ["high"]
-    high = world.engine._intake.entries["team/high"]
+    high = world.engine.parts.entries["team/high"]
     assert high.victims is not None
     world.delete("high")
     assert (high.victims, high.memo, high.displaced) == (None, None, frozenset())
@@ -382,7 +382,7 @@ def test_one_that_is_gone_keeps_nobody_in_memory() -> None:
 # ------------------------------------------------------------------ no end by timing
 
 
-def rivals() -> World:
+def rivals() -> EngineWorld:
     """Three workloads each of which beats the next, where there is room for one of them.
 
     "small" takes back what its queue lends to "big"; "older" comes before "small" in that queue;
@@ -411,7 +411,7 @@ def rivals() -> World:
     return world
 
 
-def settle(world: World) -> list[tuple[str, str, bool]]:
+def settle(world: EngineWorld) -> list[tuple[str, str, bool]]:
     """Act on every decision for a minute; all preemptions, in order."""
     seen: list[tuple[str, str, bool]] = []
     for _ in range(60):
@@ -436,7 +436,7 @@ def test_workloads_do_not_drive_each_other_out_for_ever() -> None:
 def test_who_comes_back_before_its_preemptor_is_not_taken_for_ever() -> None:
     """ "low" is of the LocalQueue that used less, so its turn comes before that of "high"."""
     sharing = AdmissionFairSharing(half_life=timedelta(hours=1))
-    world = World(
+    world = EngineWorld(
         make_queue("cq", preemption=WITHIN, admission_mode=AdmissionMode.USAGE_BASED),
         options=EngineOptions(admission_fair_sharing=sharing),
         local_queues={"spender": "cq", "saver": "cq"},
@@ -449,7 +449,7 @@ def test_who_comes_back_before_its_preemptor_is_not_taken_for_ever() -> None:
     world.submit(job("high", queue="spender", cpu=10, priority=1))
 
     assert settle(world) == [("high", "low", True)] * LIMIT
-    assert world.engine._cache.queues["cq"].reserving == 1
+    assert world.engine.parts.cache.queues["cq"].reserving == 1
 
 
 def test_something_from_outside_lets_them_try_again() -> None:
@@ -464,11 +464,11 @@ def test_something_from_outside_lets_them_try_again() -> None:
 
 
 def test_the_time_of_a_reservation_is_in_whole_seconds() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.now = T0 + seconds(1.5)
     world.submit(job("assumed", cpu=1))
     plan = world.cycle()
-    entry = world.engine._intake.entries["team/assumed"]
+    entry = world.engine.parts.entries["team/assumed"]
     assert entry.reserved_at == int(T0.timestamp()) + 1
 
     (admit,) = plan.decisions

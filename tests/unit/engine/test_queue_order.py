@@ -5,21 +5,21 @@ from itertools import chain
 import pytest
 
 from multiqueue.engine.queues.pending_order import ordered_in_steps
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
-    World,
     flavor_quotas,
     make_queue,
     make_workload,
     pod_set,
     seconds,
 )
+from tests.engine_world import EngineWorld
 
 
-def full_world(count: int) -> World:
+def full_world(count: int) -> EngineWorld:
     """Nothing fits: all wait, the urgent ones and then the older ones first."""
-    world = World(make_queue("cq", flavor_quotas("f", cpu=0)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=0)))
     for number in range(count):
         priority = number % 3
         world.submit(
@@ -36,7 +36,7 @@ def full_world(count: int) -> World:
 @pytest.mark.parametrize("step", [1, 3, 7, 100])
 def test_the_order_does_not_depend_on_the_steps(step: int) -> None:
     world = full_world(20)
-    pieces = list(ordered_in_steps(world.engine._pending["cq"], step))
+    pieces = list(ordered_in_steps(world.engine.parts.pending["cq"], step))
 
     got = [key for key, _ in chain.from_iterable(pieces)]
     want = sorted(range(20), key=lambda number: (-(number % 3), -number))
@@ -47,7 +47,7 @@ def test_the_order_does_not_depend_on_the_steps(step: int) -> None:
 
 def test_who_waits_is_fixed_by_the_first_step() -> None:
     world = full_world(4)
-    steps = ordered_in_steps(world.engine._pending["cq"], 2)
+    steps = ordered_in_steps(world.engine.parts.pending["cq"], 2)
     next(steps)
     world.delete("w00")
     assert len(list(chain.from_iterable(steps))) == 4

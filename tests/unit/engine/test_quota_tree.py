@@ -9,7 +9,7 @@ from multiqueue.engine.cache.tree import Tree, build_tree
 from multiqueue.engine.tas.forest import Forest
 from multiqueue.lib.amount import UNLIMITED
 from multiqueue.model.cluster_queue import Cohort, FlavorQuotas, Quota
-from tests.engine_world import group, make_queue
+from tests.builders.engine import group, make_queue
 
 FR = ("f", "gpu")
 

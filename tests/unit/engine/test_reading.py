@@ -8,12 +8,14 @@ import pytest
 
 from multiqueue.api.conditions import QueueReason, Reason
 from multiqueue.api.v1beta2.meta import Taint
-from multiqueue.engine.explain import Explanation, FlavorAttempt, PodSetExplanation
 from multiqueue.engine.options import EngineOptions
-from multiqueue.engine.refusals import (
+from multiqueue.engine.pending_reasons import (
     AffinityMismatch,
+    Explanation,
+    FlavorAttempt,
     FlavorNotFound,
     InvalidPlacement,
+    PodSetExplanation,
     Refusal,
     ResourceNotCovered,
     Shortfall,
@@ -24,10 +26,9 @@ from multiqueue.engine.state import Changed, LocalQueueState, PendingWorkload, U
 from multiqueue.model.cluster_queue import LocalQueue, QueueingStrategy, StopPolicy
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
-    World,
     flavor_quotas,
     make_queue,
     make_workload,
@@ -35,11 +36,12 @@ from tests.engine_world import (
     seconds,
     with_changes,
 )
+from tests.engine_world import EngineWorld
 
 
-def busy_world() -> World:
+def busy_world() -> EngineWorld:
     """Queue "a" borrows 2 of the 4 cpu of queue "b"."""
-    world = World(
+    world = EngineWorld(
         make_queue("a", flavor_quotas("f", cpu=1), cohort="co"),
         make_queue("b", flavor_quotas("f", cpu=4), cohort="co"),
     )
@@ -82,7 +84,7 @@ def test_a_local_queue_shows_its_own_part() -> None:
 
 
 def test_a_local_queue_says_why_it_takes_nothing() -> None:
-    world = World(make_queue("cq", stop_policy=StopPolicy.HOLD), local_queues={})
+    world = EngineWorld(make_queue("cq", stop_policy=StopPolicy.HOLD), local_queues={})
 
     def reason(**fields: object) -> QueueReason:
         spec = {"key": f"{NAMESPACE}/q", "cluster_queue": "cq", **fields}
@@ -95,7 +97,9 @@ def test_a_local_queue_says_why_it_takes_nothing() -> None:
 
 
 def test_pending_workloads_have_positions_in_both_queues() -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=0)), local_queues={"x": "cq", "y": "cq"})
+    world = EngineWorld(
+        make_queue("cq", flavor_quotas("f", cpu=0)), local_queues={"x": "cq", "y": "cq"}
+    )
     for i, queue in enumerate(["x", "y", "x"]):
         world.submit(make_workload(f"w{i}", queue=queue, at=T0 + seconds(i)))
     got = world.engine.pending_workloads("cq")
@@ -137,7 +141,7 @@ def test_a_reason_has_the_numbers_by_pod_set_resource_and_flavor() -> None:
 
 
 def test_a_workload_that_nobody_looked_at_yet_says_so() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(make_workload("w"))
 
     assert world.reason("w") == "PendingEvaluation: The workload has not been evaluated yet"
@@ -192,7 +196,7 @@ def test_a_flavor_that_does_not_match_says_why(refusal: Refusal, words: str) -> 
     assert refusal.reason is Reason.NO_MATCHING_FLAVOR
 
 
-def counts(world: World, queue: str = "cq", local_queue: str = "lq") -> tuple[int, ...]:
+def counts(world: EngineWorld, queue: str = "cq", local_queue: str = "lq") -> tuple[int, ...]:
     """Pending and inadmissible of a ClusterQueue, then of a LocalQueue before it."""
     one = world.engine.cluster_queue_state(queue)
     other = world.engine.local_queue_state(f"{NAMESPACE}/{local_queue}")
@@ -201,9 +205,9 @@ def counts(world: World, queue: str = "cq", local_queue: str = "lq") -> tuple[in
     return (one.pending, one.inadmissible, other.pending, other.inadmissible)
 
 
-def crowded(**fields: Any) -> World:
+def crowded(**fields: Any) -> EngineWorld:
     """A full queue, before which are two LocalQueues."""
-    world = World(make_queue(**fields), local_queues={"lq": "cq", "other": "cq"})
+    world = EngineWorld(make_queue(**fields), local_queues={"lq": "cq", "other": "cq"})
     world.submit(make_workload("holder", pod_sets=[pod_set(cpu=9)]))
     world.write_back(world.cycle())
     return world
@@ -259,7 +263,7 @@ def test_a_queue_that_is_not_active_has_only_inadmissible_ones() -> None:
 def test_the_counts_are_those_of_the_places(*, seed: int, park_equals: bool) -> None:
     """E-16."""
     chance = random.Random(seed)
-    world = World(
+    world = EngineWorld(
         make_queue(),
         local_queues={"lq": "cq", "other": "cq"},
         options=EngineOptions(park_equals=park_equals),
@@ -277,7 +281,7 @@ def test_the_counts_are_those_of_the_places(*, seed: int, park_equals: bool) -> 
         else:
             at = T0 + seconds(step)
             world.submit(make_workload(name, queue=queue, uid=f"{step}", at=at, pod_sets=requests))
-        pending = world.engine._pending["cq"]
+        pending = world.engine.parts.pending["cq"]
         walked = Counter(e.workload.queue for e in pending.members.values() if not e.is_parked)
         assert (pending.active, pending.active_of) == (walked.total(), dict(walked))
 
@@ -325,7 +329,9 @@ def test_a_queue_whose_activity_changed_is_named_with_its_local_queues() -> None
 
 
 def test_what_is_asked_of_each_flavor_is_known_also_of_one_that_does_not_exist() -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=4)), local_queues={"lq": "cq", "x": "no"})
+    world = EngineWorld(
+        make_queue("cq", flavor_quotas("f", cpu=4)), local_queues={"lq": "cq", "x": "no"}
+    )
     world.engine.delete_resource_flavor("f")
     world.submit(make_workload("w", pod_sets=[pod_set(cpu=2), pod_set("more", count=3, cpu=1)]))
     world.submit(make_workload("lost", queue="x"))

@@ -8,9 +8,8 @@ from multiqueue.engine.plan import Requeue, RequeueReason
 from multiqueue.engine.remote import Impossible
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, QueueingStrategy
 from multiqueue.model.workload import Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
-    World,
     check_rule,
     flavor_quotas,
     group,
@@ -18,6 +17,7 @@ from tests.engine_world import (
     make_workload,
     pod_set,
 )
+from tests.engine_world import EngineWorld
 
 GPU = "nvidia.com/gpu"
 
@@ -62,10 +62,10 @@ def remote_world(
     quota: int = 100,
     strategy: QueueingStrategy = QueueingStrategy.BEST_EFFORT_FIFO,
     local_queues: Mapping[str, str] | None = None,
-) -> World:
+) -> EngineWorld:
     resource_group = group(*(flavor_quotas(name, gpu=quota) for name in flavors or ("gpu",)))
     queue = make_queue("cq", resource_group, checks=(check_rule("mk"),), strategy=strategy)
-    world = World(queue, local_queues=local_queues or {"lq": "cq"})
+    world = EngineWorld(queue, local_queues=local_queues or {"lq": "cq"})
     check = AdmissionCheckInfo(name="mk", controller_name=MULTIKUEUE_CONTROLLER)
     world.engine.upsert_admission_check(check)
     world.engine.ask_fleet(oracle)
@@ -169,7 +169,7 @@ def test_equals_are_judged_by_themselves_where_only_the_flavor_is_in_the_way():
 
 def test_nobody_is_asked_about_what_runs_here():
     oracle = Clusters()
-    world = World(make_queue("cq", group(flavor_quotas("gpu", gpu=8))))
+    world = EngineWorld(make_queue("cq", group(flavor_quotas("gpu", gpu=8))))
     world.engine.ask_fleet(oracle)
     world.submit(gang("train", 8))
 
@@ -180,7 +180,7 @@ def test_nobody_is_asked_about_what_runs_here():
 def test_a_queue_that_gets_the_check_later_is_asked_about():
     oracle = Clusters(a={"gpu": 4})
     queue = make_queue("cq", group(flavor_quotas("gpu", gpu=8)), checks=(check_rule("mk"),))
-    world = World(queue)
+    world = EngineWorld(queue)
     world.engine.ask_fleet(oracle)
     check = AdmissionCheckInfo(name="mk", controller_name=MULTIKUEUE_CONTROLLER)
     world.engine.upsert_admission_check(check)

@@ -11,10 +11,9 @@ from multiqueue.engine.plan import Admit, CyclePlan, Preempt
 from multiqueue.model.cluster_queue import ClusterQueue, Preemption, PreemptionPolicy
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.workload import Admission, PodSetAssignment, Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
-    World,
     condition,
     flavor_quotas,
     group,
@@ -25,6 +24,7 @@ from tests.engine_world import (
     seconds,
     with_changes,
 )
+from tests.engine_world import EngineWorld
 
 WITHIN = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
 
@@ -39,15 +39,15 @@ def job(name: str, *, pods: int, replaces: str = "", at: int = 0, priority: int 
     )
 
 
-def running(queue: ClusterQueue, *workloads: Workload, **fields: object) -> World:
+def running(queue: ClusterQueue, *workloads: Workload, **fields: object) -> EngineWorld:
     """A world in which these workloads run."""
-    world = World(queue, **fields)
+    world = EngineWorld(queue, **fields)
     world.submit(*workloads)
     world.write_back(world.cycle())
     return world
 
 
-def used(world: World) -> int:
+def used(world: EngineWorld) -> int:
     """How much cpu counts as used."""
     state = world.engine.cluster_queue_state("cq")
     assert state is not None
@@ -55,7 +55,7 @@ def used(world: World) -> int:
     return sum(quota.total for used in by_flavor for quota in used.values()) // 1000
 
 
-def admit(world: World) -> Admit:
+def admit(world: EngineWorld) -> Admit:
     (decision,) = world.cycle().decisions
     assert isinstance(decision, Admit)
     return decision
@@ -192,7 +192,7 @@ def test_a_slice_that_is_taken_for_another_head_is_not_replaced_in_the_same_cycl
             preemption=Preemption(reclaim_within_cohort=PreemptionPolicy.ANY),
         ),
     )
-    world = World(*queues)
+    world = EngineWorld(*queues)
     world.submit(with_queue(job("old", pods=12), "a"))
     world.write_back(world.cycle())
     world.submit(with_queue(job("mine", pods=4, priority=9, at=1), "b"))
@@ -220,7 +220,7 @@ def test_after_a_restart_the_two_count_as_one(first: str) -> None:
     world = running(make_queue(), job("old", pods=5))
     world.submit(job("new", pods=8, replaces="old", at=1))
     world.write_back(world.cycle())
-    again = World(make_queue())
+    again = EngineWorld(make_queue())
     known = sorted(world.workloads.values(), key=lambda w: w.key != f"team/{first}")
     again.submit(*known)
     assert used(again) == 8
@@ -252,7 +252,7 @@ def with_usage(workload: Workload, *, pods: int) -> object:
 def test_a_slice_in_a_topology_keeps_its_size() -> None:
     """E-152."""
     flavor = ResourceFlavor(name="default", topology_name="racks")
-    world = World(make_queue(), flavors=[flavor])
+    world = EngineWorld(make_queue(), flavors=[flavor])
     world.engine.upsert_topology(Topology(name="racks", levels=("rack",)))
     old = job("old", pods=2)
     world.submit(old)
@@ -265,7 +265,7 @@ def test_a_slice_in_a_topology_keeps_its_size() -> None:
 
 def test_a_slice_waits_while_the_quota_of_the_one_before_it_is_being_written() -> None:
     """It would ask for all of it, though its job has a part, and in any flavor."""
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(job("old", pods=5))
     plan = world.cycle()
     world.submit(job("new", pods=8, replaces="old", at=1))
@@ -305,7 +305,7 @@ def test_slices_that_replace_each_other_all_count(names: tuple[str, ...], turn: 
     admission = running(make_queue(), job("any", pods=2)).workloads["team/any"].reservation
     assert admission is not None
     order = [*names[turn:], *names[:turn]]
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     for name in order:
         before = names[names.index(name) - 1]
         world.submit(reserved(job(name, pods=2, replaces=before), admission.admission))

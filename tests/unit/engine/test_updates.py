@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from multiqueue.engine.explain import PodSetExplanation, words_of
 from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.pending_reasons import PodSetExplanation, words_of
 from multiqueue.engine.plan import Requeue
 from multiqueue.model.cluster_queue import (
     LocalQueue,
@@ -13,10 +13,9 @@ from multiqueue.model.cluster_queue import (
     PreemptionPolicy,
     QueueingStrategy,
 )
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
-    World,
     condition,
     flavor_quotas,
     group,
@@ -27,13 +26,14 @@ from tests.engine_world import (
     seconds,
     with_changes,
 )
+from tests.engine_world import EngineWorld
 
 KEY = f"{NAMESPACE}/w"
 
 
-def parked_world() -> World:
+def parked_world() -> EngineWorld:
     """ "w" waits for the whole quota, which "running" has, and does so on its own (E-25)."""
-    world = World(make_queue(), options=EngineOptions(park_equals=False))
+    world = EngineWorld(make_queue(), options=EngineOptions(park_equals=False))
     world.submit(make_workload("running", pod_sets=[pod_set(cpu=10)]))
     world.write_back(world.cycle())
     world.submit(make_workload("w"))
@@ -42,7 +42,7 @@ def parked_world() -> World:
     return world
 
 
-def is_parked(world: World) -> bool:
+def is_parked(world: EngineWorld) -> bool:
     (pending,) = world.engine.pending_workloads("cq")
     return pending.parked
 
@@ -66,12 +66,12 @@ def test_an_update_wakes_who_is_parked_only_with_something_new(
     assert is_parked(world) is parked
 
 
-def names_in_order(world: World) -> list[str]:
+def names_in_order(world: EngineWorld) -> list[str]:
     return [p.workload.partition("/")[2] for p in world.engine.pending_workloads("cq")]
 
 
 def test_another_place_in_the_queue_counts_at_once() -> None:
-    world = World(
+    world = EngineWorld(
         make_queue("cq", flavor_quotas("f", cpu=1), strategy=QueueingStrategy.STRICT_FIFO)
     )
     world.submit(make_workload("a"), make_workload("w", at=T0 + seconds(5)))
@@ -81,14 +81,14 @@ def test_another_place_in_the_queue_counts_at_once() -> None:
 
 
 def test_who_asks_for_less_before_its_turn_does_not_park_with_those_that_ask_for_more() -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=1)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=1)))
     world.submit(*(make_workload(n, pod_sets=[pod_set(cpu=2)]) for n in ("a", "w")))
     world.submit(with_changes(world.workloads[KEY], pod_sets=(pod_set(cpu=1),)))
     assert world.admitted() == ["w"]
 
 
 def test_an_update_of_who_waits_in_turn_does_not_end_its_backoff() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(make_workload("w", requeue_at=T0 + seconds(60)))
     world.submit(with_changes(world.workloads[KEY], generation=1))
     assert world.admitted(after=5) == []
@@ -105,19 +105,19 @@ def test_a_workload_is_found_while_it_is_unfinished() -> None:
 
 def test_a_cluster_queue_that_is_gone_lends_nothing_and_admits_nobody() -> None:
     queues = [make_queue(name, cohort="co") for name in ("one", "two")]
-    world = World(*queues)
+    world = EngineWorld(*queues)
     world.engine.delete_cluster_queue("two")
     world.submit(make_workload("big", queue="one", pod_sets=[pod_set(cpu=11)]))
     world.submit(make_workload("lost", queue="two"))
     assert world.admitted(after=5) == []
     assert world.engine.cluster_queue_state("two") is None
-    assert "one" in world.engine._cache.queues
+    assert "one" in world.engine.parts.cache.queues
     world.engine.upsert_cluster_queue(queues[1])
     assert sorted(world.admitted(after=5)) == ["big", "lost"]
 
 
 def test_a_namespace_that_is_gone_keeps_its_workloads_out() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.engine.delete_namespace(NAMESPACE)
     world.submit(make_workload("w"))
     assert world.admitted(after=5) == []
@@ -127,7 +127,7 @@ def test_a_namespace_that_is_gone_keeps_its_workloads_out() -> None:
 
 
 def test_what_became_of_queues_that_are_gone_is_told() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.engine.changed_since_last_call()
     world.engine.delete_local_queue(f"{NAMESPACE}/lq")
     assert world.engine.changed_since_last_call().local_queues == (f"{NAMESPACE}/lq",)
@@ -136,7 +136,9 @@ def test_what_became_of_queues_that_are_gone_is_told() -> None:
 
 
 def test_a_local_queue_that_moved_takes_no_notice_of_its_former_cluster_queue() -> None:
-    world = World(make_queue("one"), make_queue("two"), local_queues={"lq": "one", "other": "one"})
+    world = EngineWorld(
+        make_queue("one"), make_queue("two"), local_queues={"lq": "one", "other": "one"}
+    )
     world.engine.upsert_local_queue(LocalQueue(key=f"{NAMESPACE}/lq", cluster_queue="two"))
     world.cycle(after=5)
     world.engine.changed_since_last_call()
@@ -152,7 +154,7 @@ def test_who_waits_for_the_victims_of_another_head_says_so() -> None:
         make_queue(name, flavor_quotas("f", cpu=cpu), cohort="co", preemption=takes)
         for name, cpu in (("a", 4), ("b", 4), ("c", 0))
     ]
-    world = World(*owners)
+    world = EngineWorld(*owners)
     world.submit(make_workload("borrower", queue="c", pod_sets=[pod_set(cpu=8)]))
     world.write_back(world.cycle())
     for name, queue in (("first", "a"), ("second", "b")):
@@ -171,7 +173,7 @@ def test_who_waits_for_the_victims_of_another_head_says_so() -> None:
 
 
 def test_who_was_only_refused_keeps_no_first_place() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(make_workload("w", pod_sets=[pod_set(cpu=11)]))
     assert world.admitted() == []
     world.submit(make_workload("urgent", priority=5, pod_sets=[pod_set(cpu=12)]))
@@ -181,7 +183,7 @@ def test_who_was_only_refused_keeps_no_first_place() -> None:
 def test_words_of_several_refusals_and_pod_sets_are_joined_as_upstream_does() -> None:
     """E-59."""
     flavors = [flavor_quotas(n, cpu=quota("cpu", 2, borrow=0)) for n in ("x", "y")]
-    world = World(make_queue("cq", group(*flavors)))
+    world = EngineWorld(make_queue("cq", group(*flavors)))
     world.submit(make_workload("w", pod_sets=[pod_set(cpu=3)]))
     world.cycle()
     first, second = (

@@ -15,10 +15,9 @@ from multiqueue.model.cluster_queue import (
     StopPolicy,
 )
 from multiqueue.model.resource_flavor import ResourceFlavor
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
-    World,
     condition,
     flavor_quotas,
     make_queue,
@@ -27,12 +26,13 @@ from tests.engine_world import (
     seconds,
     with_changes,
 )
+from tests.engine_world import EngineWorld
 
 
-def full_world(*, cpu: int = 2, strategy: str = "BestEffortFIFO", waiting: int = 3) -> World:
+def full_world(*, cpu: int = 2, strategy: str = "BestEffortFIFO", waiting: int = 3) -> EngineWorld:
     """A queue that is full with "running", and equal workloads that wait."""
     queue = make_queue("cq", flavor_quotas("f", cpu=cpu), strategy=QueueingStrategy(strategy))
-    world = World(queue)
+    world = EngineWorld(queue)
     world.submit(make_workload("running", pod_sets=[pod_set(cpu=cpu)]))
     world.write_back(world.cycle())
     world.submit(*(make_workload(f"w{i}", at=T0 + seconds(i)) for i in range(waiting)))
@@ -61,7 +61,7 @@ def test_a_finished_workload_wakes_the_parked_ones_a_second_later() -> None:
 
 
 def test_the_batch_may_be_configured_away() -> None:
-    world = World(
+    world = EngineWorld(
         make_queue("cq", flavor_quotas("f", cpu=1)), options=EngineOptions(wake_batch=seconds(0))
     )
     world.submit(make_workload("w0"), make_workload("w1", at=T0 + seconds(1)))
@@ -131,7 +131,7 @@ WAKES = {
 
 @pytest.mark.parametrize("name", WAKES)
 def test_a_queue_is_woken_when(name: str) -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=1), cohort="co"))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=1), cohort="co"))
     world.submit(make_workload("w", pod_sets=[pod_set(cpu=4)]))
     world.cycle()
     WAKES[name](world.engine)
@@ -174,7 +174,7 @@ def requeued(*, status: bool, reason: str = "Preempted") -> object:
 
 def test_a_workload_that_may_not_requeue_is_held_until_it_may() -> None:
     """E-18."""
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(make_workload("w", requeued=requeued(status=False)))
     assert world.admitted(after=100) == []
 
@@ -184,7 +184,7 @@ def test_a_workload_that_may_not_requeue_is_held_until_it_may() -> None:
 
 def test_a_backoff_that_ends_is_noticed_by_a_timer() -> None:
     """E-18."""
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(make_workload("w", requeue_at=T0 + seconds(60)))
 
     assert world.admitted() == []
@@ -193,7 +193,7 @@ def test_a_backoff_that_ends_is_noticed_by_a_timer() -> None:
 
 
 def test_a_backoff_of_a_workload_that_left_is_forgotten() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(make_workload("w", requeue_at=T0 + seconds(60)))
     world.delete("w")
     world.cycle()
@@ -236,7 +236,7 @@ def test_a_best_effort_head_whose_backoff_began_is_held_too() -> None:
 
 def test_a_restart_ends_no_backoff_whichever_object_comes_first() -> None:
     """Queues that are there before the first cycle did not come back: they were there all along."""
-    started = World(make_queue())
+    started = EngineWorld(make_queue())
     backs_off = make_workload("a", requeue_at=T0 + seconds(60))
     told = condition("Requeued", status=False, reason="PodsReadyTimeout")
     engine = Engine()
@@ -254,7 +254,7 @@ def test_a_restart_ends_no_backoff_whichever_object_comes_first() -> None:
 
 def test_a_queue_that_comes_back_takes_everybody_even_those_in_backoff() -> None:
     """E-19."""
-    world = World(make_queue(), local_queues={})
+    world = EngineWorld(make_queue(), local_queues={})
     world.submit(make_workload("w", requeue_at=T0 + seconds(60)), make_workload("v"))
     assert world.reason("w") == "Misconfigured: LocalQueue lq doesn't exist"
 
@@ -269,7 +269,7 @@ def selective(value: str) -> ClusterQueue:
 def test_a_namespace_that_does_not_match_parks_even_in_a_strict_queue() -> None:
     """E-22, E-23."""
     strict = with_strategy(selective("ml"), "StrictFIFO")
-    world = World(strict)
+    world = EngineWorld(strict)
     world.submit(make_workload("w"))
     world.cycle()
 
@@ -285,7 +285,7 @@ def with_strategy(queue: ClusterQueue, strategy: str) -> ClusterQueue:
 
 
 def test_a_namespace_that_comes_to_match_wakes() -> None:
-    world = World(selective("ml"))
+    world = EngineWorld(selective("ml"))
     world.submit(make_workload("w"))
     world.cycle()
     world.engine.upsert_namespace(NAMESPACE, {"team": "web"})
@@ -296,7 +296,7 @@ def test_a_namespace_that_comes_to_match_wakes() -> None:
 
 
 def test_others_are_woken_while_a_namespace_still_does_not_match() -> None:
-    world = World(selective("ml"))
+    world = EngineWorld(selective("ml"))
     world.engine.upsert_namespace("ml", {"team": "ml"})
     world.engine.upsert_local_queue(LocalQueue(key="ml/lq", cluster_queue="cq"))
     world.submit(
@@ -313,7 +313,7 @@ def test_others_are_woken_while_a_namespace_still_does_not_match() -> None:
 
 
 def test_a_workload_waits_for_its_namespace_to_be_known() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.engine.upsert_local_queue(LocalQueue(key="new/lq", cluster_queue="cq"))
     world.submit(make_workload("w", namespace="new"))
     world.cycle()
@@ -327,7 +327,7 @@ def test_a_workload_waits_for_its_namespace_to_be_known() -> None:
 
 
 def test_a_stopped_queue_admits_nobody_until_it_goes_on() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.engine.upsert_cluster_queue(make_queue(stop_policy=StopPolicy.HOLD))
     world.submit(make_workload("w"))
     assert world.admitted() == []
@@ -338,7 +338,7 @@ def test_a_stopped_queue_admits_nobody_until_it_goes_on() -> None:
 
 
 def test_a_flavor_that_appears_makes_its_queue_active() -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=2)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=2)))
     world.engine.delete_resource_flavor("f")
     world.submit(make_workload("w"))
     assert world.admitted() == []
@@ -348,7 +348,7 @@ def test_a_flavor_that_appears_makes_its_queue_active() -> None:
 
 
 def test_a_parked_mismatch_may_leave_alone_or_in_company() -> None:
-    world = World(selective("ml"))
+    world = EngineWorld(selective("ml"))
     world.submit(make_workload("v"), make_workload("w"))
     world.cycle()
     world.delete("v")
@@ -359,7 +359,7 @@ def test_a_parked_mismatch_may_leave_alone_or_in_company() -> None:
 
 
 def test_a_mismatch_whose_backoff_began_is_held() -> None:
-    world = World(selective("ml"))
+    world = EngineWorld(selective("ml"))
     world.submit(make_workload("w"))
     world.submit(make_workload("w", requeue_at=T0 + seconds(60)))  # already in the heap: stays
     world.cycle()
@@ -391,7 +391,7 @@ def test_a_new_equal_is_tried_at_once_after_the_wake() -> None:
 
 
 def test_a_namespace_that_matches_late_wakes_after_wakes_that_passed_it_by() -> None:
-    world = World(selective("ml"))
+    world = EngineWorld(selective("ml"))
     world.submit(make_workload("w"))
     world.cycle()
     world.engine.upsert_cluster_queue(with_strategy(selective("ml"), "StrictFIFO"))
@@ -402,7 +402,7 @@ def test_a_namespace_that_matches_late_wakes_after_wakes_that_passed_it_by() -> 
 
 
 def test_a_workload_parked_alone_is_looked_at_again_when_its_eviction_changed() -> None:
-    world = World(make_queue())
+    world = EngineWorld(make_queue())
     world.submit(make_workload("w", problems=("malformed",)))
     assert len(world.cycle().decisions) == 1
 
@@ -412,7 +412,7 @@ def test_a_workload_parked_alone_is_looked_at_again_when_its_eviction_changed() 
 
 
 def test_a_busy_tree_is_woken_again_soon() -> None:
-    world = World(make_queue("cq", flavor_quotas("f", cpu=1)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=1)))
     world.submit(*(make_workload(f"wl-{i}", at=T0 + seconds(i)) for i in range(4)))
     world.write_back(world.cycle())
     world.cycle(after=1)
@@ -448,7 +448,7 @@ def test_a_newcomer_sees_what_becomes_free_in_the_same_moment() -> None:
 
 
 def test_a_newcomer_whose_queue_moved_is_looked_at_in_its_new_tree() -> None:
-    world = World(make_queue("a", cohort="co"), make_queue("b", cohort="co"))
+    world = EngineWorld(make_queue("a", cohort="co"), make_queue("b", cohort="co"))
     world.submit(make_workload("running", queue="b", pod_sets=[pod_set(cpu=20)]))
     world.write_back(world.cycle())
     world.submit(make_workload("new", queue="a", at=T0 + seconds(9)))

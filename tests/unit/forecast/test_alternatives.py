@@ -14,7 +14,7 @@ from multiqueue.model.workload import Workload
 from multiqueue.plugins import Prospect, Runtime
 from multiqueue.plugins.testing import make_cluster
 from multiqueue.plugins.testing import make_workload as make_view
-from tests.engine_world import T0, flavor_quotas, group, make_queue
+from tests.builders.engine import T0, flavor_quotas, group, make_queue
 from tests.unit.forecast.test_replica import GPU, ask, gang, make_replica, running
 
 H100 = ResourceFlavor(name="h100", node_labels={"accelerator": "h100"})

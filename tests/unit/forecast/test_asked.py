@@ -10,10 +10,11 @@ from multiqueue.capacity.copy_selectors import add_copy_selectors
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.dispatch.decide.copy import encode_pod_set
 from multiqueue.forecast.asked import Asking
-from multiqueue.model.build import DEFAULT_OPTIONS, build_workload
-from multiqueue.plugins import FlavorView, QueueView, QuotaView, ResourceGroupView
-from tests.engine_world import T0
-from tests.unit.capacity.test_worker_state import GPU, make_workload
+from multiqueue.model.build_workload import DEFAULT_OPTIONS, build_workload
+from multiqueue.plugins import QueueView
+from tests.builders.engine import T0
+from tests.builders.queue_views import make_queue_view
+from tests.unit.capacity.test_worker_state import make_gpu_workload
 
 
 def make_flavor(name: str, **labels: str) -> api.ResourceFlavor:
@@ -22,22 +23,25 @@ def make_flavor(name: str, **labels: str) -> api.ResourceFlavor:
     return decode(api.ResourceFlavor, {"metadata": metadata, "spec": {"nodeLabels": labels}})
 
 
-def make_queue(**models: int) -> QueueView:
-    """A worker's queue: the most of each model of GPU."""
-    return QueueView(
-        name="cq",
-        groups=(ResourceGroupView(resources=(GPU,), flavors=tuple(models)),),
-        flavors={m: FlavorView(name=m, node_labels={"model": m}) for m in models},
-        quotas={(model, GPU): QuotaView(most=most) for model, most in models.items()},
-    )
+MODELS = {model: {"model": model} for model in ("h100", "h200")}
 
 
 @pytest.mark.parametrize(
     ("queue", "selector"),
     [
-        pytest.param(make_queue(h100=8, h200=8), {"model": "h100"}, id="what was reserved"),
-        pytest.param(make_queue(h200=8), {"model": "h200"}, id="what it has of what would do"),
-        pytest.param(make_queue(h100=2, h200=8), {"model": "h200"}, id="its equivalent"),
+        pytest.param(
+            make_queue_view({"h100": 8, "h200": 8}, MODELS),
+            {"model": "h100"},
+            id="what was reserved",
+        ),
+        pytest.param(
+            make_queue_view({"h200": 8}, MODELS),
+            {"model": "h200"},
+            id="what it has of what would do",
+        ),
+        pytest.param(
+            make_queue_view({"h100": 2, "h200": 8}, MODELS), {"model": "h200"}, id="its equivalent"
+        ),
         pytest.param(QueueView(name="cq"), {}, id="no such resource"),
     ],
 )
@@ -45,7 +49,7 @@ def test_a_worker_is_asked_for_the_hardware_that_a_copy_asks_for(
     queue: QueueView, selector: dict[str, str]
 ) -> None:
     flavors = {"gpu": make_flavor("gpu", model="h100"), "h200": make_flavor("h200", model="h200")}
-    workload = make_workload("a", 4, reserved=True)
+    workload = make_gpu_workload("a", 4, reserved=True)
     view = build_workload_view(workload, kind="", find_flavor=flavors.get, options=DEFAULT_OPTIONS)
     body = encode(workload)
     body["spec"]["podSets"] = [encode_pod_set(pod_set) for pod_set in workload.spec.pod_sets]

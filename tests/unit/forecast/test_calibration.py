@@ -15,7 +15,7 @@ from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
 from multiqueue.plugins.forecast import Runtime, StartEstimate
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
     flavor_quotas,

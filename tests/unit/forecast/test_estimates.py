@@ -9,7 +9,7 @@ from multiqueue.forecast.estimates import Budget, Estimates, StartQuestion
 from multiqueue.forecast.replica import Replica
 from multiqueue.forecast.runs import FEW
 from multiqueue.plugins.forecast import Runtime, StartEstimate
-from tests.engine_world import T0, condition, flavor_quotas, make_queue, seconds
+from tests.builders.engine import T0, condition, flavor_quotas, make_queue, seconds
 from tests.unit.forecast.test_replica import ask, gang, make_replica, running
 
 HOUR = timedelta(hours=1)
@@ -115,6 +115,6 @@ def test_who_asks_first_waits_for_few_to_be_put_in_order() -> None:
     for index in range(500):
         replica.upsert_workload(running(f"runs-{index}", 1), T0)
         replica.upsert_workload(gang(f"waits-{index}", 1), T0)
-    starts = replica._starts
+    starts = replica.starts
     assert len(starts._lines._late) < FEW
     assert len(starts._runs["cq"]._new) <= FEW

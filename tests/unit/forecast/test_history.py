@@ -14,8 +14,7 @@ from multiqueue.api.names import JOB_CLASS, RUNTIME
 from multiqueue.api.v1beta2 import Admission, PodSetAssignment, Workload
 from multiqueue.api.workload_state import finish, reserve_quota, sync_admitted
 from multiqueue.forecast.curve import OVERDUE, UNKNOWN, Curve, summarize
-from multiqueue.forecast.history import RuntimeHistory, speed_on
-from multiqueue.forecast.outliers import Outliers
+from multiqueue.forecast.history import Outliers, RuntimeHistory, speed_on
 from multiqueue.forecast.traits import (
     FinishedRun,
     Traits,
@@ -23,9 +22,9 @@ from multiqueue.forecast.traits import (
     read_traits,
     stem_of,
 )
-from multiqueue.model.build import build_workload
+from multiqueue.model.build_workload import build_workload
 from multiqueue.plugins.forecast import Basis, Runtime
-from tests.workloads import make_workload, minutes, with_status
+from tests.builders.workloads import make_workload, minutes, with_status
 
 GPU = "nvidia.com/gpu"
 SECONDS = st.floats(1, 1e6)

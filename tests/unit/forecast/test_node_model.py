@@ -12,7 +12,7 @@ from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.topology import HOSTNAME, Node, TopologyAssignment, TopologyDomain
 from multiqueue.model.workload import Admission, PodSet, PodSetAssignment, Workload
 from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
     flavor_quotas,

@@ -11,7 +11,7 @@ import pytest
 
 from multiqueue.engine.queues.entry import Entry, rank_of
 from multiqueue.forecast.replica import Replica
-from multiqueue.forecast.strict_lines import MOST_CHANGES
+from multiqueue.forecast.strict_fifo import MOST_CHANGES
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
     Cohort,
@@ -24,7 +24,7 @@ from multiqueue.model.cluster_queue import (
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Admission, PodSetAssignment, Workload
 from multiqueue.plugins.forecast import Forecast, Prospect
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
     flavor_quotas,
@@ -148,7 +148,7 @@ def test_who_waits_in_a_strict_queue_is_gone_through_when_that_changes_only() ->
     replica.upsert_workload(running("a", 6), T0)
     for name in "bcde":
         replica.upsert_workload(gang(name, 4, priority=1), T0)
-    trial = replica._verdicts.attempt(gang("x", 1))
+    trial = replica.verdicts.attempt(gang("x", 1))
     assert trial is not None
     trial.pending.members = counted = Counted(trial.pending.members)
     for shape in (1, 2):
@@ -186,11 +186,11 @@ def test_who_waits_before_is_known_whatever_came_and_went() -> None:
                 replica.upsert_workload(running(name, size, queue=queue), T0)
             case _:
                 replica.upsert_workload(gang(name, size, queue=queue, priority=priority, at=at), T0)
-        trial = replica._verdicts.attempt(asked)
+        trial = replica.verdicts.attempt(asked)
         assert trial is not None
         members = trial.pending.members.values()
         before = sum(e.rank < rank_of(asked) for e in members if e.key != asked.key)
-        assert replica._verdicts._blockers(trial, asked) == before
+        assert replica.verdicts._blockers(trial, asked) == before
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from multiqueue.api.names import PRICES, RUNTIME
 from multiqueue.api.serde import decode
 from multiqueue.forecast.asked import Asking
 from multiqueue.forecast.views import NOT_READ, Forecasts
-from multiqueue.model.build import DEFAULT_OPTIONS
+from multiqueue.model.build_workload import DEFAULT_OPTIONS
 from multiqueue.plugins import Basis, ClusterView, Prospect
 from multiqueue.plugins.testing import make_cluster
-from tests.unit.capacity.test_worker_state import FakeInformer, make_workload
+from tests.unit.capacity.test_worker_state import FakeInformer, make_gpu_workload
 from tests.unit.forecast.test_worker_forecast import NOW, Worker, view_of
 
 ASKING = Asking(view_of("asking", 4), NOW)
@@ -79,7 +79,7 @@ def test_prices_are_read_and_nonsense_is_told_once() -> None:
 
 def test_a_workload_has_the_runtime_that_it_declares() -> None:
     manager = Manager()
-    workload = make_workload("asking", 4)
+    workload = make_gpu_workload("asking", 4)
     metadata = msgspec.structs.replace(workload.metadata, annotations={RUNTIME: "2h"})
     workload = msgspec.structs.replace(workload, metadata=metadata)
     shown = manager.forecasts.complete_workload(ASKING.view, workload).runtime
@@ -90,7 +90,7 @@ def test_a_workload_has_the_runtime_that_it_declares() -> None:
 @pytest.mark.parametrize("tells", [True, False])
 def test_nonsense_of_a_workload_that_is_not_there_is_not_told(tells: bool) -> None:
     manager = Manager()
-    workload = make_workload("asking", 4)
+    workload = make_gpu_workload("asking", 4)
     metadata = msgspec.structs.replace(workload.metadata, annotations={RUNTIME: "long"})
     workload = msgspec.structs.replace(workload, metadata=metadata)
     manager.forecasts.complete_workload(ASKING.view, workload, tells=tells)

@@ -20,10 +20,10 @@ from multiqueue.forecast.history import RuntimeHistory
 from multiqueue.forecast.node_informers import NodeInformers
 from multiqueue.forecast.other_workload import read_other_workload
 from multiqueue.forecast.worker_forecast import BACKLOG, INTENT, WorkerForecast
-from multiqueue.model.build import DEFAULT_OPTIONS
+from multiqueue.model.build_workload import DEFAULT_OPTIONS
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins import Forecast, Prospect, QueueView, WorkloadView
-from tests.unit.capacity.test_worker_state import GPU, FakeInformer, make_workload
+from tests.unit.capacity.test_worker_state import GPU, FakeInformer, make_gpu_workload
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 QUEUE = QueueView(name="cq")
@@ -65,7 +65,7 @@ class Worker:
         self.cluster_queues.put(decode(api.ClusterQueue, obj))
 
     def put_other(self, name: str, gpus: int, *, ended: bool = False, **annotations: str) -> None:
-        workload = make_workload(name, gpus, reserved=True, ended=ended)
+        workload = make_gpu_workload(name, gpus, reserved=True, ended=ended)
         metadata = msgspec.structs.replace(workload.metadata, annotations=annotations)
         seen = read_other_workload(
             msgspec.structs.replace(workload, metadata=metadata), DEFAULT_OPTIONS
@@ -83,7 +83,7 @@ class Worker:
 
 def view_of(name: str, gpus: int) -> WorkloadView:
     return build_workload_view(
-        make_workload(name, gpus), kind="", find_flavor=lambda _: None, options=DEFAULT_OPTIONS
+        make_gpu_workload(name, gpus), kind="", find_flavor=lambda _: None, options=DEFAULT_OPTIONS
     )
 
 
@@ -91,7 +91,7 @@ def test_everybodys_workloads_count_until_they_end() -> None:
     worker = Worker()
     assert worker.ask(8).prospect is Prospect.FITS
     worker.put_other("theirs", 4)
-    worker.workloads.put(make_workload("ours", 2, reserved=True))
+    worker.workloads.put(make_gpu_workload("ours", 2, reserved=True))
     assert worker.ask(4).prospect is Prospect.WAITS
     assert worker.ask(2).prospect is Prospect.FITS
     worker.put_other("theirs", 4, ended=True)
@@ -102,7 +102,7 @@ def test_everybodys_workloads_count_until_they_end() -> None:
 def test_a_copy_is_read_once_however_often_it_changed() -> None:
     worker = Worker()
     for reserved in (False, False, True):
-        worker.workloads.put(make_workload("ours", 6, reserved=reserved))
+        worker.workloads.put(make_gpu_workload("ours", 6, reserved=reserved))
     assert worker.read == []
     assert worker.ask(4).prospect is Prospect.WAITS
     assert worker.read == ["ns/ours"]
@@ -111,13 +111,13 @@ def test_a_copy_is_read_once_however_often_it_changed() -> None:
 def test_copies_that_nobody_asked_about_do_not_pile_up() -> None:
     worker = Worker()
     for i in range(BACKLOG):
-        worker.workloads.put(make_workload(f"ours-{i}", 1))
+        worker.workloads.put(make_gpu_workload(f"ours-{i}", 1))
     assert len(worker.read) == BACKLOG
 
 
 def test_a_copy_that_is_gone_again_counts_no_more() -> None:
     worker = Worker()
-    worker.workloads.put(make_workload("ours", 8, reserved=True))
+    worker.workloads.put(make_gpu_workload("ours", 8, reserved=True))
     worker.workloads.drop("ns/ours")
     assert worker.ask(8).prospect is Prospect.FITS
 
@@ -168,7 +168,7 @@ def test_who_runs_ends_as_declared_on_the_hardware_that_it_has() -> None:
 def test_who_waits_before_it_is_counted() -> None:
     worker = Worker()
     worker.put_other("theirs", 8, **{RUNTIME: "1h"})
-    worker.workloads.put(make_workload("first", 8))
+    worker.workloads.put(make_gpu_workload("first", 8))
     worker.now += timedelta(seconds=1)
     start = worker.ask(8).start
     assert start is not None
@@ -194,7 +194,7 @@ def test_checks_come_after_the_quota_and_take_as_long_as_they_took() -> None:
 
     assert (ask().prospect, ask().start) == (Prospect.FITS, None)
     for number in range(3):
-        copy = make_workload(f"copy-{number}", 1, reserved=True)
+        copy = make_gpu_workload(f"copy-{number}", 1, reserved=True)
         check = api.AdmissionCheckState(
             name="machines", state="Ready", message="", last_transition_time=format_time(NOW)
         )

@@ -18,8 +18,8 @@ from multiqueue.jobs.batch_job.integration import BatchJob
 from multiqueue.jobs.framework.plan import ChangeStatus, JobPlan, WriteJob
 from multiqueue.jobs.framework.priority import PriorityClasses
 from multiqueue.jobs.framework.view import JobOptions, JobView
-from tests.queue_objects import make_job
-from tests.workloads import NAMESPACE, T0, make_workload, with_status
+from tests.builders.jobs import make_job
+from tests.builders.workloads import NAMESPACE, T0, make_workload, with_status
 
 UID = "job-uid"
 JOB = BatchJob()

@@ -12,7 +12,7 @@ from multiqueue.jobs.batch_job.indexes import count_indexes
 from multiqueue.jobs.batch_job.integration import BatchJob
 from multiqueue.jobs.framework.integration import Finished, InvalidJobError, PodSetInfo
 from multiqueue.lib.merge_patch import apply_merge_patch
-from tests.queue_objects import make_job
+from tests.builders.jobs import make_job
 
 JOB = BatchJob()
 

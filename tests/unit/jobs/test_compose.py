@@ -23,7 +23,7 @@ from multiqueue.jobs.framework.priority import (
     PriorityClassNotFoundError,
     resolve_priority,
 )
-from tests.queue_objects import make_job
+from tests.builders.jobs import make_job
 
 GVK = GroupVersionKind("batch", "v1", "Job")
 

@@ -33,6 +33,7 @@ from multiqueue.jobs.framework.plan import (
     Wait,
     WriteJob,
 )
+from tests.builders.workloads import T0, admitted, evicted, minutes, reserved, with_status
 from tests.unit.jobs.job_views import (
     JOB,
     make_view,
@@ -44,7 +45,6 @@ from tests.unit.jobs.job_views import (
     stored_job,
     suspends,
 )
-from tests.workloads import T0, admitted, evicted, minutes, reserved, with_status
 
 COMPLETE = {"conditions": [{"type": "Complete", "status": "True", "message": "done"}]}
 FAILED = {"conditions": [{"type": "Failed", "status": "True", "message": "boom"}]}

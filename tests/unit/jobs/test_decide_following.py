@@ -14,6 +14,7 @@ from multiqueue.api.v1beta2 import PodSet, ReclaimablePod, Workload
 from multiqueue.api.workload_state import complete_eviction, eviction_reason
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.plan import PatchWorkload, Wait
+from tests.builders.workloads import T0, admitted, evicted, make_workload, reserved, with_status
 from tests.unit.jobs.job_views import (
     JOB,
     UID,
@@ -26,7 +27,6 @@ from tests.unit.jobs.job_views import (
     suspends,
     with_class,
 )
-from tests.workloads import T0, admitted, evicted, make_workload, reserved, with_status
 
 # ---------------------------------------------------------------- prebuilt workloads
 

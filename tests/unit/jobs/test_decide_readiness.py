@@ -15,6 +15,7 @@ from multiqueue.api.workload_readiness import sync_pods_ready
 from multiqueue.api.workload_state import find
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.plan import Wait
+from tests.builders.workloads import T0, admitted, evicted, with_status
 from tests.unit.jobs.job_views import (
     make_view,
     own_workload,
@@ -22,7 +23,6 @@ from tests.unit.jobs.job_views import (
     status_after,
     stored_job,
 )
-from tests.workloads import T0, admitted, evicted, with_status
 
 NOT_WAITING = Configuration(wait_for_pods_ready=None)
 

@@ -30,8 +30,8 @@ def test_a_kind_refuses_what_it_does_not_support() -> None:
     found = [str(e) for e in validate_new_job(job(elastic_job="true"), GATES, LIMITED)]
     assert found == [
         (
-            "metadata.annotations[kueue.x-k8s.io/elastic-job]: Forbidden: elastic job is not supported"
-            ' for "a.io/v1, Kind=Thing"'
+            "metadata.annotations[kueue.x-k8s.io/elastic-job]: Forbidden: elastic job is not"
+            ' supported for "a.io/v1, Kind=Thing"'
         )
     ]
     for prebuilt, where in (

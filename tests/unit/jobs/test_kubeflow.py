@@ -229,6 +229,17 @@ def test_the_copy_is_run_by_the_operator_of_its_worker_and_stays() -> None:
     assert got["spec"]["runPolicy"] == {"cleanPodPolicy": "All", "suspend": True}
 
 
+@pytest.mark.parametrize(
+    ("managed_by", "want"), [(names.MULTIKUEUE_CONTROLLER, 5), ("", None), ("example.com/x", None)]
+)
+def test_the_time_to_live_is_ours_to_keep_if_the_job_runs_on_workers(
+    managed_by: str, want: int | None
+) -> None:
+    policy = {"ttlSecondsAfterFinished": 5, **({"managedBy": managed_by} if managed_by else {})}
+    job = make("TFJob", {}, runPolicy=policy)
+    assert load("TFJob").integration.time_to_live(job) == want
+
+
 def offsets(**more: Any) -> tuple[Any, ...]:
     """Default an MPIJob; return the rank offsets of launcher and workers."""
     launcher = more.pop("launcher", replicas())

@@ -27,7 +27,7 @@ from multiqueue.jobs.framework.pod_set_info import (
     restore_patch,
 )
 from multiqueue.lib.merge_patch import apply_merge_patch
-from tests.workloads import admitted, make_template, make_workload, with_status
+from tests.builders.workloads import admitted, make_template, make_workload, with_status
 
 TOLERATION = Toleration(key="gpu", operator="Exists", effect="NoSchedule")
 FLAVORS = {

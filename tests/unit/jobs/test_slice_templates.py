@@ -7,7 +7,7 @@ from typing import Any
 from multiqueue.api import names
 from multiqueue.api.v1beta2 import PodSet
 from multiqueue.jobs.framework.slice_templates import original_pod_sets, show_start
-from tests.workloads import NAMESPACE, make_workload
+from tests.builders.workloads import NAMESPACE, make_workload
 
 STARTED = {
     "metadata": {

@@ -17,6 +17,15 @@ from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.plan import CreateJobWorkload, PatchWorkload, Wait
 from multiqueue.jobs.framework.slices import Slices, arrange
 from multiqueue.jobs.framework.view import JobView
+from tests.builders.workloads import (
+    NAMESPACE,
+    T0,
+    admitted,
+    evicted,
+    make_workload,
+    reserved,
+    with_status,
+)
 from tests.unit.jobs.job_views import (
     JOB,
     UID,
@@ -27,7 +36,6 @@ from tests.unit.jobs.job_views import (
     suspends,
     with_class,
 )
-from tests.workloads import NAMESPACE, T0, admitted, evicted, make_workload, reserved, with_status
 
 
 def elastic_job(pods: int, *, suspend: bool = False, **what: Any) -> dict[str, Any]:

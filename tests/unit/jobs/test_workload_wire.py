@@ -17,7 +17,7 @@ from multiqueue.api.v1beta2 import (
 from multiqueue.api.workload_state import evict, release_quota, set_requeue_at
 from multiqueue.jobs.workload_wire import build_status, build_status_patch, diff
 from multiqueue.lib.merge_patch import apply_merge_patch
-from tests.workloads import T0, admitted, make_workload, minutes, reserved, with_checks
+from tests.builders.workloads import T0, admitted, make_workload, minutes, reserved, with_checks
 
 
 def test_entries_have_their_required_fields_although_they_are_defaults() -> None:

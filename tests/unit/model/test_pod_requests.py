@@ -1,6 +1,6 @@
 from typing import Any
 
-from multiqueue.model.pod_requests import sum_pod_requests
+from multiqueue.model.pod_template import sum_pod_requests
 
 
 def container(name: str = "c", *, limits: Any = None, always: bool = False, **requests: Any) -> Any:

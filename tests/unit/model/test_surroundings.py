@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from multiqueue.model.pod_requests import sum_pod_requests
+from multiqueue.model.pod_template import sum_pod_requests
 from multiqueue.model.surroundings import (
     NOTHING,
     NamespaceSurroundings,

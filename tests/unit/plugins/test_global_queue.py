@@ -1,4 +1,4 @@
-"""Who stands in line for room, who makes way for whom, and what is kept for those in front."""
+"""Who waits in the global queue, who makes way for whom, and for whom room is kept."""
 
 from __future__ import annotations
 

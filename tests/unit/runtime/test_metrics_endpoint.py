@@ -18,8 +18,13 @@ from cryptography import x509
 from multiqueue.api.config import build_configuration
 from multiqueue.kube.certificates import create_authority, issue_certificate
 from multiqueue.observability.metrics import ManagerMetrics
-from multiqueue.runtime.metrics_access import MAX_ASKING, MetricsAccess
-from multiqueue.runtime.metrics_endpoint import REREAD_SECONDS, MetricsEndpoint, is_loopback
+from multiqueue.runtime.metrics_endpoint import (
+    MAX_ASKING,
+    REREAD_SECONDS,
+    MetricsAccess,
+    MetricsEndpoint,
+    is_loopback,
+)
 from tests.unit.kube.scripted_server import ScriptedServer, html
 from tests.virtual_time import LoopClock, virtual_time
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from multiqueue.runtime.addresses import parse_bind_address
-from multiqueue.runtime.apply import _contains
 from multiqueue.runtime.files import write_yaml
+from multiqueue.runtime.manifests import _contains
 from multiqueue.runtime.process import Stopped, run_process
 
 

@@ -26,7 +26,7 @@ async def echo(request: HttpRequest) -> web.Response:
     return web.Response(text=f"{len(await request.read())} bytes")
 
 
-class World:
+class ServerFixture:
     def __init__(self, server: HttpServer) -> None:
         self.server = server
         self.writers: list[asyncio.StreamWriter] = []
@@ -46,10 +46,10 @@ class World:
 @contextlib.asynccontextmanager
 async def serving(
     handler: Any = echo, context: ssl.SSLContext | None = None, **bounds: int
-) -> AsyncIterator[World]:
+) -> AsyncIterator[ServerFixture]:
     server = HttpServer(handler, host="127.0.0.1", port=0, context=context, bounds=Bounds(**bounds))
     await server.start()
-    world = World(server)
+    world = ServerFixture(server)
     try:
         yield world
     finally:
@@ -237,7 +237,7 @@ async def test_a_port_that_is_taken_is_an_error_of_the_system() -> None:
 async def test_an_empty_host_listens_on_every_address() -> None:
     server = HttpServer(echo, host="", port=0)
     await server.start()
-    world = World(server)
+    world = ServerFixture(server)
     assert b"200" in await world.ask()
     await server.stop()
     for writer in world.writers:

@@ -15,8 +15,8 @@ from multiqueue.simulation.traces.make import with_speeds
 from tests.unit.simulation.test_world import assert_sound
 from tests.unit.simulation.worlds import (
     make_fleet_of,
-    make_job,
     make_small_trace,
+    make_trace_job,
     play_jobs,
     play_trace,
 )
@@ -24,7 +24,7 @@ from tests.unit.simulation.worlds import (
 
 def test_half_of_the_nodes_are_half_as_fast_together() -> None:
     fleet = replace(make_fleet_of(a100=32, h100=16), alternatives={"h100": 0.5})
-    large, small = with_speeds([make_job("a", gpus=16), make_job("b", gpus=8)], fleet)
+    large, small = with_speeds([make_trace_job("a", gpus=16), make_trace_job("b", gpus=8)], fleet)
 
     assert (large.gpus_on("a100"), large.gpus_on("h100")) == (16, 8)
     assert (large.speed_on("a100"), large.speed_on("h100")) == (1.0, 0.95)
@@ -34,7 +34,7 @@ def test_half_of_the_nodes_are_half_as_fast_together() -> None:
 def test_a_gang_takes_what_it_needs_there_and_leaves_the_rest_of_the_quota_to_others() -> None:
     """Sixteen are the manager's, too: one job runs where it takes eight, so two run at once."""
     fleet = replace(make_fleet_of(h100=16), alternatives={"h100": 0.5})
-    run = play_jobs(make_job("a", gpus=16), make_job("b", gpus=8), fleet=fleet)
+    run = play_jobs(make_trace_job("a", gpus=16), make_trace_job("b", gpus=8), fleet=fleet)
 
     first, second = (record.stays[0] for record in run.jobs)
     assert second.begun < first.begun + first.seconds

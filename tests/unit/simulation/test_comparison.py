@@ -13,7 +13,7 @@ from multiqueue.cli.main import main
 from multiqueue.simulation.compare import Comparison, Contestant, Plan, compare
 from multiqueue.simulation.fleet import make_fleet
 from multiqueue.simulation.metrics import METRICS
-from multiqueue.simulation.report.csv_table import format_csv
+from multiqueue.simulation.report.document import format_csv
 from multiqueue.simulation.report.page import build_page
 from multiqueue.simulation.report.svg import round_ticks, time_ticks
 from multiqueue.simulation.report.table import format_change, format_seconds, list_rows, list_seeds

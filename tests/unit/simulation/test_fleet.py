@@ -9,7 +9,7 @@ from multiqueue.simulation.fleet import Cluster, Preempting, SimulatedFleet, fin
 from multiqueue.simulation.fleet_file import FleetFileError, load_fleet, parse_fleet
 from multiqueue.simulation.queues import share_out
 from multiqueue.simulation.traces.make import with_speeds
-from tests.unit.simulation.worlds import make_job
+from tests.unit.simulation.worlds import make_trace_job
 
 WHOLE = """
 clusters:
@@ -45,7 +45,7 @@ def test_a_file_says_it_all() -> None:
     assert (east.name, east.total) == ("east", 32)
     assert (fleet.preempting, fleet.quota_percent) == (Preempting.BORROWERS, 150)
     assert fleet.watts == {"a100": 400.0}
-    (job,) = with_speeds([make_job("a", kind="training")], fleet)
+    (job,) = with_speeds([make_trace_job("a", kind="training")], fleet)
     assert (job.speed_on("h100"), job.speed_on("a100")) == (3.0, 1.0)
 
 
@@ -91,6 +91,6 @@ def test_quota_is_shared_out_to_the_last_gpu() -> None:
 
 def test_a_load_of_one_keeps_all_gpus_busy() -> None:
     fleet = SimulatedFleet(clusters=(Cluster(name="a", gpus={"a100": 4, "h100": 4}),))
-    (job,) = with_speeds([make_job("a", kind="training", gpus=4, duration=1450.0)], fleet)
+    (job,) = with_speeds([make_trace_job("a", kind="training", gpus=4, duration=1450.0)], fleet)
     # Half on A100, half on H100 at 1.9 times the speed: 1.45 on average.
     assert find_span([job], fleet, 1.0) == pytest.approx(4 * 1000 / 8)

@@ -9,7 +9,7 @@ from multiqueue.simulation.metrics import finish_ratios, measure, percentile, su
 from multiqueue.simulation.progress import Guess, Stay
 from multiqueue.simulation.records import JobRecord, RunRecord
 from multiqueue.simulation.timeline import build_timeline
-from tests.unit.simulation.worlds import make_job
+from tests.unit.simulation.worlds import make_trace_job
 
 FLEET = SimulatedFleet(clusters=(Cluster(name="one", gpus={"a100": 8}),))
 
@@ -19,7 +19,7 @@ def stay(begun: float, ended: float, *, lost: float = 0.0, cluster: str = "one")
 
 
 def ran(name: str, *stays: Stay, **fields: object) -> JobRecord:
-    return JobRecord(job=make_job(name, **fields), stays=stays, copies=2, local_writes=5)
+    return JobRecord(job=make_trace_job(name, **fields), stays=stays, copies=2, local_writes=5)
 
 
 def make_run(*jobs: JobRecord, fleet: SimulatedFleet = FLEET) -> RunRecord:

@@ -20,7 +20,7 @@ from multiqueue.simulation.traces.trace import (
     TraceJob,
     stretch,
 )
-from tests.unit.simulation.worlds import make_job
+from tests.unit.simulation.worlds import make_trace_job
 
 FLEET = make_fleet(4)
 WISH = TraceRequest(source="helios-like", count=400, load=0.9, teams=4)
@@ -122,14 +122,14 @@ def test_twice_the_load_is_submitted_in_half_the_time() -> None:
 
 
 def test_people_submit_by_day() -> None:
-    bursts = [Burst(jobs=(make_job(f"job-{n}"),)) for n in range(4000)]
+    bursts = [Burst(jobs=(make_trace_job(f"job-{n}"),)) for n in range(4000)]
     jobs = arrange(Random(1), bursts, 4 * 86_400.0)
     hours = [int(job.submit // 3600) % 24 for job in jobs]
     assert sum(2 <= hour < 6 for hour in hours) < 0.4 * sum(14 <= hour < 18 for hour in hours)
 
 
 def test_a_stretched_trace_keeps_its_shape() -> None:
-    jobs = tuple(make_job(f"job-{at}", submit=float(at)) for at in (100, 150, 200))
+    jobs = tuple(make_trace_job(f"job-{at}", submit=float(at)) for at in (100, 150, 200))
     got = stretch(Trace(name="t", jobs=jobs), 10.0)
     assert [job.submit for job in got.jobs] == [0.0, 5.0, 10.0]
 

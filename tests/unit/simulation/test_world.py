@@ -16,8 +16,8 @@ from multiqueue.simulation.timeline import build_timeline
 from multiqueue.simulation.worker import START_SECONDS
 from tests.unit.simulation.worlds import (
     make_fleet_of,
-    make_job,
     make_small_trace,
+    make_trace_job,
     play_jobs,
     play_trace,
 )
@@ -65,14 +65,14 @@ def test_no_job_is_lost_or_runs_twice_and_no_gpu_is_given_twice(
 
 
 def test_a_job_on_an_empty_cluster_starts_within_seconds() -> None:
-    run = play_jobs(make_job("one"), fleet=make_fleet_of(a100=8))
+    run = play_jobs(make_trace_job("one"), fleet=make_fleet_of(a100=8))
     assert START_SECONDS <= run.jobs[0].waited < START_SECONDS + 3
     assert [(stay.cluster, stay.lost) for stay in run.jobs[0].stays] == [("a100", 0.0)]
 
 
 def test_a_job_runs_as_fast_as_its_hardware() -> None:
     run = play_jobs(
-        make_job("one", kind="training", duration=190.0),
+        make_trace_job("one", kind="training", duration=190.0),
         fleet=make_fleet_of(a100=8, h100=8),
         dispatcher=To("h100"),
     )
@@ -80,8 +80,8 @@ def test_a_job_runs_as_fast_as_its_hardware() -> None:
 
 
 def test_a_gang_that_finds_no_room_waits_for_it() -> None:
-    first = make_job("first", gpus=8, duration=1000.0)
-    second = make_job("second", gpus=8, submit=10.0)
+    first = make_trace_job("first", gpus=8, duration=1000.0)
+    second = make_trace_job("second", gpus=8, submit=10.0)
     run = play_jobs(first, second, fleet=make_fleet_of(a100=8))
     ended = run.jobs[0].stays[-1].ended
     assert ended is not None
@@ -89,8 +89,8 @@ def test_a_gang_that_finds_no_room_waits_for_it() -> None:
 
 
 def test_the_more_urgent_job_stops_the_other_which_loses_what_it_did_since_its_checkpoint() -> None:
-    low = make_job("low", gpus=8, kind="training", duration=10_000.0)
-    high = make_job("high", gpus=8, kind="pretraining", submit=5000.0, duration=100.0)
+    low = make_trace_job("low", gpus=8, kind="training", duration=10_000.0)
+    high = make_trace_job("high", gpus=8, kind="pretraining", submit=5000.0, duration=100.0)
     run = play_jobs(low, high, fleet=make_fleet_of(a100=8))
     first, second = run.jobs[0].stays
     assert first.lost == pytest.approx(8 * (first.seconds - 3600))
@@ -100,16 +100,16 @@ def test_the_more_urgent_job_stops_the_other_which_loses_what_it_did_since_its_c
 
 
 def test_nobody_is_stopped_where_that_is_not_allowed() -> None:
-    low = make_job("low", gpus=8, duration=10_000.0)
-    high = make_job("high", gpus=8, kind="pretraining", submit=5000.0)
+    low = make_trace_job("low", gpus=8, duration=10_000.0)
+    high = make_trace_job("high", gpus=8, kind="pretraining", submit=5000.0)
     run = play_jobs(low, high, fleet=make_fleet_of(a100=8, preempting=Preempting.NOBODY))
     assert [len(record.stays) for record in run.jobs] == [1, 1]
 
 
 def test_copies_and_writes_are_counted() -> None:
     fleet = make_fleet_of(a100=8, h100=8)
-    everywhere = play_jobs(make_job("one"), fleet=fleet).jobs[0]
-    one = play_jobs(make_job("one"), fleet=fleet, dispatcher=To("a100")).jobs[0]
+    everywhere = play_jobs(make_trace_job("one"), fleet=fleet).jobs[0]
+    one = play_jobs(make_trace_job("one"), fleet=fleet, dispatcher=To("a100")).jobs[0]
     assert (everywhere.copies, one.copies) == (2, 1)
     # The copy that lost was made and deleted.
     assert everywhere.remote_writes == one.remote_writes + 2
@@ -117,14 +117,14 @@ def test_copies_and_writes_are_counted() -> None:
 
 def test_a_cluster_may_have_hardware_of_both_kinds() -> None:
     both = SimulatedFleet(clusters=(Cluster(name="both", gpus={"a100": 8, "h100": 8}),))
-    run = play_jobs(*(make_job(f"job-{n}", gpus=8) for n in range(2)), fleet=both)
+    run = play_jobs(*(make_trace_job(f"job-{n}", gpus=8) for n in range(2)), fleet=both)
     assert [record.stays[0].flavor for record in run.jobs] == ["a100", "h100"]
     assert_sound(run)
 
 
 def test_dispatchers_see_queues_forecasts_and_what_jobs_of_a_class_took() -> None:
     to = To("a100")
-    jobs = [make_job(f"job-{n}", gpus=8, submit=n * 400.0, user="u") for n in range(4)]
+    jobs = [make_trace_job(f"job-{n}", gpus=8, submit=n * 400.0, user="u") for n in range(4)]
     play_jobs(*jobs, fleet=make_fleet_of(a100=8, h100=4), dispatcher=to)
     view = to.views[-1]
     a100, h100 = view.clusters
@@ -140,7 +140,7 @@ def test_dispatchers_see_queues_forecasts_and_what_jobs_of_a_class_took() -> Non
 
 
 def test_when_a_job_starts_is_compared_with_what_was_expected() -> None:
-    jobs = [make_job(f"job-{n}", gpus=8, submit=n * 10.0, duration=3000.0) for n in range(2)]
+    jobs = [make_trace_job(f"job-{n}", gpus=8, submit=n * 10.0, duration=3000.0) for n in range(2)]
     fleet = replace(make_fleet_of(a100=8), quota_percent=200)
     run = play_jobs(*jobs, fleet=fleet, dispatcher=To("a100"))
     (guess,) = run.jobs[1].guesses
@@ -161,7 +161,7 @@ class Broken:
 def test_a_dispatcher_that_raises_ends_the_run_with_its_words() -> None:
     words = r'dispatcher "test" failed about a/one at 00:00:00, in .*, line \d+: KeyError: .a/one'
     with pytest.raises(DispatcherError, match=words):
-        play_jobs(make_job("one"), fleet=make_fleet_of(a100=8), dispatcher=Broken())
+        play_jobs(make_trace_job("one"), fleet=make_fleet_of(a100=8), dispatcher=Broken())
 
 
 class Exits(Broken):
@@ -187,4 +187,4 @@ class Vague(Broken):
 )
 def test_what_is_no_answer_ends_the_run_too(dispatcher: Dispatcher, words: str) -> None:
     with pytest.raises(DispatcherError, match=words):
-        play_jobs(make_job("one"), fleet=make_fleet_of(a100=8), dispatcher=dispatcher)
+        play_jobs(make_trace_job("one"), fleet=make_fleet_of(a100=8), dispatcher=dispatcher)

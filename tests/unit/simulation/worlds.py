@@ -12,7 +12,7 @@ from multiqueue.simulation.traces.trace import Trace, TraceJob, in_order
 from multiqueue.simulation.world import Setting, SimulatedWorld
 
 
-def make_job(name: str, **fields: object) -> TraceJob:
+def make_trace_job(name: str, **fields: object) -> TraceJob:
     """A job of one GPU and a hundred seconds at the beginning."""
     defaults: dict[str, object] = {"team": "a", "gpus": 1, "submit": 0.0, "duration": 100.0}
     return TraceJob(name=name, **{**defaults, **fields})

@@ -19,10 +19,10 @@ from tests.unit.dispatch.builders import (
     T0,
     make_cluster,
     make_copy,
-    make_job,
     make_lost,
     make_plan,
     make_ready,
+    make_remote_job,
     minutes,
 )
 
@@ -215,7 +215,7 @@ def test_a_rejection_says_what_the_check_said() -> None:
 
 
 STOPPED = make_cluster(
-    "w1", workload=make_copy(evicted_at=T0, evicted_why="Preempted: by b"), job=make_job()
+    "w1", workload=make_copy(evicted_at=T0, evicted_why="Preempted: by b"), job=make_remote_job()
 )
 
 

@@ -23,16 +23,16 @@ from multiqueue.visibility.authorization import ApiAction, RightsReviewer, actio
 from multiqueue.visibility.explanations import ExplanationAnswers, build_status
 from multiqueue.visibility.positions import PositionReader
 from multiqueue.visibility.refusals import StatusRefusal
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
-    World,
     flavor_quotas,
     group,
     make_queue,
     make_workload,
     pod_set,
 )
+from tests.engine_world import EngineWorld
 from tests.preemption_world import ANY, make_cpu_queue
 
 PATH = f"/apis/remote.multiqueue.dev/v1alpha1/namespaces/{NAMESPACE}/workloads/w/explanation"
@@ -44,15 +44,15 @@ SHORT = "insufficient unused quota for nvidia.com/gpu in flavor a100, 2 more nee
 
 
 async def explain(
-    world: World, name: str, queue: str = "cq", *, leading: bool = True
+    world: EngineWorld, name: str, queue: str = "cq", *, leading: bool = True
 ) -> dict[str, Any]:
     positions = await PositionReader(world.engine).of_cluster_queue(queue)
     return build_status(world.engine, f"{NAMESPACE}/{name}", queue, positions, leading=leading)
 
 
-def full_world(options: EngineOptions | None = None) -> World:
+def full_world(options: EngineOptions | None = None) -> EngineWorld:
     """3 of 4 GPUs are in use; "first" waits for 2, "second" for 3."""
-    world = World(make_queue("cq", flavor_quotas("a100", gpu=4)), options=options)
+    world = EngineWorld(make_queue("cq", flavor_quotas("a100", gpu=4)), options=options)
     for name, gpus in (("runs", 3), ("first", 2), ("second", 3)):
         world.submit(make_workload(name, pod_sets=[pod_set(gpu=gpus)]))
         world.write_back(world.cycle())
@@ -125,7 +125,7 @@ async def test_where_the_queue_leads_nowhere_there_is_a_reason_and_no_number() -
 
 
 async def test_shares_and_what_they_forbid_are_told() -> None:
-    world = World(
+    world = EngineWorld(
         make_cpu_queue("a", 0, cohort="team", reclaim=ANY),
         make_cpu_queue("b", 0, cohort="team"),
         make_cpu_queue("lender", 6, cohort="team"),
@@ -142,9 +142,9 @@ async def test_shares_and_what_they_forbid_are_told() -> None:
     }
 
 
-def past_usage_world() -> World:
+def past_usage_world() -> EngineWorld:
     """A Workload waits in a LocalQueue of each of two namespaces; the other one used less."""
-    world = World(
+    world = EngineWorld(
         make_queue("cq", flavor_quotas("f", cpu=0), admission_mode=AdmissionMode.USAGE_BASED),
         options=EngineOptions(admission_fair_sharing=AdmissionFairSharing()),
     )
@@ -174,7 +174,7 @@ def asked(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 async def test_each_flavor_is_asked_for_as_many_pods_as_are_needed_on_it() -> None:
     """Four H100 are enough: nothing is missing there."""
-    world = World(
+    world = EngineWorld(
         make_queue("cq", flavor_quotas("slow", gpu=4)),
         flavors=[ResourceFlavor(name="fast", node_labels={"gpu": "h100"})],
     )
@@ -189,7 +189,7 @@ async def test_each_flavor_is_asked_for_as_many_pods_as_are_needed_on_it() -> No
 
 
 async def test_a_slice_asks_for_what_the_one_that_it_replaces_does_not_have() -> None:
-    world = World(make_queue("cq", flavor_quotas("a100", gpu=4)))
+    world = EngineWorld(make_queue("cq", flavor_quotas("a100", gpu=4)))
     world.submit(make_workload("old", pod_sets=[pod_set(count=2, gpu=1)]))
     world.write_back(world.cycle())
     world.submit(
@@ -200,7 +200,7 @@ async def test_a_slice_asks_for_what_the_one_that_it_replaces_does_not_have() ->
 
 async def test_quota_for_pods_counts() -> None:
     quotas = flavor_quotas("f", cpu=9, pods=1)
-    world = World(make_queue("cq", quotas))
+    world = EngineWorld(make_queue("cq", quotas))
     world.submit(make_workload("w", pod_sets=[pod_set(count=3, cpu=1)]))
     rows = (await explain(world, "w"))["flavors"]
     assert [(row["resource"], row["requested"], row["verdict"]) for row in rows] == [
@@ -220,7 +220,7 @@ class Rights:
         assert not action.namespace
 
 
-async def ask(world: World, user: str, path: str, *, method: str = "GET") -> dict[str, Any]:
+async def ask(world: EngineWorld, user: str, path: str, *, method: str = "GET") -> dict[str, Any]:
     known = {f"{NAMESPACE}/w": WORKLOAD}
     leading = asyncio.Event()
     answers = ExplanationAnswers(

@@ -9,11 +9,12 @@ import pytest
 
 from multiqueue.engine.engine import Engine
 from multiqueue.visibility.positions import MAX_ORDERS, PositionReader
-from tests.engine_world import NAMESPACE, World, flavor_quotas, make_queue, make_workload, pod_set
+from tests.builders.engine import NAMESPACE, flavor_quotas, make_queue, make_workload, pod_set
+from tests.engine_world import EngineWorld
 
 
-def world(*queues: str, waiting: int = 3) -> World:
-    result = World(*(make_queue(name, flavor_quotas("f", cpu=0)) for name in queues))
+def world(*queues: str, waiting: int = 3) -> EngineWorld:
+    result = EngineWorld(*(make_queue(name, flavor_quotas("f", cpu=0)) for name in queues))
     names = queues if len(queues) > 1 else ("lq",)
     for queue in names:
         for number in range(waiting):

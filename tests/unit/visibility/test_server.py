@@ -64,7 +64,7 @@ class SlowDesk:
         raise ValueError("tried")
 
 
-class World:
+class VisibilityFixture:
     def __init__(
         self, server: VisibilityHttpServer, users: Users, decision_service: SlowDesk
     ) -> None:
@@ -104,7 +104,7 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def running() -> AsyncIterator[World]:
+async def running() -> AsyncIterator[VisibilityFixture]:
     now, context = datetime.now(UTC), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     pair = issue_certificate(create_authority("ca", now), "v", ["127.0.0.1"], now)
     users, decision_service, leading = Users(), SlowDesk(), asyncio.Event()
@@ -121,7 +121,7 @@ async def running() -> AsyncIterator[World]:
     server.show(Serving(pair.certificate, pair.key, b""))
     await server.start()
     try:
-        yield World(server, users, decision_service)
+        yield VisibilityFixture(server, users, decision_service)
     finally:
         decision_service.opened.set()
         users.opened.set()

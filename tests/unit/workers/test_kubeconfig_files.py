@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal
-from multiqueue.workers.kubeconfigs.kubeconfig_files import KubeconfigFiles
+from multiqueue.workers.kubeconfigs.sources import KubeconfigFiles
 
 
 @pytest.fixture

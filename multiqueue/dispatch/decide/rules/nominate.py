@@ -169,7 +169,8 @@ def describe(nomination: Nomination, names: tuple[str, ...]) -> str:
     if nomination.global_queue is not None and not nomination.clusters:
         claim = nomination.global_queue.claim
         kept = f', which is kept for it on "{claim}"' if claim else ""
-        return f"The workload stands in line for room{kept}: {'; '.join(others) or NO_REASON}"
+        why = "; ".join(others) or NO_REASON
+        return f"The workload waits in the global queue for room{kept}: {why}"
     if not names:
         others = others or [f"{name} cannot be used" for name in nomination.clusters]
         return f"No cluster can take the workload now: {'; '.join(others) or NO_REASON}"

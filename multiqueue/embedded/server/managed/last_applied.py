@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.managed.apply import (
+from multiqueue.embedded.server.managed.apply_configuration import (
     Application,
     ApplyConflictError,
     ServerSideApplied,

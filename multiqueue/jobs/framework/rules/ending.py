@@ -52,7 +52,25 @@ def leave_finished(view: JobView) -> JobPlan | None:
     if stopping is not None:
         return stopping
     is_held = RESOURCE_IN_USE in workload.metadata.finalizers and not view.is_elastic
-    return ReleaseWorkload(workload=workload) if is_held else Wait()
+    return ReleaseWorkload(workload=workload) if is_held else _delete_expired(view, workload)
+
+
+def _delete_expired(view: JobView, workload: Workload) -> JobPlan:
+    """Delete a job that ran on a worker once its time to live is over (J-148).
+
+    Deviates: upstream copies the time to live, so that the remote job may be gone before its end
+    was read, and never deletes the local job.
+    """
+    seconds = view.integration.time_to_live(view.job) if view.ended else None
+    finished = find(workload.status, WorkloadCondition.FINISHED)
+    if seconds is None or finished is None:
+        return Wait()
+    left = seconds - (view.now - finished.transitioned_at).total_seconds()
+    if left > 0:
+        return Wait(requeue_after=left)
+    return DeleteJob(
+        note=EventNote(reason="Deleted", message="Deleted job: its time to live is over")
+    )
 
 
 def finish_workload(view: JobView) -> JobPlan | None:

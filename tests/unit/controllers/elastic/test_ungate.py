@@ -9,7 +9,14 @@ import msgspec
 from multiqueue.api import names
 from multiqueue.api.v1beta2 import AdmissionCheckState, PodSetUpdate, Workload
 from multiqueue.controllers.elastic.ungate import decide_ungating, granted_slice
-from tests.workloads import NAMESPACE, admitted, evicted, make_workload, reserved, with_status
+from tests.builders.workloads import (
+    NAMESPACE,
+    admitted,
+    evicted,
+    make_workload,
+    reserved,
+    with_status,
+)
 
 GATE = {"name": names.ELASTIC_GATE}
 OTHER = {"name": "example.com/budget"}

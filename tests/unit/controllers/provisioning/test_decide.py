@@ -23,6 +23,7 @@ from multiqueue.controllers.provisioning.plan import (
     RepairTemplates,
 )
 from multiqueue.controllers.provisioning.view import ProvisioningCheck, ProvisioningView
+from tests.builders.workloads import NAMESPACE, T0, make_template, make_workload, with_status
 from tests.unit.controllers.provisioning.worlds import (
     CHECK,
     config,
@@ -34,7 +35,6 @@ from tests.unit.controllers.provisioning.worlds import (
     view,
     whole,
 )
-from tests.workloads import NAMESPACE, T0, make_template, make_workload, with_status
 
 FAILED = ProvisioningCondition.FAILED
 PROVISIONED = ProvisioningCondition.PROVISIONED

@@ -13,8 +13,8 @@ from multiqueue.controllers.provisioning.view import (
     InconsistentAssignmentError,
     ProvisioningView,
 )
+from tests.builders.workloads import make_template, make_workload, with_status
 from tests.unit.controllers.provisioning.worlds import config, counting, holding, pod_set, view
-from tests.workloads import make_template, make_workload, with_status
 
 GPU = "nvidia.com/gpu"
 SAME = "IdenticalPodTemplates"

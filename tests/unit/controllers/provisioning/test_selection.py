@@ -10,8 +10,8 @@ from multiqueue.api.autoscaling import ProvisioningRequest
 from multiqueue.api.conditions import CheckState
 from multiqueue.controllers.provisioning.selection import build_parameters, pick_requests
 from multiqueue.controllers.provisioning.view import ProvisioningCheck
+from tests.builders.workloads import admitted, make_workload
 from tests.unit.controllers.provisioning.worlds import CHECK, config, holding, request, view
-from tests.workloads import admitted, make_workload
 
 PARAMETERS = {"zone": "a", "maxRunDurationSeconds": "60"}
 

@@ -23,6 +23,7 @@ from multiqueue.controllers.provisioning.states import (
     pause_seconds,
 )
 from multiqueue.controllers.provisioning.view import ProvisioningCheck
+from tests.builders.workloads import T0, make_workload, with_status
 from tests.unit.controllers.provisioning.worlds import (
     CHECK,
     config,
@@ -32,7 +33,6 @@ from tests.unit.controllers.provisioning.worlds import (
     retries,
     view,
 )
-from tests.workloads import T0, make_workload, with_status
 
 ACCEPTED = ProvisioningCondition.ACCEPTED
 PROVISIONED = ProvisioningCondition.PROVISIONED

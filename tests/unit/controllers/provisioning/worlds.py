@@ -31,7 +31,14 @@ from multiqueue.api.v1beta2.meta import Condition, format_time
 from multiqueue.api.v1beta2.resource_flavor import ResourceFlavorSpec
 from multiqueue.controllers.provisioning.naming import request_name, template_name
 from multiqueue.controllers.provisioning.view import ProvisioningCheck, ProvisioningView
-from tests.workloads import NAMESPACE, T0, make_template, make_workload, reserved, with_status
+from tests.builders.workloads import (
+    NAMESPACE,
+    T0,
+    make_template,
+    make_workload,
+    reserved,
+    with_status,
+)
 
 CLASS = "queued.gke.io"
 CHECK = "prov"

@@ -12,7 +12,7 @@ from multiqueue.api.v1beta2 import PodSetTopologyRequest, Workload
 from multiqueue.jobs.machines.pods import Pod, read_pod
 from multiqueue.model.topology import HOSTNAME, TopologyAssignment, TopologyDomain
 from multiqueue.model.topology_encoding import encode_topology
-from tests.workloads import admitted, make_workload, with_status
+from tests.builders.workloads import admitted, make_workload, with_status
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 

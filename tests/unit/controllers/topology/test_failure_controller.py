@@ -13,13 +13,13 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.controllers.topology.failure_controller import NodeFailureController
 from multiqueue.kube.errors import Invalid
 from multiqueue.observability.metrics import ManagerMetrics
+from tests.builders.workloads import T0, with_status
 from tests.unit.controllers.topology.builders import make_assignment, placed
-from tests.workloads import T0, with_status
 
 HOST = "n1"
 
 
-class Shell:
+class FailureFixture:
     """A store of Workloads on a host that is gone; nothing can be written of ``refused``."""
 
     def __init__(self, *workloads: Workload, refused: str = "") -> None:
@@ -61,7 +61,7 @@ def on_host(name: str) -> Workload:
 
 
 async def test_a_write_that_is_refused_keeps_nobody_else_from_hearing_of_the_failure() -> None:
-    shell = Shell(on_host("a"), on_host("b"), refused="/a")
+    shell = FailureFixture(on_host("a"), on_host("b"), refused="/a")
     with pytest.raises(Invalid):
         await shell.controller.reconcile(HOST)
     assert shell.failed("b") == [HOST]
@@ -75,7 +75,7 @@ async def test_a_status_that_cannot_be_read_keeps_nobody_else_from_hearing_of_th
     pods = msgspec.structs.replace(admission.pod_set_assignments[0], topology_assignment=wire)
     admission = msgspec.structs.replace(admission, pod_set_assignments=(pods,))
     broken = with_status(broken, msgspec.structs.replace(broken.status, admission=admission))
-    shell = Shell(broken, on_host("b"))
+    shell = FailureFixture(broken, on_host("b"))
     with pytest.raises(ValueError, match="podCounts"):
         await shell.controller.reconcile(HOST)
     assert shell.failed("b") == [HOST]

@@ -24,8 +24,8 @@ from multiqueue.controllers.topology.failures import (
 )
 from multiqueue.controllers.topology.placements import PlacementIndex, find_hosts
 from multiqueue.jobs.machines.nodes import WatchedNode, read_node
+from tests.builders.workloads import T0, make_workload, with_status
 from tests.unit.controllers.topology.builders import make_assignment, make_pod, placed
-from tests.workloads import T0, make_workload, with_status
 
 RULES = FailureRules()
 BY_TIME = FailureRules(on_pod_termination=False)

@@ -15,8 +15,8 @@ from multiqueue.controllers.topology.ungate import decide_releases, place_by_ran
 from multiqueue.controllers.topology.ungater import release_patch
 from multiqueue.jobs.machines.pods import Pod
 from multiqueue.model.topology import HOSTNAME
+from tests.builders.workloads import T0, make_workload, with_status
 from tests.unit.controllers.topology.builders import INDEX, make_assignment, make_pod, placed
-from tests.workloads import T0, make_workload, with_status
 
 BY_INDEX = PodSetTopologyRequest(required="rack", pod_index_label=INDEX)
 TWO_NODES = make_assignment(("n1", 2), ("n2", 1))

@@ -32,7 +32,7 @@ def make_registry() -> Registry:
 BUILTIN = make_registry()
 
 
-class World:
+class RequestWorld:
     """A RequestContext over given objects."""
 
     def __init__(self, *objects: Mapping[str, Any]) -> None:
@@ -75,7 +75,7 @@ def created(group: str, plural: str, obj: Mapping[str, Any], *world: Mapping[str
     body = {**obj, "metadata": {"name": "a", **obj.get("metadata", {}), "uid": UID}}
     result = admitted(group, plural, body)
     assert result.bad_request is None, result.bad_request
-    kind.hooks.prepare_create(result.obj, World(*world))
+    kind.hooks.prepare_create(result.obj, RequestWorld(*world))
     return result.obj
 
 
@@ -85,7 +85,7 @@ def create_causes(
     """What is wrong with a body that is to be created."""
     kind = kind_of(group, plural)
     return validate_create(
-        kind, kind.versions[0], created(group, plural, obj, *world), World(*world)
+        kind, kind.versions[0], created(group, plural, obj, *world), RequestWorld(*world)
     )
 
 
@@ -95,7 +95,7 @@ def update_causes(
     """What is wrong with changing a stored object (made by ``created``) into another."""
     kind = kind_of(group, plural)
     clean = admitted(group, plural, new).obj
-    return validate_update(kind, kind.versions[0], clean, old, World())
+    return validate_update(kind, kind.versions[0], clean, old, RequestWorld())
 
 
 def texts(causes: Iterable[FieldCause]) -> list[str]:

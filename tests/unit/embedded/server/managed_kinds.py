@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from multiqueue.embedded.server.kinds import Kind, KindVersion
-from multiqueue.embedded.server.managed.apply import Application, apply
+from multiqueue.embedded.server.managed.apply_configuration import Application, apply
 from multiqueue.embedded.server.managed.field_sets import to_wire
 from multiqueue.embedded.server.managed.owners import NOBODY, Owners
 from multiqueue.embedded.server.managed.tracking import after_change, after_create

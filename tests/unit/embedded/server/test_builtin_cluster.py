@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.embedded.server.kind_builders import (
-    World,
+    RequestWorld,
     admitted,
     create_causes,
     created,
@@ -31,12 +31,14 @@ def test_finalizers_of_a_namespace_change_by_finalize_only() -> None:
     kind = kind_of("", "namespaces")
     old = created("", "namespaces", named("team"))
     new = {**old, "spec": {}}
-    kind.hooks.prepare_update(new, old, World())
+    kind.hooks.prepare_update(new, old, RequestWorld())
     assert new["spec"] == {"finalizers": ["kubernetes"]}
     finalize = kind.subresource("finalize")
     assert finalize is not None
     assert finalize.apply is not None
-    assert finalize.apply(old, {"spec": {"finalizers": []}}, World())["spec"] == {"finalizers": []}
+    assert finalize.apply(old, {"spec": {"finalizers": []}}, RequestWorld())["spec"] == {
+        "finalizers": []
+    }
 
 
 def test_a_namespace_is_named_like_a_label() -> None:
@@ -54,7 +56,7 @@ def test_a_cordoned_node_has_the_taint() -> None:
     keys = [taint["key"] for taint in got["spec"]["taints"]]
     assert keys == ["a", "node.kubernetes.io/unschedulable"]
     uncordoned = {**got, "spec": {"taints": got["spec"]["taints"]}}
-    kind_of("", "nodes").hooks.prepare_update(uncordoned, got, World())
+    kind_of("", "nodes").hooks.prepare_update(uncordoned, got, RequestWorld())
     assert uncordoned["spec"]["taints"] == [{"key": "a", "effect": "NoExecute"}]
 
 

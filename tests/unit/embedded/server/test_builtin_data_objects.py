@@ -8,7 +8,7 @@ from multiqueue.embedded.server.auth import ISSUER, ApiUser, TokenAuthenticator
 from multiqueue.embedded.server.builtin.events import from_core, to_core
 from multiqueue.embedded.server.builtin.reviews import token_review
 from tests.unit.embedded.server.kind_builders import (
-    World,
+    RequestWorld,
     admitted,
     container,
     create_causes,
@@ -171,8 +171,8 @@ def test_a_role_binding_names_the_group_and_keeps_its_role() -> None:
 
 def test_a_token_is_reviewed() -> None:
     authenticator = TokenAuthenticator({"good": ApiUser("bob")})
-    good = token_review(authenticator, {"spec": {"token": "good"}}, World())["status"]
-    bad = token_review(authenticator, {"spec": {"token": "bad"}}, World())["status"]
+    good = token_review(authenticator, {"spec": {"token": "good"}}, RequestWorld())["status"]
+    bad = token_review(authenticator, {"spec": {"token": "bad"}}, RequestWorld())["status"]
     bob = {"username": "bob", "groups": ["system:authenticated"]}
     assert good == {"authenticated": True, "user": bob, "audiences": [ISSUER]}
     assert bad == {"user": {}, "error": "invalid bearer token"}
@@ -181,13 +181,13 @@ def test_a_token_is_reviewed() -> None:
 def test_a_token_for_somebody_else_proves_nothing() -> None:
     authenticator = TokenAuthenticator({"good": ApiUser("bob")})
     spec = {"token": "good", "audiences": ["other"]}
-    review = token_review(authenticator, {"spec": spec}, World())
+    review = token_review(authenticator, {"spec": spec}, RequestWorld())
     assert review["status"] == {"user": {}, "error": "invalid bearer token"}
 
 
 def test_who_am_i() -> None:
     respond = kind_of("authentication.k8s.io", "selfsubjectreviews").hooks.respond
     assert respond is not None
-    review = respond({"metadata": {}}, World())
+    review = respond({"metadata": {}}, RequestWorld())
     assert review["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
     assert review["status"]["userInfo"]["username"] == "alice"

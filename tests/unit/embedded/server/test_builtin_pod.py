@@ -8,7 +8,7 @@ from multiqueue.embedded.server.builtin.pod import POD_SUBRESOURCES, qos_class
 from multiqueue.embedded.server.builtin.pod_defaults import pull_policy
 from multiqueue.embedded.server.kinds import AdmissionRefused
 from tests.unit.embedded.server.kind_builders import (
-    World,
+    RequestWorld,
     admitted,
     container,
     create_causes,
@@ -279,7 +279,7 @@ def test_gates_cannot_be_added() -> None:
 def bind(obj: dict[str, Any], target: str) -> dict[str, Any]:
     binding = POD_SUBRESOURCES[0]
     assert binding.apply is not None
-    return binding.apply(obj, {"target": {"kind": "Node", "name": target}}, World())
+    return binding.apply(obj, {"target": {"kind": "Node", "name": target}}, RequestWorld())
 
 
 def test_binding_puts_a_pod_on_a_node_once() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from multiqueue.embedded.server.managed.apply import ApplyConflictError
+from multiqueue.embedded.server.managed.apply_configuration import ApplyConflictError
 from multiqueue.embedded.server.managed.field_sets import from_wire, to_wire
 from multiqueue.embedded.server.managed.owners import (
     NOBODY,

@@ -7,7 +7,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiqueue.embedded.server.managed.apply import ApplyConflictError
+from multiqueue.embedded.server.managed.apply_configuration import ApplyConflictError
 from multiqueue.embedded.server.managed.compare import difference_of, everything, mentioned
 from multiqueue.embedded.server.managed.field_sets import (
     EMPTY,

@@ -16,7 +16,7 @@ from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.lib.amount import UNLIMITED
 from multiqueue.lib.quantity import parse_quantity
 from multiqueue.model.cluster_queue import ClusterQueue, Cohort, Quota
-from tests.engine_world import flavor_quotas, group, make_queue
+from tests.builders.engine import flavor_quotas, group, make_queue
 from tests.preemption_world import Holdings, make_cpu_queue
 
 

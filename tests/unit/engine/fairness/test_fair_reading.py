@@ -1,13 +1,15 @@
 """What the engine tells about shares."""
 
-from multiqueue.engine.cache.drs import NO_SHARE, Share, ShareLoss
+from multiqueue.engine.cache.drs import NO_SHARE, Share
 from multiqueue.engine.options import EngineOptions, FairSharing
-from tests.engine_world import World, make_workload, pod_set
+from multiqueue.engine.pending_reasons import ShareLoss
+from tests.builders.engine import make_workload, pod_set
+from tests.engine_world import EngineWorld
 from tests.preemption_world import ANY, make_cpu_queue
 
 
-def make_world(options: EngineOptions) -> World:
-    world = World(
+def make_world(options: EngineOptions) -> EngineWorld:
+    world = EngineWorld(
         make_cpu_queue("a", 1, cohort="team"),
         make_cpu_queue("b", 3, cohort="team"),
         options=options,
@@ -43,7 +45,7 @@ def test_nobody_has_a_share_without_fair_sharing() -> None:
 
 
 def test_who_waits_because_of_its_share_is_told_the_numbers() -> None:
-    world = World(
+    world = EngineWorld(
         make_cpu_queue("a", 0, cohort="team", reclaim=ANY),
         make_cpu_queue("b", 0, cohort="team"),
         make_cpu_queue("lender", 6, cohort="team"),

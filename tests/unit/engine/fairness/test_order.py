@@ -13,7 +13,7 @@ from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.world import Head
 from multiqueue.lib.quantity import parse_quantity
 from multiqueue.model.cluster_queue import ClusterQueue, Cohort
-from tests.engine_world import T0, make_workload, seconds
+from tests.builders.engine import T0, make_workload, seconds
 from tests.preemption_world import Holdings, make_cpu_queue
 
 

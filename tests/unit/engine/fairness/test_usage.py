@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from multiqueue.engine.fairness.usage import PastUsage, decay_rate, nanos_of, scale
-from tests.engine_world import T0, seconds
+from tests.builders.engine import T0, seconds
 
 HOUR = timedelta(hours=1)
 CORE = 10**9

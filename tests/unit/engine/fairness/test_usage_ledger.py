@@ -20,10 +20,9 @@ from multiqueue.model.cluster_queue import (
 )
 from multiqueue.model.past_usage import ConsumedResources
 from multiqueue.model.workload import Workload
-from tests.engine_world import (
+from tests.builders.engine import (
     NAMESPACE,
     T0,
-    World,
     flavor_quotas,
     make_queue,
     make_workload,
@@ -32,6 +31,7 @@ from tests.engine_world import (
     seconds,
     with_changes,
 )
+from tests.engine_world import EngineWorld
 
 HOUR = timedelta(hours=1)
 A, B = f"{NAMESPACE}/a", f"{NAMESPACE}/b"
@@ -44,21 +44,21 @@ def sharing_world(
     interval: timedelta = HOUR,
     ignore_undeclared: bool = False,
     **fields: object,
-) -> World:
+) -> EngineWorld:
     """Two LocalQueues before one ClusterQueue; an entry costs half of its request."""
     fields.setdefault("admission_mode", AdmissionMode.USAGE_BASED)
     queue = make_queue("cq", flavor_quotas("default", cpu=cpu), **fields)
     sharing = AdmissionFairSharing(half_life=half_life, sampling_interval=interval)
     options = EngineOptions(admission_fair_sharing=sharing, ignore_undeclared=ignore_undeclared)
-    return World(queue, options=options, local_queues={"a": "cq", "b": "cq"})
+    return EngineWorld(queue, options=options, local_queues={"a": "cq", "b": "cq"})
 
 
-def usage(world: World, local_queue: str = A) -> float:
+def usage(world: EngineWorld, local_queue: str = A) -> float:
     assert world.engine.usage is not None
     return world.engine.usage.usage_of(local_queue)
 
 
-def seed(world: World, local_queue: str, cpu: int, *, at: float = 0) -> None:
+def seed(world: EngineWorld, local_queue: str, cpu: int, *, at: float = 0) -> None:
     assert world.engine.usage is not None
     status = ConsumedResources(by_resource={"cpu": Quantity.of(cpu)}, updated_at=T0 + seconds(at))
     world.engine.usage.seed(local_queue, status, world.now)
@@ -68,11 +68,11 @@ def cpu_job(name: str, cpu: int = 4, **fields: object) -> Workload:
     return make_workload(name, pod_sets=[pod_set(cpu=cpu)], **fields)
 
 
-def admit_first(world: World) -> Admit:
+def admit_first(world: EngineWorld) -> Admit:
     return next(d for d in world.cycle().decisions if isinstance(d, Admit))
 
 
-def written(world: World, admit: Admit, *, admitted: bool = True) -> Workload:
+def written(world: EngineWorld, admit: Admit, *, admitted: bool = True) -> Workload:
     """Let the admission come back from the API."""
     workload = world.workloads[admit.workload]
     echo = reserved(workload, admit.admission, admitted=admitted, at=world.now)

@@ -16,7 +16,7 @@ from multiqueue.engine.preemption.candidates import (
 )
 from multiqueue.model.cluster_queue import PreemptionPolicy
 from multiqueue.model.resource_flavor import ResourceFlavor
-from tests.engine_world import T0, condition, seconds
+from tests.builders.engine import T0, condition, seconds
 from tests.preemption_world import ANY, LOWER, LOWER_OR_NEWER, NEVER, Holdings, make_cpu_queue
 
 CPU = frozenset({("default", "cpu")})

@@ -7,7 +7,7 @@ import pytest
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.model.cluster_queue import StopPolicy
-from tests.engine_world import T0, flavor_quotas, group, make_queue, seconds
+from tests.builders.engine import T0, flavor_quotas, group, make_queue, seconds
 from tests.preemption_world import (
     ANY,
     LOWER,

@@ -7,15 +7,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from multiqueue.api.conditions import Reason
-from multiqueue.engine.cache.drs import ShareLoss
 from multiqueue.engine.options import EngineOptions, FairSharing, FairStrategy
+from multiqueue.engine.pending_reasons import ShareLoss
 from multiqueue.engine.preemption.fair import find_share_loss
 from multiqueue.engine.preemption.room import fits
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.lib.quantity import parse_quantity
 from multiqueue.model.cluster_queue import ClusterQueue, Cohort, PreemptionPolicy
-from tests.engine_world import T0, seconds
+from tests.builders.engine import T0, seconds
 from tests.preemption_world import ANY, LOWER, NEVER, Holdings, make_cpu_queue
 
 OWN = Reason.IN_CLUSTER_QUEUE

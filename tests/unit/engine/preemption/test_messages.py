@@ -3,10 +3,9 @@
 import pytest
 
 from multiqueue.api.conditions import Reason
-from multiqueue.engine.preemption.messages import preemption_message
-from multiqueue.engine.preemption.target import Target
+from multiqueue.engine.preemption.target import Target, preemption_message
 from multiqueue.model.cluster_queue import Cohort
-from tests.engine_world import with_changes
+from tests.builders.engine import with_changes
 from tests.preemption_world import Holdings, make_cpu_queue
 
 

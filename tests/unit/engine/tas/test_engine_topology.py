@@ -13,7 +13,8 @@ from multiqueue.model.cluster_queue import ClusterQueue, Preemption, PreemptionP
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.topology import TopologyAssignment
 from multiqueue.model.workload import Workload
-from tests.engine_world import NAMESPACE, World, flavor_quotas, make_queue, make_workload, pod_set
+from tests.builders.engine import NAMESPACE, flavor_quotas, make_queue, make_workload, pod_set
+from tests.engine_world import EngineWorld
 from tests.topology_world import LEVELS, RACK, make_node
 
 TAS = ResourceFlavor(name="tas", node_labels={"pool": "a"}, topology_name="dc")
@@ -22,10 +23,10 @@ PREEMPTING = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
 
 def make_world(
     nodes: dict[str, int], *queues: ClusterQueue, options: EngineOptions | None = None
-) -> World:
+) -> EngineWorld:
     """Make a world with nodes of so many cores; by default one queue with ample quota."""
     queues = queues or (tas_queue(),)
-    world = World(*queues, flavors=[TAS], options=options)
+    world = EngineWorld(*queues, flavors=[TAS], options=options)
     world.engine.upsert_topology(Topology(name="dc", levels=LEVELS))
     for name, cores in nodes.items():
         world.engine.upsert_node(make_node(name, cores))
@@ -242,7 +243,7 @@ def test_a_head_that_waits_for_others_to_leave_keeps_its_nodes_in_the_cycle() ->
     assert places(plan) == {}
 
 
-def move(world: World, name: str, node: str) -> None:
+def move(world: EngineWorld, name: str, node: str) -> None:
     """Let all pods of a workload be on another node."""
     held = world.workloads[f"{NAMESPACE}/{name}"]
     assert held.reservation is not None
@@ -279,7 +280,7 @@ def test_pods_of_its_own_workloads_are_no_news_from_outside_a_tree() -> None:
     """What they take or leave does not let those preempt each other again that did in vain."""
     world = make_world({"b0-r0-h0": 4})
     world.submit(gang("a", 3))
-    tree = world.engine._cache.tree_by_queue["cq"]
+    tree = world.engine.parts.cache.tree_by_queue["cq"]
     version, epoch = tree.version, tree.epoch
     world.write_back(world.cycle())
     assert (tree.version > version, tree.epoch) == (True, epoch)

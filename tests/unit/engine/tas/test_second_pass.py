@@ -13,7 +13,8 @@ from multiqueue.engine.plan import Admit, Evict, PlaceFailed, PlacePods
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue
 from multiqueue.model.placement import Placement
 from multiqueue.model.workload import Admission, PodSetAssignment, Workload
-from tests.engine_world import NAMESPACE, World, check_rule, reserved, seconds
+from tests.builders.engine import NAMESPACE, check_rule, reserved, seconds
+from tests.engine_world import EngineWorld
 from tests.topology_world import make_node
 from tests.unit.engine.tas.test_engine_topology import gang, make_world, move, on_nodes, tas_queue
 
@@ -21,7 +22,7 @@ NODES = {"b0-r0-h0": 4, "b0-r0-h1": 4, "b0-r1-h0": 4}
 SLOW = EngineOptions(topology=TopologyScheduling(fail_fast=False))
 
 
-def run(world: World, name: str, count: int) -> Workload:
+def run(world: EngineWorld, name: str, count: int) -> Workload:
     """Have a gang run; return it as it was written."""
     world.submit(gang(name, count))
     world.write_back(world.cycle())
@@ -32,7 +33,7 @@ def pods_of(admission: Admission) -> PodSetAssignment:
     return admission.pod_sets[0]
 
 
-def fail(world: World, workload: Workload, node: str) -> None:
+def fail(world: EngineWorld, workload: Workload, node: str) -> None:
     """Have a node fail under a workload."""
     world.engine.upsert_node(make_node(node, ready=False))
     world.submit(replace(workload, unhealthy_nodes=(node,)))
@@ -176,7 +177,7 @@ def checked_queue() -> ClusterQueue:
     return tas_queue(checks=(check_rule("prov"),))
 
 
-def provisioned(controller: str = PROVISIONING_REQUEST_CONTROLLER) -> tuple[World, Workload]:
+def provisioned(controller: str = PROVISIONING_REQUEST_CONTROLLER) -> tuple[EngineWorld, Workload]:
     """Have a gang reserve quota whose nodes are still to come."""
     world = make_world({}, checked_queue())
     info = AdmissionCheckInfo(name="prov", active=True, controller_name=controller)
@@ -263,7 +264,7 @@ def test_a_workload_that_was_placed_holds_what_its_status_says() -> None:
     world.engine.places_written(decision.workload, decision.admission)
     world.submit(reserved(workload, decision.admission))
     world.finish("a")
-    assert world.engine._cache.forest.usage.of(f"{NAMESPACE}/a") == ()
+    assert world.engine.parts.cache.forest.usage.of(f"{NAMESPACE}/a") == ()
 
 
 def test_pods_that_move_while_checks_become_ready_wake_who_waits_for_their_nodes() -> None:

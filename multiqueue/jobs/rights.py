@@ -1,0 +1,47 @@
+"""The rights that the integration of a kind needs, as rules of a ClusterRole. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from multiqueue.api.job_kinds import KnownKind
+
+Rule = dict[str, Any]
+
+
+def manager_rules(row: KnownKind) -> Sequence[Rule]:
+    """Return the manager's rights: start and stop jobs, copy statuses back, delete by retention."""
+    return [
+        _rule(row, row.plural, "delete", "get", "list", "patch", "watch"),
+        _rule(row, f"{row.plural}/status", "patch"),
+        _rule(row, f"{row.plural}/finalizers", "update"),
+    ]
+
+
+def worker_rules(row: KnownKind) -> Sequence[Rule]:
+    """Return a manager's rights on a worker: make, follow, resize and remove copies of jobs."""
+    return [_rule(row, row.plural, "create", "delete", "get", "list", "patch", "watch")]
+
+
+def build_role(name: str, account: str, rules: Sequence[Rule]) -> Sequence[dict[str, Any]]:
+    """Return a ClusterRole with these rules, and its binding to one of our ServiceAccounts."""
+    api = "rbac.authorization.k8s.io"
+    role = {
+        "apiVersion": f"{api}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": list(rules),
+    }
+    binding = {
+        "apiVersion": f"{api}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"{name}binding"},
+        "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "kueue-system"}],
+    }
+    return [role, binding]
+
+
+def _rule(row: KnownKind, resource: str, *verbs: str) -> Rule:
+    return {"apiGroups": [row.group], "resources": [resource], "verbs": list(verbs)}

@@ -1,0 +1,1 @@
+"""Objects for tests: the smallest valid ones, changed by keyword arguments."""
