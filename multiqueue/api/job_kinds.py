@@ -81,9 +81,15 @@ JOB_KINDS: tuple[KnownKind, ...] = (
     _row("ray.io/raycluster", "RayCluster", "ray.io/v1", folder="ray", is_service=True),
     _row("ray.io/rayjob", "RayJob", "ray.io/v1", folder="ray"),
     _row("ray.io/rayservice", "RayService", "ray.io/v1", folder="ray", is_service=True),
-    _row(f"{_SPARK}/sparkapplication", "SparkApplication", f"{_SPARK}/v1beta2"),
-    _row(f"{_TRAINER}/trainjob", "TrainJob", f"{_TRAINER}/v1alpha1"),
-    _row(f"{_CODEFLARE}/appwrapper", "AppWrapper", f"{_CODEFLARE}/v1beta2"),
+    _row(
+        f"{_SPARK}/sparkapplication",
+        "SparkApplication",
+        f"{_SPARK}/v1beta2",
+        folder="spark",
+        gate="SparkApplicationIntegration",
+    ),
+    _row(f"{_TRAINER}/trainjob", "TrainJob", f"{_TRAINER}/v1alpha1", folder="trainjob"),
+    _row(f"{_CODEFLARE}/appwrapper", "AppWrapper", f"{_CODEFLARE}/v1beta2", folder="appwrapper"),
 )
 SUPPORTED_FRAMEWORKS = frozenset(each.framework for each in JOB_KINDS if each.folder)
 """Frameworks with an integration."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from multiqueue.api.job_kinds import KnownKind
+from multiqueue.kube.resources import Resource
 
 Rule = dict[str, Any]
 
@@ -22,6 +23,14 @@ def manager_rules(row: KnownKind) -> Sequence[Rule]:
 def worker_rules(row: KnownKind) -> Sequence[Rule]:
     """Return a manager's rights on a worker: make, follow, resize and remove copies of jobs."""
     return [_rule(row, row.plural, "create", "delete", "get", "list", "patch", "watch")]
+
+
+def reader_rules(resources: Sequence[Resource]) -> Sequence[Rule]:
+    """Return the manager's rights on objects that a kind reads beside its own."""
+    return [
+        {"apiGroups": [each.group], "resources": [each.plural], "verbs": ["get", "list", "watch"]}
+        for each in resources
+    ]
 
 
 def build_role(name: str, account: str, rules: Sequence[Rule]) -> Sequence[dict[str, Any]]:

@@ -14,6 +14,7 @@ from multiqueue.api.names import V1BETA2
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_finished
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
+from multiqueue.jobs.framework.fields import get_field
 from multiqueue.jobs.framework.template_kind import TemplateKind
 from multiqueue.kube import resources
 from tests.builders.workloads import NAMESPACE
@@ -56,6 +57,24 @@ async def until_suspended(
     return await cluster.changes.until(job, f"a job with suspend={value}")
 
 
+def is_field_set(cluster: QueueCluster, example: KindExample) -> bool:
+    """Whether the job's field for that is true, be its stop complete or not."""
+    job = cluster.informers.jobs[example.row.framework].store.get(f"{NAMESPACE}/job")
+    kind = example.kind.integration
+    assert isinstance(kind, TemplateKind)
+    return job is not None and get_field(job, kind.suspend_field) is True
+
+
+def node_selectors(obj: Any) -> list[Any]:
+    """The node selectors at any depth of an object, wherever the kind has them."""
+    if isinstance(obj, list):
+        return [found for each in obj for found in node_selectors(each)]
+    if not isinstance(obj, dict):
+        return []
+    found = [obj["nodeSelector"]] if "nodeSelector" in obj else []
+    return found + [each for value in obj.values() for each in node_selectors(value)]
+
+
 @every_kind
 async def test_it_waits_runs_and_ends(example: KindExample) -> None:
     async with kind_cluster(example) as cluster, cluster.manager(config_for(example)):
@@ -63,10 +82,9 @@ async def test_it_waits_runs_and_ends(example: KindExample) -> None:
         await cluster.create(example.resource, example.make())
         workload = await until_admitted(cluster, example)
         running = await until_suspended(cluster, example, value=False)
-        for pod_set in example.kind.integration.pod_sets(running):
-            assert pod_set.template["spec"]["nodeSelector"] == {"zone": "a"}
+        assert node_selectors(running) == [{"zone": "a"}] * len(workload.spec.pod_sets)
         assert [p.name for p in workload.spec.pod_sets] == [
-            p.name for p in example.kind.integration.pod_sets(example.make())
+            p.name for p in example.kind.integration.pod_sets(example.read(example.make()))
         ]
         if not example.simulated.ends:
             return
@@ -99,9 +117,7 @@ async def test_a_stopped_job_is_as_its_user_wrote_it(example: KindExample) -> No
             {"apiVersion": V1BETA2, "spec": {"active": False}},
             namespace=NAMESPACE,
         )
-        stopped = await until_suspended(cluster, example, value=True)
-        wanted = example.kind.integration.set_suspended(written, value=True)["spec"]
-        assert stopped["spec"] == wanted
+        await cluster.changes.until(lambda: is_field_set(cluster, example), "a job to suspend")
         await example.set_phase(cluster, "job", JobPhase.SUSPENDED)
 
         def released() -> bool:
@@ -109,6 +125,9 @@ async def test_a_stopped_job_is_as_its_user_wrote_it(example: KindExample) -> No
             return found is not None and not has_quota(found.status)
 
         await cluster.changes.until(released, "released quota")
+        stopped = await until_suspended(cluster, example, value=True)
+        wanted = example.kind.integration.set_suspended(written, value=True)["spec"]
+        assert stopped["spec"] == wanted
 
 
 @every_kind

@@ -11,7 +11,6 @@ import pytest
 
 from multiqueue.api.names import MULTIKUEUE_CONTROLLER, MULTIKUEUE_ORIGIN
 from multiqueue.api.workload_state import is_finished
-from multiqueue.embedded.cluster.kind_crds import build_kind_crd
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
 from multiqueue.jobs.framework.fields import get_field, set_field
 from multiqueue.jobs.framework.template_kind import TemplateKind
@@ -31,18 +30,30 @@ DISPATCHED = [
 every_kind = pytest.mark.parametrize("example", DISPATCHED, ids=lambda each: each.row.kind)
 
 
+def with_gpus(obj: Any) -> Any:
+    """An object whose containers ask for a GPU each, wherever its kind has them."""
+    if isinstance(obj, list):
+        return [with_gpus(each) for each in obj]
+    if not isinstance(obj, dict):
+        return obj
+    changed = {key: with_gpus(value) for key, value in obj.items()}
+    for container in changed.get("containers") or ():
+        container["resources"] = {"limits": {GPU: "1"}}
+    return changed
+
+
 def make(example: KindExample) -> dict[str, Any]:
     """An example that asks for GPUs and for MultiKueue."""
     kind = example.kind.integration
     assert isinstance(kind, TemplateKind)
-    job: dict[str, Any] = example.make("train")
-    for source in kind.sources(job):
-        containers = get_field(job, (*source.template, "spec", "containers"))
-        asks = [{**each, "resources": {"limits": {GPU: "1"}}} for each in containers]
-        job = set_field(job, (*source.template, "spec", "containers"), asks)
+    job: dict[str, Any] = with_gpus(example.make("train"))
     assert kind.managed_by_field is not None
     job = set_field(job, kind.managed_by_field, MULTIKUEUE_CONTROLLER)
     return kind.set_suspended(job, value=True)
+
+
+def counts(example: KindExample, job: dict[str, Any]) -> list[int]:
+    return [pod_set.count for pod_set in example.kind.integration.pod_sets(example.read(job))]
 
 
 def job_on(cluster: QueueCluster, example: KindExample) -> dict[str, Any] | None:
@@ -59,15 +70,15 @@ async def until_runs(world: MultiKueueWorld, example: KindExample) -> dict[str, 
 
 @every_kind
 async def test_a_job_runs_on_a_worker_and_its_status_comes_back(example: KindExample) -> None:
-    crd = build_kind_crd(example.row)
     config = config_for(example)
     managers = make_config(of=config)
-    crds = [crd] if crd is not None else []
     async with (
-        multikueue_world("w1", real_workers=True, crds=crds, config=config) as world,
+        multikueue_world("w1", real_workers=True, crds=example.crds, config=config) as world,
         world.manager(managers),
     ):
         await world.until_connected()
+        for cluster in (world.hub, world.workers["w1"]):
+            await example.create_objects(cluster.client, with_gpus)
         written = await world.hub.create(example.resource, make(example))
         remote = await until_runs(world, example)
         kind = example.kind.integration
@@ -75,13 +86,13 @@ async def test_a_job_runs_on_a_worker_and_its_status_comes_back(example: KindExa
         assert MULTIKUEUE_ORIGIN in remote["metadata"]["labels"]
         assert kind.managed_by_field is not None
         assert get_field(remote, kind.managed_by_field) is None
-        assert [p.count for p in kind.pod_sets(remote)] == [p.count for p in kind.pod_sets(written)]
+        assert counts(example, remote) == counts(example, written)
         worker = world.workers["w1"]
         await example.set_phase(worker, "train", JobPhase.READY)
 
         def told() -> bool:
             here, there = job_on(world.hub, example), job_on(worker, example)
-            return here is not None and there is not None and kind.pods_ready(here)
+            return here is not None and there is not None and kind.pods_ready(example.read(here))
 
         await world.until(told, "the status on the manager")
         if example.simulated.ends:

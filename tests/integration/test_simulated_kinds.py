@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from multiqueue.embedded.cluster.kind_crds import build_kind_crd
 from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.embedded.server.server import ServerOptions
-from multiqueue.jobs.framework.fields import set_field
+from multiqueue.jobs.framework.fields import get_field, set_field
 from multiqueue.jobs.framework.template_kind import TemplateKind
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import PODS
@@ -26,7 +25,9 @@ def make(example: KindExample, *, suspend: bool) -> dict[str, Any]:
     integration = example.kind.integration
     assert isinstance(integration, TemplateKind)
     job = example.make()
-    for source in integration.sources(job):
+    for source in integration.sources(example.read(job)):
+        if get_field(job, source.template) is None:
+            continue  # its templates are in another object
         path = (*source.template, "metadata", "annotations", RUN_SECONDS)
         job = set_field(job, path, "10")
     job["metadata"]["namespace"] = "default"
@@ -41,16 +42,18 @@ async def until_pods(client: KubeClient, count: int) -> None:
 @virtual_time
 async def test_a_job_runs_when_it_is_not_suspended(example: KindExample) -> None:
     clock, integration = LoopClock(), example.kind.integration
-    crd = build_kind_crd(example.row)
-    options = ServerOptions(tls=False, clock=clock, crds=[crd] if crd else [])
+    options = ServerOptions(tls=False, clock=clock, crds=example.crds)
     async with api_client(options) as client, simulation(client, "4xcpu", clock=clock):
+        await example.create_objects(client)
         job = make(example, suspend=True)
-        pods = sum(pod_set.count for pod_set in integration.pod_sets(job))
+        pods = sum(pod_set.count for pod_set in integration.pod_sets(example.read(job)))
         await client.create(example.resource, job)
         running = make(example, suspend=False)["spec"]
         await client.patch(example.resource, "job", {"spec": running}, namespace="default")
         await until_pods(client, pods)
-        await until_one(client, example.resource, "job", integration.pods_ready)
+        await until_one(
+            client, example.resource, "job", lambda job: integration.pods_ready(example.read(job))
+        )
         assert integration.is_active(await client.get(example.resource, "job", namespace="default"))
         if example.simulated.ends:
             await until_one(
@@ -62,11 +65,13 @@ async def test_a_job_runs_when_it_is_not_suspended(example: KindExample) -> None
 @virtual_time
 async def test_a_job_that_is_suspended_loses_its_pods(example: KindExample) -> None:
     clock, integration = LoopClock(), example.kind.integration
-    crd = build_kind_crd(example.row)
-    options = ServerOptions(tls=False, clock=clock, crds=[crd] if crd else [])
+    options = ServerOptions(tls=False, clock=clock, crds=example.crds)
     async with api_client(options) as client, simulation(client, "4xcpu", clock=clock):
+        await example.create_objects(client)
         await client.create(example.resource, make(example, suspend=False))
-        await until_one(client, example.resource, "job", integration.pods_ready)
+        await until_one(
+            client, example.resource, "job", lambda job: integration.pods_ready(example.read(job))
+        )
         stopped = make(example, suspend=True)["spec"]
         await client.patch(example.resource, "job", {"spec": stopped}, namespace="default")
         await until_pods(client, 0)

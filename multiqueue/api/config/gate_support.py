@@ -10,7 +10,6 @@ from multiqueue.api.config.gate_history import HISTORY
 from multiqueue.api.config.gates import GATES, Gate, Stage
 
 _POD = "only the kind batch/v1 Job is queued so far; this is about pods"
-_SPARK = "SparkApplications are not queued yet"
 _SOURCES = "devices count by number; counters and capacities of devices do not count yet"
 
 WHY: Mapping[Gate, str] = MappingProxyType(
@@ -29,7 +28,6 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         "that was read",
         Gate.TAS_MULTI_LAYER_TOPOLOGY: "layers of slices are always obeyed",
         Gate.CUSTOM_METRIC_LABELS: "metrics have no labels of their users' choice yet",
-        Gate.SPARK_APPLICATION_INTEGRATION: _SPARK,
         Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: _POD,
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: "the metric is not there yet",
         Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: "a deleted RayService always keeps "

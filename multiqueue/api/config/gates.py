@@ -199,7 +199,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.TAS_MULTI_LAYER_TOPOLOGY: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING),
         Gate.SCHEDULING_EQUIVALENCE_HASHING: _beta(adjustable=True),
         Gate.CUSTOM_METRIC_LABELS: _alpha(),
-        Gate.SPARK_APPLICATION_INTEGRATION: _alpha(),
+        Gate.SPARK_APPLICATION_INTEGRATION: _alpha(adjustable=True),
         Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION: _alpha(adjustable=True),
         Gate.PRIORITY_BOOST: _alpha(adjustable=True),
         Gate.ADMISSION_GATED_BY: _beta(adjustable=True),

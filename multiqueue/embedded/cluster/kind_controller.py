@@ -16,13 +16,14 @@ from multiqueue.embedded.cluster.job_memory import is_pod_ready
 from multiqueue.embedded.cluster.objects import BY_CONTROLLER, Object, SimInformers, key_of
 from multiqueue.embedded.cluster.simulated_kinds import SIMULATED_KINDS, JobPhase, SimulatedKind
 from multiqueue.jobs.framework.integration import Integration, InvalidJobError
+from multiqueue.jobs.framework.related import add_related, list_related
 from multiqueue.jobs.setup import load_kind
 from multiqueue.jobs.workload_wire import diff
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, Conflict, NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import Reconciler, Result
-from multiqueue.kube.resources import PODS
+from multiqueue.kube.resources import PODS, Resource
 
 ENDED = frozenset({"Succeeded", "Failed"})
 _ROWS = {row.framework: row for row in JOB_KINDS}
@@ -38,19 +39,22 @@ class KindController:
         self._pods = informers.pods
         self._kinds: dict[str, tuple[SimulatedKind, Integration]] = {}
         self._jobs: dict[str, Informer[Object]] = {}
+        self._related: dict[Resource, Informer[Object]] = {}
         self._reconciler: Reconciler[tuple[str, str]] = Reconciler(self.name, self.reconcile)
         for each in SIMULATED_KINDS:
             integration = load_kind(_ROWS[each.framework]).integration
             self._kinds[integration.gvk.kind] = (each, integration)
             self._jobs[integration.gvk.kind] = Informer(client, integration.resource)
             self._jobs[integration.gvk.kind].add_handler(self._on_job(integration.gvk.kind))
+            for resource in list_related(integration):
+                self._related.setdefault(resource, Informer(client, resource))
         self._pods.add_handler(self._on_pod)
 
     async def run(self) -> None:
         """Work until cancelled."""
         await self._pods.synced.wait()
         async with asyncio.TaskGroup() as tasks:
-            for informer in self._jobs.values():
+            for informer in (*self._jobs.values(), *self._related.values()):
                 tasks.create_task(informer.run())
             tasks.create_task(self._reconciler.run())
 
@@ -61,6 +65,7 @@ class KindController:
         job = self._jobs[kind].store.get(key)
         if job is None or integration.managed_by(job) or integration.finished(job) is not None:
             return Result()
+        job = add_related(integration, job, self._find_related)
         pods = list(self._pods.store.by_index(BY_CONTROLLER, job["metadata"]["uid"]))
         try:
             wanted = [] if integration.is_suspended(job) else build_pods(job, integration)
@@ -80,6 +85,10 @@ class KindController:
         phase = find_job_phase(list(present), len(wanted))
         await self._write_status(integration, job, simulated.status(job["spec"], phase))
         return Result()
+
+    def _find_related(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        key = f"{namespace}/{name}" if namespace else name
+        return self._related[resource].store.get(key)
 
     async def _create(self, pod: Object) -> None:
         try:

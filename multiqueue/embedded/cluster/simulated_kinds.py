@@ -6,7 +6,7 @@ integration. Statuses have the fields that the integration reads, and a few that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -35,12 +35,14 @@ class SimulatedKind:
             with one pod that requests one CPU.
         status: Returns the status in a phase, for a job with this spec.
         ends: Whether a job of the kind ends by itself.
+        objects: Returns the manifests of other objects that the example refers to.
     """
 
     framework: str
     spec: Callable[[], Json]
     status: Callable[[Mapping[str, Any], JobPhase], Json]
     ends: bool = True
+    objects: Callable[[], Sequence[Json]] = tuple
 
 
 def pod_template(**more: Any) -> Json:
@@ -176,6 +178,105 @@ def _ray_service_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
     return {"conditions": [condition("Ready", status=phase is JobPhase.READY)]}
 
 
+def _appwrapper_spec() -> Json:
+    def component(name: str) -> Json:
+        job = {"parallelism": 1, "completions": 1, "template": pod_template()}
+        inner = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": job}
+        return {"podSets": [{"path": "template.spec.template"}], "template": inner}
+
+    return {"components": [component("leader"), component("workers")]}
+
+
+def _appwrapper_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    del spec
+    runs = phase in {JobPhase.RUNNING, JobPhase.READY}
+    return {
+        "phase": "Running" if runs else str(phase),
+        "conditions": [
+            condition("QuotaReserved", status=runs),
+            condition("ResourcesDeployed", status=runs or phase is JobPhase.SUCCEEDED),
+            condition("PodsReady", status=phase is JobPhase.READY),
+        ],
+    }
+
+
+def _spark_spec() -> Json:
+    role = {"coreRequest": "1"}
+    return {
+        "type": "Scala",
+        "mode": "cluster",
+        "sparkVersion": "4.0.0",
+        "image": "spark",
+        "mainApplicationFile": "local:///app.jar",
+        "driver": role,
+        "executor": {**role, "instances": 1},
+    }
+
+
+def _spark_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    states = {
+        JobPhase.SUSPENDED: ("SUSPENDED", "PENDING"),
+        JobPhase.RUNNING: ("RUNNING", "PENDING"),
+        JobPhase.READY: ("RUNNING", "RUNNING"),
+        JobPhase.SUCCEEDED: ("COMPLETED", "COMPLETED"),
+        JobPhase.FAILED: ("FAILED", "FAILED"),
+    }
+    state, executor = states[phase]
+    message = "simulated: the driver failed" if phase is JobPhase.FAILED else ""
+    executors = range(spec["executor"].get("instances", 0))
+    return {
+        "applicationState": {"state": state, "errorMessage": message},
+        "executorState": {f"exec-{number}": executor for number in executors},
+    }
+
+
+_TRAIN_STEPS = ("dataset-initializer", "trainer")
+
+
+def _trainjob_spec() -> Json:
+    # The second field is what the webhook adds.
+    patch = {
+        "manager": "kueue.x-k8s.io/manager",
+        "trainingRuntimeSpec": {"template": {"spec": {}}},
+    }
+    return {"runtimeRef": {"name": "torch-distributed"}, "runtimePatches": [patch]}
+
+
+def _training_runtime() -> Sequence[Json]:
+    def job(step: str) -> Json:
+        labels = {"trainer.kubeflow.org/trainjob-ancestor-step": step}
+        template = {"metadata": {"labels": labels}, "spec": {"template": pod_template()}}
+        return {"name": step, "replicas": 1, "template": template}
+
+    runtime = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "torch-distributed"},
+        "spec": {
+            "mlPolicy": {"numNodes": 1, "torch": {}},
+            "template": {"spec": {"replicatedJobs": [job(step) for step in _TRAIN_STEPS]}},
+        },
+    }
+    return (runtime,)
+
+
+def _trainjob_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    del spec
+    ends = {JobPhase.SUCCEEDED: "Complete", JobPhase.FAILED: "Failed"}
+    counts = {
+        "active": phase in {JobPhase.RUNNING, JobPhase.READY},
+        "ready": phase is JobPhase.READY,
+        "succeeded": phase is JobPhase.SUCCEEDED,
+        "failed": phase is JobPhase.FAILED,
+        "suspended": phase is JobPhase.SUSPENDED,
+    }
+    each = {name: int(value) for name, value in counts.items()}
+    return {
+        "jobsStatus": [{"name": step, **each} for step in _TRAIN_STEPS],
+        "conditions": [condition(ends[phase])] if phase in ends else [],
+    }
+
+
 SIMULATED_KINDS = (
     SimulatedKind(framework="jobset.x-k8s.io/jobset", spec=_jobset_spec, status=_jobset_status),
     _replicated("kubeflow.org/jaxjob", "jaxReplicaSpecs", "Worker"),
@@ -196,5 +297,19 @@ SIMULATED_KINDS = (
         spec=lambda: {"rayClusterConfig": _ray_cluster_spec()},
         status=_ray_service_status,
         ends=False,
+    ),
+    SimulatedKind(
+        framework="sparkoperator.k8s.io/sparkapplication", spec=_spark_spec, status=_spark_status
+    ),
+    SimulatedKind(
+        framework="trainer.kubeflow.org/trainjob",
+        spec=_trainjob_spec,
+        status=_trainjob_status,
+        objects=_training_runtime,
+    ),
+    SimulatedKind(
+        framework="workload.codeflare.dev/appwrapper",
+        spec=_appwrapper_spec,
+        status=_appwrapper_status,
     ),
 )

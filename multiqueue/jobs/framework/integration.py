@@ -66,6 +66,11 @@ class IntegrationDefaults:
         _ = job
         return False
 
+    def has_leftovers(self, job: Job) -> bool:
+        """Return false: the write that suspends a job removes all that a start added."""
+        _ = job
+        return False
+
     def is_top_level(self, job: Job) -> bool:
         """Return false: an owner of the job may manage it."""
         _ = job
@@ -115,6 +120,10 @@ class Integration(Protocol):
 
     def is_skipped(self, job: Job) -> bool:
         """Whether the job is left alone although it names a queue."""
+        ...
+
+    def has_leftovers(self, job: Job) -> bool:
+        """Whether a suspended job still has fields of an admission; its stop is unfinished then."""
         ...
 
     def is_top_level(self, job: Job) -> bool:

@@ -31,7 +31,7 @@ from multiqueue.jobs.framework.job_rules import (
     validate_changed_job,
     validate_new_job,
 )
-from multiqueue.jobs.framework.template_kind import PodSetSource, TemplateKind
+from multiqueue.jobs.framework.template_kind import TemplateKind
 
 
 class KindWebhook(Protocol):
@@ -63,9 +63,15 @@ class TemplateKindWebhook:
         prebuilt: Whether a job of the kind may name a prebuilt Workload (J-55).
         elastic: Whether a job of the kind may be elastic (J-58).
         pairs: Whether pod sets with a group name must be pairs (J-77).
+
+    Attributes:
+        repeats_create_rules: Whether a change must obey the rules for new jobs, too (J-67).
+        checks_topology: Whether the topology annotations of the templates are checked (J-71).
     """
 
     mutates_on: Sequence[str] = ("CREATE",)
+    repeats_create_rules = True
+    checks_topology = True
 
     def __init__(
         self,
@@ -129,7 +135,7 @@ class TemplateKindWebhook:
     def validate_update(self, new: Object, old: Object, config: Configuration) -> list[FieldError]:
         """Return the errors of a change."""
         suspended, was_suspended = (self.kind.is_suspended(dict(job)) for job in (new, old))
-        errors = list(self._validate(new, config))
+        errors = list(self._validate(new, config)) if self.repeats_create_rules else []
         errors.extend(
             validate_changed_job(
                 new, old, config.gates, suspended=suspended, was_suspended=was_suspended
@@ -144,21 +150,19 @@ class TemplateKindWebhook:
         if not is_queued(job, config):
             return
         yield from self.validate_more(dict(job), config)
-        yield from self._topology(dict(job))
-
-    def _sources(self, job: Job) -> Sequence[PodSetSource]:
-        try:
-            return self.kind.read_sources(job)
-        except InvalidJobError:
-            return ()  # the reconciler reports it
+        if self.checks_topology:
+            yield from self._topology(dict(job))
 
     def _topology(self, job: Job) -> Iterator[FieldError]:
-        pod_sets = [
-            AnnotatedPodSet(
-                path=source.path, template=self.kind.template_of(job, source), pods=source.count
-            )
-            for source in self._sources(job)
-        ]
+        try:
+            pod_sets = [
+                AnnotatedPodSet(
+                    path=source.path, template=self.kind.template_of(job, source), pods=source.count
+                )
+                for source in self.kind.read_sources(job)
+            ]
+        except InvalidJobError:
+            return  # the reconciler reports it
         for each in pod_sets:
             yield from validate_topology_annotations(each.template, each.path)
             yield from validate_slices_fit(each.template, each.path, each.pods)

@@ -131,6 +131,11 @@ class JobView:
         """Whether the job is suspended."""
         return self.integration.is_suspended(self.job)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the job is suspended and its stop is complete."""
+        return self.suspended and not self.integration.has_leftovers(self.job)
+
     @cached_property
     def ended(self) -> bool:
         """Whether the job has ended."""

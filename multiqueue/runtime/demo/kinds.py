@@ -12,7 +12,7 @@ from multiqueue.api.job_kinds import JOB_KINDS, KnownKind
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_admitted, is_finished
-from multiqueue.embedded.cluster.kind_crds import build_kind_crd
+from multiqueue.embedded.cluster.kind_crds import build_kind_crds
 from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.embedded.cluster.simulated_kinds import SIMULATED_KINDS, SimulatedKind
 from multiqueue.jobs.reading import is_over, is_ready, read_pod_sets
@@ -69,9 +69,14 @@ def choose_kinds(text: str) -> tuple[SimulatedKind, ...]:
 
 
 def list_crds(kinds: Sequence[SimulatedKind]) -> list[Json]:
-    """Return the CRDs that these kinds need."""
-    crds = (build_kind_crd(_ROWS[each.framework]) for each in kinds)
-    return [crd for crd in crds if crd is not None]
+    """Return the CRDs that these kinds need, once each."""
+    crds = [crd for each in kinds for crd in build_kind_crds(_ROWS[each.framework])]
+    return list({crd["metadata"]["name"]: crd for crd in crds}.values())
+
+
+def list_objects(kinds: Sequence[SimulatedKind]) -> list[Json]:
+    """Return the objects that the examples of these kinds refer to."""
+    return [obj for each in kinds for obj in each.objects()]
 
 
 def build_integrations(kinds: Sequence[SimulatedKind]) -> Json:

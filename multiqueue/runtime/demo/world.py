@@ -27,7 +27,7 @@ from multiqueue.kube.resources import CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS
 from multiqueue.kube.retries import READY
 from multiqueue.runtime.components import TaskScope, open_scope
 from multiqueue.runtime.demo import objects
-from multiqueue.runtime.demo.kinds import build_integrations, list_crds
+from multiqueue.runtime.demo.kinds import build_integrations, list_crds, list_objects
 from multiqueue.runtime.demo.manager_process import ManagerProcess
 from multiqueue.runtime.demo.objects import WORKERS, DemoWorker
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
@@ -128,7 +128,7 @@ class DemoWorld:
                 name=worker.name,
                 data_dir=self._data_dir(worker.name),
                 kubeconfig=self._kubeconfig(worker.name),
-                objects=objects.worker_objects(worker),
+                objects=[*objects.worker_objects(worker), *list_objects(self.options.kinds)],
                 simulation=SimOptions(pools=[pool], speed=self.options.speed),
                 crds=list_crds(self.options.kinds),
                 manager=build_configuration(
@@ -144,7 +144,7 @@ class DemoWorld:
                 name=MANAGER,
                 data_dir=self._data_dir(MANAGER),
                 kubeconfig=self._kubeconfig(MANAGER),
-                objects=objects.manager_objects(),
+                objects=[*objects.manager_objects(), *list_objects(self.options.kinds)],
                 secrets=objects.kubeconfig_secrets(kubeconfigs),
                 crds=list_crds(self.options.kinds),
                 simulation=SimOptions(pools=[pool], speed=self.options.speed),

@@ -77,7 +77,7 @@ def _list_counts(counts: Mapping[str, int]) -> str:
 
 def stop_without_match(view: JobView) -> JobPlan | None:
     """Stop a job that runs something else than was admitted, before its Workload is deleted."""
-    if view.workload is not None or view.suspended:
+    if view.workload is not None or view.stopped:
         return None
     known = view.live_workloads[0] if len(view.live_workloads) == 1 else None
     return stop(view, NO_MATCH if known else MISSING, known)

@@ -22,8 +22,8 @@ def stop(view: JobView, message: str, workload: Workload | None = None) -> JobPl
         return None
     patch = view.integration.stop_patch(view.job, original_pod_sets(workload) if workload else ())
     if patch is None:
-        return None if view.suspended else Wait()
-    is_stopped = patch.completes and not view.suspended
+        return None if view.stopped else Wait()
+    is_stopped = patch.completes and not view.stopped
     return WriteJob(
         patch=patch,
         strict="suspend" not in (patch.patch.get("spec") or {}),
