@@ -122,6 +122,15 @@ def test_a_kind_of_which_all_pass_is_no_longer_open(tmp_path: Path, group: str) 
     assert json.loads(may_fail.read_text()).keys() == left
 
 
+def test_a_kind_of_which_all_fail_stays_open(tmp_path: Path) -> None:
+    may_fail = tmp_path / "open.json"
+    may_fail.write_text("{}")
+    chosen = jobs_driving.choose("jobs", "podgroup", "")
+    assert chosen.names > chosen.names - chosen.timing
+    jobs_driving.accept(chosen.names - chosen.timing, chosen, may_fail)
+    assert json.loads(may_fail.read_text()) == {"podgroup": "all"}
+
+
 def test_open_cases_exist() -> None:
     recorded = {
         file: {case["name"] for case in cases}

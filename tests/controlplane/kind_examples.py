@@ -35,6 +35,10 @@ class Example:
     """Whether the worker gets the job; otherwise it gets only its pods."""
     is_synced: bool = True
     """Whether the manager's job has the status of the copy; Kueue has none for some kinds."""
+    upstream_takes_it: bool = True
+    """Whether upstream Kueue accepts a copy; its webhook refuses a Workload made before the job for
+    some kinds.
+    """
     is_service: bool = False
     """Whether it runs until it is deleted."""
     start: tuple[str, ...] = ()
@@ -52,17 +56,18 @@ def condition(kind: str, **more: Any) -> Status:
     return {"conditions": [{"lastTransitionTime": THEN, **true}]}
 
 
-def kubeflow(kind: str, name: str, *, group: str = "kubeflow.org") -> Example:
+def kubeflow(kind: str, name: str, **more: Any) -> Example:
     """Return the example of one of the kinds that share their status."""
     at = {"lastUpdateTime": THEN}
     replicas = {"replicaStatuses": {"Worker": {"active": 1}}, "startTime": THEN}
     return Example(
         kind,
-        f"{group}/{kind}",
-        (f"{kind}s.{group}/{name}",),
+        f"kubeflow.org/{kind}",
+        (f"{kind}s.kubeflow.org/{name}",),
         "{.status.conditions[0].type}=Running",
         running=condition("Running", **at) | replicas,
         ended=condition("Succeeded", **at) | {"completionTime": THEN},
+        **more,
     )
 
 
@@ -124,7 +129,7 @@ ALL = (
     kubeflow("tfjob", "tfjob-simple"),
     kubeflow("paddlejob", "paddle-simple-cpu"),
     kubeflow("xgboostjob", "xgboost-dist-iris-test"),
-    kubeflow("jaxjob", "jaxjob-simple"),
+    kubeflow("jaxjob", "jaxjob-simple", upstream_takes_it=False),
     kubeflow("mpijob", "pi"),
     Example(
         "trainjob",
@@ -165,6 +170,7 @@ ALL = (
         "{.status.applicationState.state}=RUNNING",
         running=RUNNING_APPLICATION,
         ended=ENDED_APPLICATION,
+        upstream_takes_it=False,
     ),
     Example(
         "appwrapper",

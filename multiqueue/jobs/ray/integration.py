@@ -114,6 +114,11 @@ class RayJob(RayOwnerKind):
         """Whether the cluster is ready; the submitter does not count."""
         return bool(get_field(job, ("status", "rayClusterStatus", "state")) == READY)
 
+    def time_to_live(self, job: Job) -> int | None:
+        """Return None: the field, which is 0 by default, is about the cluster of an ended job."""
+        _ = job
+        return None
+
     def _with_submitter(self, job: Job) -> Job:
         if get_field(job, SUBMITTER_TEMPLATE) is not None:
             return job

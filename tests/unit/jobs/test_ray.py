@@ -213,6 +213,12 @@ class TestStates:
         assert JOB.on_hold({**ray_job(), "status": {"jobDeploymentStatus": "ValidationFailed"}})
         assert not JOB.on_hold(ray_job())
 
+    def test_the_time_to_live_is_that_of_the_cluster(self) -> None:
+        """The API server sets 0 if the user sets nothing: the RayJob itself stays."""
+        job = ray_job(ttlSecondsAfterFinished=0, managedBy=names.MULTIKUEUE_CONTROLLER)
+        ended = {**job, "status": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}}
+        assert JOB.time_to_live(ended) is None
+
     def test_a_job_on_a_given_cluster_is_left_alone(self) -> None:
         """J-347."""
         assert JOB.is_skipped({**ray_job(), "spec": {"clusterSelector": {"ray.io/cluster": "x"}}})
