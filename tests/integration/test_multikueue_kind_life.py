@@ -16,7 +16,6 @@ from multiqueue.api import names
 from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find, has_quota, is_finished
-from multiqueue.embedded.cluster.kind_crds import build_kind_crd
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
 from multiqueue.jobs.framework.fields import get_field, set_field
 from multiqueue.jobs.framework.template_kind import TemplateKind
@@ -108,9 +107,8 @@ async def make_cpu_queue(cluster: QueueCluster, cpu: str) -> None:
 @contextlib.asynccontextmanager
 async def kind_world(example: KindExample) -> AsyncIterator[KindWorld]:
     config = msgspec.structs.replace(config_for(example), multi_kueue=make_config().multi_kueue)
-    crd = build_kind_crd(example.row)
     async with multikueue_world(
-        WORKER, real_workers=True, config=config, crds=[crd] if crd else []
+        WORKER, real_workers=True, config=config, crds=example.crds
     ) as world:
         for cluster in (world.hub, *world.workers.values()):
             await make_cpu_queue(cluster, "8")
