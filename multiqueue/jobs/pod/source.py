@@ -14,7 +14,8 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.integration import MEMBERS, Integration, Job
 from multiqueue.jobs.framework.job_source import SingleObjects
-from multiqueue.jobs.pod.pods import annotations_of, gather_group, group_name
+from multiqueue.jobs.pod.pods import annotations_of, gather_group, group_name, is_fast
+from multiqueue.lib.digits import is_number
 
 BY_GROUP = "group"
 """Pods by namespace and name of their group."""
@@ -45,10 +46,18 @@ class PodSource(SingleObjects):
     def delay(self, old: Job | None, new: Job | None) -> float:
         """Return how long to wait for changes of other pods of the group.
 
-        The pods of a group often end at the same moment; none of them is waited for when it comes.
+        The pods of a group often come and end at the same moment. The last one that was missing is
+        acted on at once.
         """
-        is_change = old is not None and new is not None
-        return BATCH_SECONDS if is_change and group_name(new or {}) else 0.0
+        if new is None or not (group := group_name(new)):
+            return 0.0
+        if old is not None:
+            return BATCH_SECONDS
+        key = key_of(new["metadata"]["namespace"], group)
+        known = sum(1 for _ in self._jobs.by_index(BY_GROUP, key))
+        total = annotations_of(new).get(names.POD_GROUP_TOTAL_COUNT, "")
+        is_complete = not is_number(total) or known >= int(total)
+        return 0.0 if is_complete or is_fast(new) else BATCH_SECONDS
 
     def find(self, key: str) -> Job | None:
         """Return a pod, or a group with the metadata of its oldest active pod.

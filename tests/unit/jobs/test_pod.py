@@ -203,10 +203,12 @@ def test_implied_pods_are_served_only_if_they_are_stamped() -> None:
     assert found.find("team-a/plain") is None
 
 
-def test_only_changes_of_members_are_batched() -> None:
-    member, solo = stored(make_pod("p0", group="g", total=1)), stored(make_pod("solo"))
-    found = source()
-    assert found.delay(None, member) == 0
+def test_changes_of_members_are_batched_but_the_last_one_is_not_waited_for() -> None:
+    member, solo = stored(make_pod("p0", group="g", total=2)), stored(make_pod("solo"))
+    last = stored(make_pod("p1", group="g", total=2))
+    assert source(member).delay(None, member) > 0
+    found = source(member, last)
+    assert found.delay(None, last) == 0
     assert found.delay(member, None) == 0
     assert found.delay(solo, solo) == 0
     assert found.delay(member, member) > 0
