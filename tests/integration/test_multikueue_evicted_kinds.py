@@ -9,7 +9,6 @@ from __future__ import annotations
 from multiqueue.api.names import V1BETA2
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import has_quota
-from multiqueue.embedded.cluster.kind_crds import build_kind_crd
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
 from multiqueue.kube.resources import WORKLOADS
 from tests.builders.workloads import NAMESPACE
@@ -34,12 +33,10 @@ async def set_active(world: MultiKueueWorld, *, value: bool) -> None:
 @virtual_time
 async def test_quota_is_free_once_nothing_is_left_on_the_worker(example: KindExample) -> None:
     """M-175."""
-    crd, config = build_kind_crd(example.row), config_for(example)
+    config = config_for(example)
     integration = example.kind.integration
     async with (
-        multikueue_world(
-            "w1", real_workers=True, crds=[crd] if crd else [], config=config
-        ) as world,
+        multikueue_world("w1", real_workers=True, crds=example.crds, config=config) as world,
         world.manager(make_config(of=config)),
     ):
         await world.until_connected()

@@ -277,6 +277,9 @@ SCENARIOS: tuple[Callable[[], Any], ...] = (
 )
 
 
+GENERATED = ("rbac/job_kinds_role.yaml", "worker-role/job_kinds.yaml")
+
+
 def record_scenarios() -> list[Call]:
     with recorded_calls() as found:
         for scenario in SCENARIOS:
@@ -297,7 +300,9 @@ def test_the_rights_are_what_is_used_and_no_more() -> None:
         granted = set(grants(files))
         allowed = granted | STANDARD
         refused[user.name] = [w for w in asked if not any(covers(grant, w) for grant in allowed)]
-        left = [grant for grant in granted if not any(covers(grant, wanted) for wanted in asked)]
+        # The rights of the other kinds come from the table of kinds; the scenarios play only Jobs.
+        own = set(grants([file for file in files if file not in GENERATED]))
+        left = [grant for grant in own if not any(covers(grant, wanted) for wanted in asked)]
         unused[user.name] = {(grant.verb, grant.resource) for grant in left}
     assert refused == {MANAGER.name: [], REMOTE.name: []}
     assert unused == {user.name: set(UNUSED[user.name]) for user in (MANAGER, REMOTE)}
