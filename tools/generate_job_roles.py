@@ -38,7 +38,13 @@ _WRITTEN_BY_HAND = frozenset({"batch/job"})
 
 
 def manager_rules(row: KnownKind) -> Iterator[dict[str, Any]]:
-    """Yield the manager's rights: start and stop jobs, copy statuses back, delete by retention."""
+    """Yield the manager's rights: start and stop jobs, copy statuses back, delete by retention.
+
+    A kind that is queued through its pods is only read.
+    """
+    if row.implies_pods:
+        yield _rule(row, row.plural, "get", "list", "watch")
+        return
     yield _rule(row, row.plural, "delete", "get", "list", "patch", "watch")
     yield _rule(row, f"{row.plural}/status", "patch")
     yield _rule(row, f"{row.plural}/finalizers", "update")

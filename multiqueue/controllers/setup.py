@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from multiqueue.api.config import Gate
 from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.cache_feed import CacheFeed
@@ -116,11 +118,16 @@ def build_controllers(
         *topology.runnables,
         *_failure_recovery(context),
         *_elastic_jobs(context),
-        *(
-            JobReconciler(context, integration, dispatches=gate is not None)
-            for integration in context.integrations.integrations
-        ),
+        *_job_reconcilers(context, dispatches=gate is not None),
     ]
+
+
+def _job_reconcilers(context: ManagerContext, *, dispatches: bool) -> Iterator[Runnable]:
+    for kind in context.integrations.kinds:
+        if kind.controllers is None:
+            yield JobReconciler(context, kind.integration, dispatches=dispatches)
+        else:
+            yield from kind.controllers(context)
 
 
 def _failure_recovery(context: ManagerContext) -> list[Runnable]:
