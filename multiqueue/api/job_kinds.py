@@ -24,6 +24,7 @@ class KnownKind:
         gate: The feature gate that the kind needs; empty if it needs none.
         implies_pods: Whether the kind runs through its pods, which are queued one by one or in
             groups (J-6).
+        groups_pods: Whether its pods are put into groups once they exist; until then they wait.
         template: Field of the template of Jobs that the kind makes; those Jobs are queued if their
             label names a queue.
         is_service: Whether an object of the kind runs until it is deleted.
@@ -37,6 +38,7 @@ class KnownKind:
     folder: str = ""
     gate: str = ""
     implies_pods: bool = False
+    groups_pods: bool = False
     template: str = ""
     is_service: bool = False
 
@@ -71,7 +73,15 @@ JOB_KINDS: tuple[KnownKind, ...] = (
         implies_pods=True,
         is_service=True,
     ),
-    _row("statefulset", "StatefulSet", "apps/v1", is_service=True),
+    _row(
+        "statefulset",
+        "StatefulSet",
+        "apps/v1",
+        folder="statefulset",
+        implies_pods=True,
+        groups_pods=True,
+        is_service=True,
+    ),
     _row("jobset.x-k8s.io/jobset", "JobSet", "jobset.x-k8s.io/v1alpha2", folder="jobset"),
     _row("kubeflow.org/jaxjob", "JAXJob", "kubeflow.org/v1"),
     _row("kubeflow.org/mpijob", "MPIJob", "kubeflow.org/v2beta1"),
@@ -83,6 +93,9 @@ JOB_KINDS: tuple[KnownKind, ...] = (
         f"{_LEADER_WORKER}/leaderworkerset",
         "LeaderWorkerSet",
         f"{_LEADER_WORKER}/v1",
+        folder="leaderworkerset",
+        implies_pods=True,
+        groups_pods=True,
         is_service=True,
     ),
     _row("ray.io/raycluster", "RayCluster", "ray.io/v1"),
