@@ -24,8 +24,13 @@ from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster
 
 STATEFUL_SETS = resource_of("apps/v1", "statefulsets", "StatefulSet")
 ENABLED = msgspec.structs.replace(
-    CONFIG, integrations=Integrations(frameworks=("batch/job", "statefulset"))
+    CONFIG,
+    integrations=Integrations(
+        frameworks=("batch/job", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
+    ),
 )
+LWS_ROW = ROWS["leaderworkerset.x-k8s.io/leaderworkerset"]
+LEADER_WORKER_SETS = resource_of(LWS_ROW.api_version, LWS_ROW.plural, LWS_ROW.kind)
 TEMPLATE = {
     "metadata": {"labels": {"app": "db"}},
     "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]},
@@ -34,7 +39,7 @@ TEMPLATE = {
 
 @contextlib.asynccontextmanager
 async def sets_cluster() -> AsyncIterator[QueueCluster]:
-    crds = [crd for name in ("statefulset",) if (crd := build_kind_crd(ROWS[name])) is not None]
+    crds = [crd] if (crd := build_kind_crd(LWS_ROW)) is not None else []
     async with queue_cluster(crds=crds, config=ENABLED) as cluster, cluster.manager(ENABLED):
         await make_queue(cluster, cpu="3", zone="a")
         yield cluster
@@ -158,3 +163,56 @@ async def test_the_workload_of_a_deleted_set_goes() -> None:
         await until_one(cluster, lambda w: is_admitted(w.status), "an admitted set")
         await cluster.client.delete(STATEFUL_SETS, "db", namespace=NAMESPACE)
         await cluster.changes.until(lambda: not workloads(cluster), "no Workload")
+
+
+def make_groups(replicas: int) -> dict[str, Any]:
+    return {
+        "apiVersion": LWS_ROW.api_version,
+        "kind": LWS_ROW.kind,
+        "metadata": {"name": "llm", "namespace": NAMESPACE, "labels": {names.QUEUE_NAME: "lq"}},
+        "spec": {
+            "replicas": replicas,
+            "leaderWorkerTemplate": {"size": 2, "workerTemplate": TEMPLATE},
+        },
+    }
+
+
+def by_index(cluster: QueueCluster) -> dict[str, bool]:
+    """Whether each group is admitted, by its index."""
+    key = names.COMPONENT_WORKLOAD_INDEX
+    return {w.metadata.annotations[key]: is_admitted(w.status) for w in workloads(cluster)}
+
+
+async def test_each_replica_of_a_leader_worker_set_is_admitted_by_itself() -> None:
+    """lws-4, lws-5, lws-6: there is room for three pods, thus for one group of two."""
+    async with sets_cluster() as cluster:
+        owner = await cluster.create(LEADER_WORKER_SETS, make_groups(2))
+        await cluster.changes.until(
+            lambda: sorted(by_index(cluster).values()) == [False, True], "one admitted group"
+        )
+        [running] = [index for index, admitted in by_index(cluster).items() if admitted]
+        [waiting] = {"0", "1"} - {running}
+        for index in ("0", "1"):
+            labels = {
+                "leaderworkerset.sigs.k8s.io/name": "llm",
+                "leaderworkerset.sigs.k8s.io/group-index": index,
+            }
+            for name in (f"llm-{index}", f"llm-{index}-1"):
+                await create_pod(cluster, owner, name, LWS_ROW.framework, **labels)
+        await cluster.changes.until(
+            lambda: (
+                is_started(cluster, f"llm-{running}") and is_started(cluster, f"llm-{running}-1")
+            ),
+            "a started group",
+        )
+
+        def is_stamped() -> bool:
+            pod = pod_of(cluster, f"llm-{waiting}")
+            return names.POD_GROUP_NAME in pod["metadata"]["annotations"]
+
+        await cluster.changes.until(is_stamped, "a stamped pod")
+        assert not is_started(cluster, f"llm-{waiting}")
+        await scale(cluster, LEADER_WORKER_SETS, "llm", 3)
+        await cluster.changes.until(lambda: len(by_index(cluster)) == 3, "a third group")
+        await scale(cluster, LEADER_WORKER_SETS, "llm", 1)
+        await cluster.changes.until(lambda: set(by_index(cluster)) == {"0"}, "one group")
