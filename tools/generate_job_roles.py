@@ -51,7 +51,12 @@ def manager_rules(row: KnownKind) -> Iterator[dict[str, Any]]:
 
 
 def worker_rules(row: KnownKind) -> Iterator[dict[str, Any]]:
-    """Yield a manager's rights on a worker: make, follow, resize and remove copies of jobs."""
+    """Yield a manager's rights on a worker: make, follow, resize and remove copies of jobs.
+
+    A kind whose pods are queued one by one is not copied; its pods are.
+    """
+    if row.implies_pods and not row.groups_pods:
+        return
     yield _rule(row, row.plural, "create", "delete", "get", "list", "patch", "watch")
 
 

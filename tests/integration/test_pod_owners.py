@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -121,7 +122,7 @@ async def test_a_stateful_set_gets_one_workload_and_its_pods_start_as_they_come(
         assert workload.metadata.annotations[names.JOB_OWNER_GVK] == "apps/v1, Kind=StatefulSet"
         for name in ("db-0", "db-1"):
             await create_pod(cluster, made, name, "statefulset")
-            await cluster.changes.until(lambda name=name: is_started(cluster, name), "a start")
+            await cluster.changes.until(partial(is_started, cluster, name), "a start")
         pod = pod_of(cluster, "db-1")
         assert pod["metadata"]["annotations"][names.POD_GROUP_NAME] == workload.metadata.name
         assert pod["spec"]["nodeSelector"] == {"zone": "a"}

@@ -182,7 +182,14 @@ def _follow(
         spec["queueName"] = view.queue
     spec |= _changed_priority(view, kind, workload)
     if spec:
-        return PatchWorkload(workload=workload, patch={"spec": spec})
+        note = EventNote(
+            reason="UpdatedWorkload", message=f"Updated Workload: {workload.metadata.key}"
+        )
+        return PatchWorkload(
+            workload=workload,
+            patch={"spec": spec},
+            note=note if "priorityClassRef" in spec else None,
+        )
     return _resume(view, workload) if is_on_hold(workload.status) else None
 
 

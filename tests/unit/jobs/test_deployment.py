@@ -16,8 +16,10 @@ CONFIG = Configuration()
 QUEUE_PATH = "metadata.labels[kueue.x-k8s.io/queue-name]"
 
 
-def make(queue: str = "lq", *, ready: int = 0, **labels: str) -> dict[str, Any]:
-    found = {names.QUEUE_NAME: queue, **labels} if queue else labels
+def make(
+    queue: str = "lq", *, ready: int = 0, more: dict[str, str] | None = None
+) -> dict[str, Any]:
+    found = {**({names.QUEUE_NAME: queue} if queue else {}), **(more or {})}
     container = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "1"}}}
     return {
         "apiVersion": "apps/v1",
@@ -39,7 +41,7 @@ def errors_of(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
 
 
 def test_the_template_gets_the_queue_and_the_priority_class() -> None:
-    job = make(**{names.PRIORITY_CLASS: "high"})
+    job = make(more={names.PRIORITY_CLASS: "high"})
     before = copy.deepcopy(job)
     template = WEBHOOK.default(job, Queues(), CONFIG).job["spec"]["template"]
     assert template["metadata"] == {
@@ -78,23 +80,26 @@ def test_the_queue_changes_only_while_no_pod_is_ready_and_is_never_removed() -> 
 
 def test_a_priority_class_is_not_added_while_pods_are_ready() -> None:
     with_class = {names.PRIORITY_CLASS: "high"}
-    assert errors_of(make(**with_class), make()) == []
-    assert "cannot be added" in errors_of(make(ready=2, **with_class), make(ready=2))[0]
+    assert errors_of(make(more=with_class), make()) == []
+    assert "cannot be added" in errors_of(make(ready=2, more=with_class), make(ready=2))[0]
 
 
 def test_malformed_queues_and_elastic_deployments_are_refused_but_prebuilt_names_are_not() -> None:
     bad = WEBHOOK.validate_create(make("Bad_Queue"), CONFIG)
     assert [error.path for error in bad] == [QUEUE_PATH]
     assert (
-        WEBHOOK.validate_create(make(**{names.PREBUILT_WORKLOAD_NAME: "Not A Name"}), CONFIG) == []
+        WEBHOOK.validate_create(make(more={names.PREBUILT_WORKLOAD_NAME: "Not A Name"}), CONFIG)
+        == []
     )
     gates = Configuration(feature_gates={"ElasticJobsViaWorkloadSlices": True})
     elastic = make()
     elastic["metadata"]["annotations"] = {names.ELASTIC_JOB: "true"}
     refused = [str(error) for error in WEBHOOK.validate_create(elastic, gates)]
     assert refused == [
-        "metadata.annotations[kueue.x-k8s.io/elastic-job]: Forbidden: elastic job is not supported"
-        ' for "apps/v1, Kind=Deployment"'
+        (
+            "metadata.annotations[kueue.x-k8s.io/elastic-job]: Forbidden: elastic job is not"
+            ' supported for "apps/v1, Kind=Deployment"'
+        )
     ]
 
 

@@ -93,8 +93,10 @@ def test_a_new_image_is_allowed_but_not_another_shape() -> None:
     pod["containers"][0]["resources"] = {"requests": {"cpu": "5"}}
     assert errors_of(new, make()) == [
         'spec.template.spec.nodeSelector: Invalid value: {"disk":"ssd"}: field is immutable',
-        'spec.template.spec.containers[0].resources.requests: Invalid value: {"cpu":"5"}:'
-        " field is immutable",
+        (
+            'spec.template.spec.containers[0].resources.requests: Invalid value: {"cpu":"5"}:'
+            " field is immutable"
+        ),
     ]
 
 
