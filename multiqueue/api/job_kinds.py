@@ -24,6 +24,7 @@ class KnownKind:
         gate: The feature gate that the kind needs; empty if it needs none.
         implies_pods: Whether the kind runs through its pods, which are queued one by one or in
             groups (J-6).
+        groups_pods: Whether its pods are put into groups once they exist; until then they wait.
         template: Field of the template of Jobs that the kind makes; those Jobs are queued if their
             label names a queue.
         is_service: Whether an object of the kind runs until it is deleted.
@@ -37,6 +38,7 @@ class KnownKind:
     folder: str = ""
     gate: str = ""
     implies_pods: bool = False
+    groups_pods: bool = False
     template: str = ""
     is_service: bool = False
 
@@ -63,8 +65,23 @@ JOB_KINDS: tuple[KnownKind, ...] = (
     _row("batch/job", "Job", "batch/v1", folder="batch_job"),
     _row("pod", "Pod", "v1", folder="pod"),
     _row("", "CronJob", "batch/v1", template="spec.jobTemplate"),
-    _row("deployment", "Deployment", "apps/v1", is_service=True),
-    _row("statefulset", "StatefulSet", "apps/v1", is_service=True),
+    _row(
+        "deployment",
+        "Deployment",
+        "apps/v1",
+        folder="deployment",
+        implies_pods=True,
+        is_service=True,
+    ),
+    _row(
+        "statefulset",
+        "StatefulSet",
+        "apps/v1",
+        folder="statefulset",
+        implies_pods=True,
+        groups_pods=True,
+        is_service=True,
+    ),
     _row("jobset.x-k8s.io/jobset", "JobSet", "jobset.x-k8s.io/v1alpha2", folder="jobset"),
     _row("kubeflow.org/jaxjob", "JAXJob", "kubeflow.org/v1", folder="kubeflow"),
     _row("kubeflow.org/mpijob", "MPIJob", "kubeflow.org/v2beta1", folder="kubeflow"),
@@ -76,6 +93,9 @@ JOB_KINDS: tuple[KnownKind, ...] = (
         f"{_LEADER_WORKER}/leaderworkerset",
         "LeaderWorkerSet",
         f"{_LEADER_WORKER}/v1",
+        folder="leaderworkerset",
+        implies_pods=True,
+        groups_pods=True,
         is_service=True,
     ),
     _row("ray.io/raycluster", "RayCluster", "ray.io/v1", folder="ray", is_service=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from multiqueue.api.config import Gate
@@ -135,11 +135,16 @@ def build_controllers(
         *_failure_recovery(context),
         *_elastic_jobs(context),
         *build_variants(context, on_family=workloads.enqueue),
-        *(
-            JobReconciler(context, integration, dispatches=gate is not None)
-            for integration in context.integrations.integrations
-        ),
+        *_job_reconcilers(context, dispatches=gate is not None),
     ]
+
+
+def _job_reconcilers(context: ManagerContext, *, dispatches: bool) -> Iterator[Runnable]:
+    for kind in context.integrations.kinds:
+        if kind.controllers is None:
+            yield JobReconciler(context, kind.integration, dispatches=dispatches)
+        else:
+            yield from kind.controllers(context)
 
 
 def _device_watch(context: ManagerContext) -> list[DeviceWatch]:

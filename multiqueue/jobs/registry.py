@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.store import Indexer
 
 if TYPE_CHECKING:
-    from multiqueue.jobs.context import ManagerContext
+    from multiqueue.jobs.context import ManagerContext, Runnable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,7 @@ class SupportedKind:
         indexes: Indexes of the objects that the source needs.
         label_selector: The objects that are watched; all of them if it is empty.
         scope: Which objects the webhooks are asked about.
+        controllers: Builds what reconciles the objects; None for the common reconciler of jobs.
     """
 
     integration: Integration
@@ -39,6 +40,7 @@ class SupportedKind:
     indexes: Mapping[str, Indexer[Job]] = field(default_factory=dict)
     label_selector: str = ""
     scope: Callable[[Configuration], WebhookScope] = lambda _: WebhookScope()
+    controllers: Callable[[ManagerContext], Sequence[Runnable]] | None = None
 
 
 class IntegrationRegistry:

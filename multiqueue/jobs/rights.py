@@ -12,7 +12,12 @@ Rule = dict[str, Any]
 
 
 def manager_rules(row: KnownKind) -> Sequence[Rule]:
-    """Return the manager's rights: start and stop jobs, copy statuses back, delete by retention."""
+    """Return the manager's rights: start and stop jobs, copy statuses back, delete by retention.
+
+    A kind that is queued through its pods is only read.
+    """
+    if row.implies_pods:
+        return [_rule(row, row.plural, "get", "list", "watch")]
     return [
         _rule(row, row.plural, "delete", "get", "list", "patch", "watch"),
         _rule(row, f"{row.plural}/status", "patch"),

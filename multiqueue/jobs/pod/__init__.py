@@ -7,7 +7,14 @@ from functools import partial
 from multiqueue.api.job_kinds import KnownKind
 from multiqueue.jobs.pod.integration import PodKind
 from multiqueue.jobs.pod.multikueue import PodAdapter
-from multiqueue.jobs.pod.source import BY_GROUP, MANAGED, PodSource, by_group
+from multiqueue.jobs.pod.source import (
+    BY_GROUP,
+    BY_REPLICA_OWNER,
+    MANAGED,
+    PodSource,
+    by_group,
+    by_replica_owner,
+)
 from multiqueue.jobs.pod.webhook import PodWebhook, find_scope
 from multiqueue.jobs.registry import SupportedKind
 
@@ -20,7 +27,7 @@ def build(row: KnownKind) -> SupportedKind:
         webhook=PodWebhook(kind),
         adapter=PodAdapter(kind),
         source=PodSource,
-        indexes={BY_GROUP: by_group},
+        indexes={BY_GROUP: by_group, BY_REPLICA_OWNER: by_replica_owner},
         label_selector=MANAGED,
         scope=partial(find_scope, kind.name),
     )

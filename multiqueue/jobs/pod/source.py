@@ -9,18 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from multiqueue.api import names
+from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.api.names import key_of
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.integration import MEMBERS, Integration, Job
 from multiqueue.jobs.framework.job_source import SingleObjects
-from multiqueue.jobs.pod.pods import annotations_of, gather_group, group_name, is_fast
+from multiqueue.jobs.pod.pods import (
+    annotations_of,
+    gather_group,
+    group_name,
+    is_fast,
+    labels_of,
+)
 from multiqueue.lib.digits import is_number
 
 BY_GROUP = "group"
 """Pods by namespace and name of their group."""
+BY_REPLICA_OWNER = "replica-owner"
+"""Pods by namespace and name of their LeaderWorkerSet, which does not control them itself."""
+LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 BATCH_SECONDS = 0.5
 """Changes of the pods of a group in this time cause one reconcile."""
+_GROUPING = frozenset(row.framework for row in JOB_KINDS if row.groups_pods)
 MANAGED = f"{names.MANAGED}=true"
 """Label selector of pods that are queued."""
 
@@ -70,6 +81,8 @@ class PodSource(SingleObjects):
         pod = super().find(key)
         if pod is None or group_name(pod) or not self._is_served(pod):
             return None
+        if annotations_of(pod).get(names.POD_SUSPENDING_PARENT) in _GROUPING:
+            return None  # it gets a group
         return pod
 
     def _find_group(self, group: str) -> Job | None:
@@ -126,6 +139,12 @@ def by_group(pod: Job) -> Iterable[str]:
     """Return the value for the index `BY_GROUP`."""
     group = group_name(pod)
     return (key_of(pod["metadata"]["namespace"], group),) if group else ()
+
+
+def by_replica_owner(pod: Job) -> Iterable[str]:
+    """Return the value for the index `BY_REPLICA_OWNER`."""
+    name = labels_of(pod).get(LWS_NAME)
+    return (key_of(pod["metadata"]["namespace"], name),) if name else ()
 
 
 def _find_group(key: str) -> str | None:

@@ -170,8 +170,8 @@ def _gated(pod: Job, config: Configuration, *, is_stamped: bool) -> Job:
         dict(metadata.get("annotations") or {}),
     )
     gates = [names.ADMISSION_GATE]
+    labels[names.MANAGED] = "true"  # upstream labels stamped pods later; ours are watched by it
     if not is_stamped:
-        labels[names.MANAGED] = "true"
         finalizers = list(metadata.get("finalizers") or ())
         metadata["finalizers"] = finalizers + [names.MANAGED] * (names.MANAGED not in finalizers)
     if config.gates.enabled(Gate.TOPOLOGY_AWARE_SCHEDULING):
