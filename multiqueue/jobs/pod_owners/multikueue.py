@@ -48,7 +48,7 @@ class PodOwnerAdapter(AdapterDefaults):
         return StatusSync()
 
     def resize_patch(
-        self, local: Job, remote: Job, *, workload_name: str, pods: int
+        self, local: Job, remote: Job, *, workload_name: str, pods: Mapping[str, int]
     ) -> dict[str, Any] | None:
         """Change nothing: an admitted object keeps its size."""
         _ = local, remote, workload_name, pods

@@ -16,6 +16,7 @@ def describe(row: KnownKind) -> str:
     on_workers = "yes" if load_kind(row).adapter is not None else "no"
     if row.implies_pods:
         needs = "pods, which are enabled with it"
+        on_workers = on_workers if row.groups_pods else "through its pods"
     return f"| `{row.framework}` | {row.api_version} {row.kind} | {needs} | {on_workers} |"
 
 
