@@ -8,7 +8,7 @@ from typing import Any
 from multiqueue.api.config.gates import GATES, Gate, Stage
 from multiqueue.api.config.support import find_inert
 from multiqueue.api.config.types import V1BETA1, V1BETA2, Configuration
-from multiqueue.api.job_kinds import JOB_KINDS, SUPPORTED_FRAMEWORKS
+from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.api.names import GROUP
 from multiqueue.api.validation.access import mapping
 
@@ -37,7 +37,7 @@ def find_warnings(raw: Mapping[str, Any], config: Configuration) -> list[str]:
         raw: the parsed file.
         config: the Configuration that was built from it.
     """
-    rules = (find_inert, find_unqueued_frameworks, _concurrency, _gates)
+    rules = (find_inert, _concurrency, _gates)
     return [*_old_names(raw), *(text for rule in rules for text in rule(config))]
 
 
@@ -48,19 +48,6 @@ def _old_names(raw: Mapping[str, Any]) -> Iterator[str]:
         yield "queueVisibility: does nothing; remove it, the visibility API has taken its place"
     if "podOptions" in mapping(raw, "integrations"):
         yield "integrations.podOptions: does nothing; use managedJobsNamespaceSelector"
-
-
-def find_unqueued_frameworks(config: Configuration) -> Iterator[str]:
-    """Yield a line for each job kind that the file enables and that is not queued.
-
-    The manager starts all the same, for the sake of its other jobs.
-    """
-    for i, name in enumerate(config.integrations.frameworks):
-        if name not in SUPPORTED_FRAMEWORKS:
-            yield (
-                f'integrations.frameworks[{i}]: "{name}" is not implemented yet: its jobs are not '
-                "queued, and run at once, outside of every quota; remove it"
-            )
 
 
 def _concurrency(config: Configuration) -> Iterator[str]:

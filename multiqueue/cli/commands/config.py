@@ -58,15 +58,13 @@ def check(
     """Check a Configuration (config.kueue.x-k8s.io, v1beta2 or v1beta1); - is standard input.
 
     Ends with 1 if the manager would not start with it, could dispatch nothing (the dispatcher is
-    not installed here, or does not take its arguments), would not queue a kind that is named,
-    would refuse one of the kubeconfigs, or serves certificates that the API server does not trust.
-    Each problem names its field and what to
+    not installed here, or does not take its arguments), would refuse one of the kubeconfigs, or
+    serves certificates that the API server does not trust. Each problem names its field and what to
     do; all of them are told at once. Warnings, on standard error, are about what is deprecated or
     does nothing.
     """
     from multiqueue.api.config import ConfigurationError
     from multiqueue.api.config.dump import dump_configuration
-    from multiqueue.api.config.warnings import find_unqueued_frameworks
     from multiqueue.cli.dispatcher_check import check_dispatcher
     from multiqueue.cli.webhook_check import check_cluster, check_files
 
@@ -78,9 +76,6 @@ def check(
     except ConfigurationError as error:
         errors.extend(error.errors)
     if config is not None:
-        unqueued = list(find_unqueued_frameworks(config))
-        errors.extend(unqueued)
-        warnings = [words for words in warnings if words not in unqueued]
         looked = run_async(
             check_cluster(ClusterTarget(kubeconfig=kubeconfig, context=context), config)
             if cluster

@@ -204,17 +204,6 @@ def test_says_what_a_dispatcher_reaches_on_an_old_kernel(
     assert told.stderr == (f"warning: {field} {words}\n" if words else "")
 
 
-def test_job_kinds_that_are_not_queued_are_errors(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The manager starts with them; whoever asks is told that their jobs run at once."""
-    config.write_text("integrations: {frameworks: [batch/job, ray.io/rayjob]}\n")
-    assert main(["config", "check", str(config)]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith('error: integrations.frameworks[1]: "ray.io/rayjob"')
-    assert "run at once, outside of every quota" in line
-
-
 def test_what_becomes_of_unsupported_kinds_is_checked(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
