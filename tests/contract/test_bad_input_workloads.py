@@ -211,16 +211,7 @@ TABLES = {
             {"metadata.labels": {"kueue.x-k8s.io/queue-name": "Bad_Name"}},
             'Invalid value: "Bad_Name": a lowercase RFC 1123 subdomain must consist',
             at="metadata.labels[kueue.x-k8s.io/queue-name]",
-        ),
-        Bad(
-            {
-                "metadata.labels": {
-                    "kueue.x-k8s.io/queue-name": "q",
-                    "kueue.x-k8s.io/priority-class": "Bad_Name",
-                }
-            },
-            'Invalid value: "Bad_Name": a lowercase RFC 1123 subdomain must consist',
-            at="metadata.labels[kueue.x-k8s.io/priority-class]",
+            status=403,
         ),
         Bad(
             {
@@ -231,6 +222,7 @@ TABLES = {
             },
             'Invalid value: "soon": should be a whole number greater than 0',
             at="metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]",
+            status=403,
         ),
         Bad(
             {
@@ -241,26 +233,31 @@ TABLES = {
             },
             'Invalid value: "0": should be a whole number greater than 0',
             at="metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]",
+            status=403,
         ),
         Bad(
             {"metadata.annotations": {"kueue.x-k8s.io/job-min-parallelism": "x"}},
             'Invalid value: "x": must be a whole number',
             at="metadata.annotations[kueue.x-k8s.io/job-min-parallelism]",
+            status=403,
         ),
         Bad(
             {"metadata.annotations": {"kueue.x-k8s.io/job-min-parallelism": "0"}},
-            'Invalid value: "0": should be between 0 and 2',
+            "Invalid value: 0: should be between 0 and 2",
             at="metadata.annotations[kueue.x-k8s.io/job-min-parallelism]",
+            status=403,
         ),
         Bad(
             {"metadata.annotations": {"kueue.x-k8s.io/job-min-parallelism": "4"}},
-            'Invalid value: "4": should be between 0 and 2',
+            "Invalid value: 4: should be between 0 and 2",
             at="metadata.annotations[kueue.x-k8s.io/job-min-parallelism]",
+            status=403,
         ),
         Bad(
             {"metadata.annotations": {"kueue.x-k8s.io/job-completions-equal-parallelism": "x"}},
             'Invalid value: "x": must be true or false',
             at="metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]",
+            status=403,
         ),
         Bad(
             {
@@ -271,6 +268,7 @@ TABLES = {
             },
             'Invalid value: "true": should not be enabled for NonIndexed jobs',
             at="metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]",
+            status=403,
         ),
         Bad(
             {
@@ -280,6 +278,7 @@ TABLES = {
             },
             'Invalid value: "bad label": name part must consist of alphanumeric',
             at="spec.template.metadata.annotations[kueue.x-k8s.io/podset-required-topology]",
+            status=403,
         ),
         Bad(
             {
@@ -292,11 +291,13 @@ TABLES = {
             },
             "Invalid value:",
             at="spec.template.metadata.annotations",
+            status=403,
         ),
         Bad(
             {"spec.template.metadata": {"annotations": {"kueue.x-k8s.io/podset-slice-size": "2"}}},
-            "Forbidden: may only be set with",
+            "Forbidden: may not be set when",
             at="spec.template.metadata.annotations[kueue.x-k8s.io/podset-slice-size]",
+            status=403,
         ),
         Bad(
             {
@@ -304,8 +305,9 @@ TABLES = {
                     "annotations": {"kueue.x-k8s.io/podset-unconstrained-topology": "maybe"}
                 }
             },
-            'Invalid value: "maybe": must be true or false',
+            'Invalid value: "maybe": must be a boolean value',
             at="spec.template.metadata.annotations[kueue.x-k8s.io/podset-unconstrained-topology]",
+            status=403,
         ),
         Bad(
             {"spec.managedBy": "nobody"},

@@ -17,6 +17,7 @@ from multiqueue.embedded.cluster.objects import BY_CONTROLLER, Object, SimInform
 from multiqueue.embedded.cluster.simulated_kinds import SIMULATED_KINDS, JobPhase, SimulatedKind
 from multiqueue.jobs.framework.integration import Integration, InvalidJobError
 from multiqueue.jobs.framework.related import add_related, list_related
+from multiqueue.jobs.framework.template_kind import TemplateKind
 from multiqueue.jobs.setup import load_kind
 from multiqueue.jobs.workload_wire import diff
 from multiqueue.kube.client import KubeClient
@@ -43,6 +44,8 @@ class KindController:
         self._reconciler: Reconciler[tuple[str, str]] = Reconciler(self.name, self.reconcile)
         for each in SIMULATED_KINDS:
             integration = load_kind(_ROWS[each.framework]).integration
+            if not isinstance(integration, TemplateKind):
+                continue  # the kubelets run pods
             self._kinds[integration.gvk.kind] = (each, integration)
             self._jobs[integration.gvk.kind] = Informer(client, integration.resource)
             self._jobs[integration.gvk.kind].add_handler(self._on_job(integration.gvk.kind))

@@ -1,8 +1,9 @@
 """Defaults and rules of batch/v1 Jobs, for webhooks and, without webhooks, for the reconciler.
 
 Parity: M-136, and the job webhooks of Kueue 0.20.
-Deviates: the parallelism of a Job that runs on a worker cannot change; upstream accepts the change,
-but the worker never gets it.
+Deviates: a queued Job that requests an extended resource without a limit gets the limit from the
+request, with a warning; Kubernetes would refuse it. The parallelism of a Job that runs on a worker
+cannot change; upstream accepts the change, but the worker never gets it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,7 @@ from multiqueue.api.validation.alternatives import (
 )
 from multiqueue.api.validation.field_error import FieldError, forbidden, invalid
 from multiqueue.api.validation.job_metadata import ANNOTATIONS
-from multiqueue.api.validation.pod_sets import (
-    is_elastic,
-)
+from multiqueue.api.validation.pod_sets import is_elastic, iterate_resources
 from multiqueue.api.validation.topology_annotations import (
     validate_slices_fit,
     validate_topology_annotations,
@@ -81,7 +80,7 @@ def default_job(job: Object, lookup: QueueLookup, config: Configuration) -> JobD
         spec["managedBy"] = names.MULTIKUEUE_CONTROLLER
     if is_elastic(result) and config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES):
         _gate_pods(spec)
-    warnings: list[str] = []
+    warnings = list(_complete_limits(spec))
     namespace, queue = text(mapping(result, "metadata").get("namespace")), queue_of(result)
     if queue and not lookup.has_local_queue(namespace, queue):
         warnings.append(
@@ -97,6 +96,31 @@ def _gate_pods(spec: dict[str, Any]) -> None:
     gates, gate = pod.get("schedulingGates") or [], {"name": names.ELASTIC_GATE}
     if isinstance(pod, dict) and isinstance(gates, list) and gate not in gates:
         pod["schedulingGates"] = [*gates, gate]
+
+
+def _complete_limits(spec: dict[str, Any]) -> Iterator[str]:
+    pod = mapping(spec, "template", "spec")
+    for path, resources in iterate_resources(pod, f"{TEMPLATE}.spec"):
+        missing = {
+            name: value
+            for name, value in mapping(resources, "requests").items()
+            if is_extended(name) and name not in mapping(resources, "limits")
+        }
+        if not missing or not isinstance(resources, dict):
+            continue
+        limits = resources.get("limits")
+        resources["limits"] = {**(limits if isinstance(limits, dict) else {}), **missing}
+        yield (
+            f"{path}.limits: set to the requests of {', '.join(sorted(missing))}; "
+            "Kubernetes needs equal limits for extended resources"
+        )
+
+
+def is_extended(resource: str) -> bool:
+    """Whether a resource is one that devices provide, such as nvidia.com/gpu."""
+    prefix, slash, _ = resource.partition("/")
+    is_native = not slash or prefix == "kubernetes.io" or prefix.endswith(".kubernetes.io")
+    return not is_native and not resource.startswith("requests.")
 
 
 def validate_job_create(job: Object, gates: Gates) -> list[FieldError]:

@@ -87,7 +87,7 @@ class GroupOwnerKind(PodOwnerKind):
 
 
 def origin_uid(job: Job) -> str:
-    """Return the uid that names are made from; on a worker, that of the original (M-152)."""
+    """Return the uid that names are made from; on a worker, that of the original (J-313)."""
     annotations = job["metadata"].get("annotations") or {}
     return str(annotations.get(names.MULTIKUEUE_ORIGIN_UID) or job["metadata"]["uid"])
 
