@@ -12,7 +12,13 @@ from multiqueue.api.workload_state import has_quota
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
 from multiqueue.kube.resources import WORKLOADS
 from tests.builders.workloads import NAMESPACE
-from tests.integration.test_multikueue_kinds import every_kind, job_on, make, until_runs
+from tests.integration.test_multikueue_kinds import (
+    every_kind,
+    job_on,
+    make,
+    until_runs,
+    with_gpus,
+)
 from tests.job_kinds import KindExample, config_for
 from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import virtual_time
@@ -40,6 +46,8 @@ async def test_quota_is_free_once_nothing_is_left_on_the_worker(example: KindExa
         world.manager(make_config(of=config)),
     ):
         await world.until_connected()
+        for cluster in (world.hub, *world.workers.values()):
+            await example.create_objects(cluster.client, with_gpus)
         await world.hub.create(example.resource, make(example))
         await until_runs(world, example)
         await example.set_phase(world.workers["w1"], "train", JobPhase.READY)

@@ -42,6 +42,9 @@ NEVER_WAS_THERE = timedelta(seconds=-1)
 WIND_DOWN_SECONDS = 10.0
 """How long requests of the previous kubeconfig may take to end: as long as one request may."""
 
+SHORTEST_WAIT = 0.001
+"""Seconds; the clock may not move at all in a shorter wait, whatever its length."""
+
 log = structlog.get_logger("multiqueue.dispatch")
 
 
@@ -284,7 +287,7 @@ class WorkerConnection:
         try:
             await asyncio.wait(
                 {changed, *tasks},
-                timeout=left if left > 0 else None,
+                timeout=max(left, SHORTEST_WAIT) if left > 0 else None,
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
