@@ -51,7 +51,10 @@ STUBBORN_FAILURES = 3
 UNAVAILABLE_SECONDS = 30.0
 """Pause between two attempts for a kind that the server does not know."""
 EXPECTED = (Gone, TooManyRequests)
-"""Errors that are part of the protocol: list again, or wait for the server to open a storage."""
+"""Errors that are part of the protocol: list again, or wait for the server to open a storage.
+
+That a kind is not served is normal, too: its CRD may be installed later, or never.
+"""
 OPEN_SECONDS = 10.0
 """How long a watch may take to open; the server has almost nothing to do for it."""
 YIELD_EVERY = 200
@@ -365,7 +368,10 @@ class Informer(Generic[T]):
     def _note(self, state: InformerState, error: KubeError | None) -> None:
         changed = state is not self.state or error is not None
         if error is not None and type(error) is not type(self.last_error):
-            told = log.info if isinstance(error, EXPECTED) else log.warning
+            is_normal = isinstance(error, EXPECTED) or (
+                isinstance(error, NotFound) and state is InformerState.UNAVAILABLE
+            )
+            told = log.info if is_normal else log.warning
             told("watch failed", resource=self.resource.plural, error=str(error))
         self.state, self.last_error = state, error
         if state is InformerState.UNAVAILABLE:

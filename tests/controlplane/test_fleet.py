@@ -35,7 +35,7 @@ from tests.e2e.steps import CORE, Step
 
 pytestmark = pytest.mark.timeout(300)
 MANIFESTS = Path(__file__).parent / "manifests"
-WRITES_PER_WORKLOAD = 4
+WRITES_PER_WORKLOAD = 5
 """For the whole life of one that never waits (docs/architecture.md, "Writing")."""
 SERVED = "v1beta2.visibility.kueue.x-k8s.io", "v1alpha1.remote.multiqueue.dev"
 """APIServices that the commands ask."""
