@@ -105,6 +105,6 @@ def test_a_job_moves_with_upstream(start_control_plane: StartControlPlane, tmp_p
     plane = start_control_plane("plane")
     install_upstream(plane)
     with ExitStack() as stack:
-        more = "  ConcurrentAdmission: true"
+        more = yaml.safe_dump({"featureGates": GATES})
         stack.enter_context(running_kueue(plane, tmp_path / "kueue", more=more))
         move(plane)
