@@ -84,6 +84,23 @@ class Applier:
         outcome = AppliedManifest.UNCHANGED if same else AppliedManifest.CONFIGURED
         return ApplyResult(outcome=outcome, resource=resource, obj=patched)
 
+    async def try_out(self, manifest: Mapping[str, Any]) -> Object:
+        """Return what the server would make of a new object, or the object that exists.
+
+        Raises:
+            UnknownKind: the cluster does not know the kind.
+            KubeError: the cluster refused.
+        """
+        resource, namespace = await self._locate(manifest)
+        try:
+            obj: Object = await self._client.create(
+                resource, manifest, namespace=namespace, dry_run=True, strict=True
+            )
+        except AlreadyExists:
+            name = manifest["metadata"]["name"]
+            obj = await self._client.get(resource, name, namespace=namespace)
+        return {**obj, "apiVersion": resource.api_version, "kind": resource.kind}
+
     async def create_missing(self, manifest: Mapping[str, Any]) -> None:
         """Create an object unless one with its name exists.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.api.job_kinds import SUPPORTED_FRAMEWORKS, find_job_kind
-from multiqueue.api.names import QUEUE_NAME
+from multiqueue.api.names import MANAGED, QUEUE_NAME
 from multiqueue.api.validation.access import items, mapping, text
 
 LABEL = f"metadata.labels[{QUEUE_NAME}]"
@@ -22,7 +22,7 @@ class Unqueued:
 
 
 def find_unqueued(
-    obj: Mapping[str, Any], enabled: Collection[str] = SUPPORTED_FRAMEWORKS
+    obj: Mapping[str, Any], enabled: Collection[str] | None = None
 ) -> Unqueued | None:
     """Return a warning if an object names a queue that has no effect on it.
 
@@ -30,8 +30,11 @@ def find_unqueued(
 
     Args:
         obj: The object.
-        enabled: The frameworks that the manager queues.
+        enabled: The frameworks that the manager queues. If that is not known, all do, but for a
+            Pod that a server answered with and no webhook of the manager has labelled.
     """
+    if enabled is None:
+        enabled = SUPPORTED_FRAMEWORKS - ({"pod"} if _is_stored_pod_of_nobody(obj) else set())
     row = find_job_kind(text(obj.get("apiVersion")), text(obj.get("kind")))
     if row is None or row.framework in enabled or not _queue_of(obj):
         return None
@@ -51,6 +54,12 @@ def find_unqueued(
             f"put the label into {row.template}.metadata.labels: the Jobs that it makes are queued"
         )
     return Unqueued(what=what, todo=todo)
+
+
+def _is_stored_pod_of_nobody(obj: Mapping[str, Any]) -> bool:
+    metadata = mapping(obj, "metadata")
+    is_pod = (obj.get("apiVersion"), obj.get("kind")) == ("v1", "Pod")
+    return is_pod and "uid" in metadata and mapping(metadata, "labels").get(MANAGED) != "true"
 
 
 def _queue_of(obj: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from multiqueue.api.job_kinds import JOB_KINDS, SUPPORTED_FRAMEWORKS
+from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.api.names import JOB_MIN_PARALLELISM, PRIORITY_CLASS
 from multiqueue.api.validation.access import Object, items, mapping, text
 from multiqueue.api.validation.unqueued import LABEL, find_unqueued
@@ -261,8 +261,7 @@ NO_FLAVOR = LintRule[Lookup](
 
 def _not_queued(obj: Object, lookup: Lookup) -> Iterator[Hit]:
     config = lookup.config
-    enabled = SUPPORTED_FRAMEWORKS if config is None else enabled_frameworks(config)
-    found = find_unqueued(obj, enabled)
+    found = find_unqueued(obj, None if config is None else enabled_frameworks(config))
     if found is not None:
         yield Hit(LABEL, found.what, found.todo)
 
