@@ -200,10 +200,11 @@ def replace_rule(patch: Patch, name: str, by: Callable) -> None:
 SEEDS = [make_seed_plan(seed) for seed in range(1, 16)]
 CUT_AND_KILLED = [
     make_plan(
-        Act(0.99, "kill_manager_at_write", (0, number, after, 1.0, "a", 200.0, Down.HANGS)),
+        Act(0.99, "kill_manager_at_write", (0, number, after, 1.0, worker, 200.0, Down.HANGS)),
         lost_timeout=300.0,
     )
-    for number in range(10, 15)
+    for worker in "ab"
+    for number in range(9, 14)
     for after in (False, True)
 ]
 """The worker that has the job is lost with the manager that was about to say so."""
