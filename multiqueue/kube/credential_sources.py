@@ -159,7 +159,7 @@ async def _load_with_library(picked: KubeconfigContext) -> Material:
             "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
             "clusters": [{"name": "c", "cluster": _without(picked.cluster, _DATA_KEYS)}],
-            "users": [{"name": "u", "user": _without(picked.user, _DATA_KEYS)}],
+            "users": [{"name": "u", "user": _never_refreshed(_without(picked.user, _DATA_KEYS))}],
         }
     )
     configuration = library.client.Configuration()
@@ -212,7 +212,21 @@ def _explained() -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001 - a bad kubeconfig raises KeyError, TypeError, …
         words = str(error) if type(error).__name__ == "ConfigException" else type(error).__name__
+        if "cannot refresh" in words:
+            words = (
+                "the OIDC token is missing or has expired, and multiqueue never refreshes one: "
+                "sign in again with kubectl, or use an exec plugin such as kubelogin"
+            )
         raise CredentialsError(f"credentials cannot be loaded: {words}") from None
+
+
+def _never_refreshed(user: dict[str, Any]) -> dict[str, Any]:
+    """Drop the refresh token of OIDC: the library would send it to a provider it did not verify."""
+    provider = user.get("auth-provider")
+    if not isinstance(provider, Mapping) or not isinstance(provider.get("config"), Mapping):
+        return user
+    config = _without(provider["config"], ("refresh-token",))
+    return {**user, "auth-provider": {**provider, "config": config}}
 
 
 def _expiry(authorization: str | None, exec_expiry: datetime | None) -> datetime | None:

@@ -92,6 +92,17 @@ async def test_a_secret_can_neither_run_programs_nor_read_files(
 GOOD = kubeconfig(SERVER, {}, {"token": SECRET})
 
 
+async def test_a_refresh_token_is_never_sent(tmp_path: Path) -> None:
+    expired = jwt(1.0)
+    provider = {"client-id": "c", "client-secret": "s", "idp-issuer-url": "https://127.0.0.1:1"}
+    provider |= {"id-token": expired, "refresh-token": SECRET}
+    user = {"auth-provider": {"name": "oidc", "config": provider}}
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(kubeconfig(SERVER, {}, user)))
+    with pytest.raises(CredentialsError, match="multiqueue never refreshes one: sign in again"):
+        await Credentials.from_kubeconfig_file(path, allow_exec=True)
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [
