@@ -128,15 +128,20 @@ class _Builder:
 
     def validating_job_hooks(self) -> list[dict[str, Any]]:
         """Return a webhook for each kind."""
-        return [
-            self.job_hook(
+        hooks = []
+        for kind in self.kinds.kinds:
+            scope = kind.scope(self.config)
+            hook = self.job_hook(
                 f"v{kind.integration.gvk.kind.lower()}",
                 job_path("validate", kind.integration.gvk),
                 [_job_rule(kind, ("CREATE", "UPDATE"))],
-                condition=kind.scope(self.config).queued,
+                condition=scope.queued,
             )
-            for kind in self.kinds.kinds
-        ]
+            if scope.validated:
+                only = {"name": "validated", "expression": scope.validated}
+                hook["matchConditions"] = [*hook.get("matchConditions", ()), only]
+            hooks.append(hook)
+        return hooks
 
     def job_hook(
         self,
