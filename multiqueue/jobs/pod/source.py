@@ -19,6 +19,7 @@ from multiqueue.jobs.pod.pods import (
     annotations_of,
     gather_group,
     group_name,
+    is_active_member,
     is_fast,
     labels_of,
 )
@@ -58,14 +59,14 @@ class PodSource(SingleObjects):
         """Return how long to wait for changes of other pods of the group.
 
         The pods of a group often come and end at the same moment. The last one that was missing is
-        acted on at once.
+        acted on at once. Pods that failed or go do not count: others replace them.
         """
         if new is None or not (group := group_name(new)):
             return 0.0
         if old is not None:
             return BATCH_SECONDS
         key = key_of(new["metadata"]["namespace"], group)
-        known = sum(1 for _ in self._jobs.by_index(BY_GROUP, key))
+        known = sum(map(is_active_member, self._jobs.by_index(BY_GROUP, key)))
         total = annotations_of(new).get(names.POD_GROUP_TOTAL_COUNT, "")
         is_complete = not is_number(total) or known >= int(total)
         return 0.0 if is_complete or is_fast(new) else BATCH_SECONDS

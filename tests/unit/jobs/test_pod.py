@@ -212,3 +212,10 @@ def test_changes_of_members_are_batched_but_the_last_one_is_not_waited_for() -> 
     assert found.delay(member, None) == 0
     assert found.delay(solo, solo) == 0
     assert found.delay(member, member) > 0
+
+
+def test_pods_that_replace_others_are_batched_like_the_first_ones() -> None:
+    gone = [stored(make_pod(f"p{n}", group="g", total=2), phase="Failed") for n in range(2)]
+    first, second = (stored(make_pod(f"p{n}", group="g", total=2)) for n in (2, 3))
+    assert source(*gone, first).delay(None, first) > 0
+    assert source(*gone, first, second).delay(None, second) == 0
