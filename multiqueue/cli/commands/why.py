@@ -7,7 +7,7 @@ and every other text in `cli/views/explanation.py`.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -181,6 +181,7 @@ def _show(explanation: WorkloadExplanation, now: datetime) -> None:
         ("Asks", explanation.asks),
         ("Order", explanation.order),
         ("Share", explanation.share),
+        ("Others", explanation.no_preemption),
         ("Left", explanation.preempted),
         ("Next", explanation.next),
     ):
@@ -195,12 +196,20 @@ def _show(explanation: WorkloadExplanation, now: datetime) -> None:
         print_table(
             ["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"],
             [
-                [c["type"], c["status"], c["reason"], c["since"], c["message"]]
+                [c["type"], c["status"], c["reason"], c["since"], _message(c, explanation)]
                 for c in explanation.conditions
             ],
         )
     if explanation.problem:
         echo(f"\nNote: {explanation.problem}. Everything else is read from the objects.")
+
+
+def _message(condition: dict[str, Any], explanation: WorkloadExplanation) -> str:
+    """Return a condition's message; an older one than the manager's answer is not repeated."""
+    is_answered = explanation.position is not None and not explanation.problem
+    if is_answered and (condition["type"], condition["status"]) == ("QuotaReserved", "False"):
+        return "now: see Why above"
+    return str(condition["message"])
 
 
 def _show_numbers(explanation: WorkloadExplanation) -> None:
