@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from multiqueue.api import workload_state
 from multiqueue.api.conditions import ACTIVE, CheckState, ProvisioningCondition, find_condition
 from multiqueue.api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2 import AdmissionCheckState, Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_checks import retry_at
 from multiqueue.cli.views.ages import format_age, format_seconds
