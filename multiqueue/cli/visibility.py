@@ -66,6 +66,9 @@ class ManagerAnswer:
         reason: The reason of its QuotaReserved=False condition; ``message`` its text.
         why: What it waits for now, in words; empty from older managers.
         no_preemption: Why no running Workload leaves for it; empty if one does, or none has to.
+        blocked_by: The Workload that has to start before it; None if there is none, empty if the
+            user may not know its name.
+        lacks_share: Whether fair sharing keeps others' quota from it.
         place: The position; None if it does not wait.
         waiting: How many Workloads wait in its ClusterQueue.
         share: The weighted share of its ClusterQueue; None without fair sharing.
@@ -81,6 +84,8 @@ class ManagerAnswer:
     message: str = ""
     why: str = ""
     no_preemption: str = ""
+    blocked_by: str | None = None
+    lacks_share: bool = False
     place: QueuePosition | None = None
     waiting: int | None = None
     numbers: tuple[FlavorNumbers, ...] = ()
@@ -217,6 +222,8 @@ def _read(status: Mapping[str, Any], problem: str = "") -> ManagerAnswer:
         message=status.get("message", ""),
         why=status.get("why", ""),
         no_preemption=status.get("preemption", {}).get("refusal", ""),
+        blocked_by=status["blockedBy"]["workload"] if "blockedBy" in status else None,
+        lacks_share="loss" in fair,
         place=_place(status) if "positionInClusterQueue" in status else None,
         waiting=status.get("pendingInClusterQueue"),
         numbers=numbers,

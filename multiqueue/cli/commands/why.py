@@ -100,6 +100,8 @@ async def _why(target: ClusterTarget, name: str, system_namespace: str, output: 
         print_data(explanation.to_dict(), output)
         return
     _show(explanation, objects.now)
+    if objects.narrowed:
+        echo(f"\nRead in this namespace only, for want of rights: {', '.join(objects.narrowed)}")
     if objects.hidden:
         echo(f"\nNot readable for you, so some rows may lack: {', '.join(objects.hidden)}")
 
@@ -114,9 +116,9 @@ async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, M
     from multiqueue.cli.visibility import explain_workload
     from multiqueue.views.phase import PhaseState, find_phase
 
-    objects = QueueObjects(now=datetime.now(UTC))
-    objects.add("workloads", [workload])
     namespace, queue = workload.metadata.namespace, workload.spec.queue_name
+    objects = QueueObjects(now=datetime.now(UTC), namespace=namespace)
+    objects.add("workloads", [workload])
     reading = [
         objects.get(client, "local_queues", queue, namespace=namespace),
         objects.list(client, "checks", "configs", "clusters"),
