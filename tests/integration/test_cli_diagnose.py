@@ -161,3 +161,18 @@ async def test_a_reader_of_one_namespace_sees_its_queues_in_full_and_no_other_na
     assert "waits behind a Workload of another namespace (4 GPUs, priority 9)" in why
     assert "blocked head" in diagnosis
     assert not [text for text in (*outputs, *notes) if "rivals" in text or "large" in text]
+
+
+async def test_a_healthy_manager_is_not_blamed_for_a_kind_that_it_does_not_queue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manager = make_config(integrations={"frameworks": ["pod"]})
+    async with cluster(tmp_path, capsys, manager=manager) as (shell, client, _):
+        await apply_all(client, yaml.safe_load_all(OBJECTS))
+        await until_one(
+            client, CLUSTER_QUEUES, "strict", lambda q: bool(q["status"].get("conditions"))
+        )
+        await client.create(JOBS, make_gpu_job("unseen", 2))
+        told = await shell.refusal("why", "unseen")
+    assert "a manager runs and has not queued it" in told
+    assert "integrations.frameworks" in told
