@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -41,10 +42,13 @@ def helm(*arguments: str, kubeconfig: Path | None = None) -> str:
     return done.stdout
 
 
+def upstream_chart() -> Path:
+    return binaries.module_folder("kueue", "sigs.k8s.io/kueue") / "charts" / "kueue"
+
+
 def upstream_values() -> Path:
     """The values of upstream's chart, which lists all that it knows."""
-    module = binaries.module_folder("kueue", "sigs.k8s.io/kueue")
-    return module / "charts" / "kueue" / "values.yaml"
+    return upstream_chart() / "values.yaml"
 
 
 def render(*arguments: str) -> Objects:
@@ -88,6 +92,9 @@ def test_helm_finds_nothing_to_mend() -> None:
 )
 def test_it_installs_what_config_does(base: str, values: list[str]) -> None:
     charted, kustomized = render(*values), build(base)
+    for key in charted.keys() - kustomized.keys():
+        assert key == ("Secret", "kueue-webhook-server-cert")  # the manager makes it otherwise
+        del charted[key]
     assert charted.keys() == kustomized.keys()
     differing = {key for key in charted if charted[key] != kustomized[key]}
     services = {key for key in charted if key[0] == "Service"}
@@ -162,7 +169,7 @@ def test_upgrade_rollback_and_uninstall_leave_jobs_alone(
         plane.kubectl("apply", "-f", str(MANIFESTS / "v1beta2.yaml"))
         assert_admitted(plane, "team-v1beta2")
         before = pods_of(plane)
-    convert_in_the_cluster(plane)
+    serve_in_the_cluster(plane)
     more = "--set=controllerManager.replicas=3"
     helm("upgrade", RELEASE, CHART, *values, more, kubeconfig=file)
     assert replicas(plane) == 3
@@ -178,26 +185,39 @@ def test_upgrade_rollback_and_uninstall_leave_jobs_alone(
     assert "workloads.kueue.x-k8s.io" in found
 
 
-def convert_in_the_cluster(plane: RealControlPlane) -> None:
-    """Have the definitions name the Service again, as a manager inside of the cluster does.
+@pytest.mark.timeout(300)
+def test_it_replaces_upstream_s_release(
+    start_control_plane: StartControlPlane, tmp_path: Path
+) -> None:
+    plane = start_control_plane("plane")
+    file = plane.kubeconfig
+    helm("install", RELEASE, str(upstream_chart()), "--create-namespace", kubeconfig=file)
+    plane.wait_until_served()
+    helm("upgrade", RELEASE, CHART, OUR_IMAGE, "--reset-values", kubeconfig=file)
+    assert replicas(plane) == 2
+    with leader(plane, tmp_path / "manager", **installed_settings(plane)):
+        plane.kubectl("apply", "-f", str(MANIFESTS / "v1beta2.yaml"))
+        assert_admitted(plane, "team-v1beta2")
+    serve_in_the_cluster(plane)
+    helm("rollback", RELEASE, "1", kubeconfig=file)
+    assert replicas(plane) == 1
+
+
+def serve_in_the_cluster(plane: RealControlPlane) -> None:
+    """Have definitions and webhooks name the Service, as a manager inside of the cluster does.
 
     `leader` runs outside of it and puts its address there; helm would add the Service to that.
     """
-    stored = json.loads(plane.kubectl("get", "crd", "--output=json"))["items"]
-    for obj in stored:
-        webhook = obj["spec"].get("conversion", {}).get("webhook")
-        if webhook is None:
-            continue
-        service = {"name": "kueue-webhook-service", "namespace": NAMESPACE, "path": "/convert"}
-        config = {
-            "service": service | {"port": 443},
-            "caBundle": webhook["clientConfig"]["caBundle"],
-        }
-        patch = [
-            {"op": "replace", "path": "/spec/conversion/webhook/clientConfig", "value": config}
-        ]
-        name = obj["metadata"]["name"]
-        plane.kubectl("patch", "crd", name, "--type=json", f"--patch={json.dumps(patch)}")
+    for kind in ("crd", *(f"{each}webhookconfiguration" for each in ("mutating", "validating"))):
+        for obj in json.loads(plane.kubectl("get", kind, "--output=json"))["items"]:
+            conversion = (obj.get("spec") or {}).get("conversion") or {}
+            clients = [conversion.get("webhook") or {}, *(obj.get("webhooks") or ())]
+            for client in (each["clientConfig"] for each in clients if "clientConfig" in each):
+                path = urlsplit(client.pop("url", "//h/convert")).path
+                service = {"name": "kueue-webhook-service", "namespace": NAMESPACE, "port": 443}
+                client.setdefault("service", service | {"path": path})
+            (plane.folder / "served").write_text(json.dumps(obj))
+            plane.kubectl("replace", "-f", str(plane.folder / "served"))
 
 
 def installed_settings(plane: RealControlPlane) -> dict[str, Any]:
