@@ -22,6 +22,7 @@ COMMANDS = {
     "demo": "A manager and two GPU workers on this machine",
     "submit": "Submit manifests and say where each job stands",
     "queue": "Show who waits in a queue, in which order and why",
+    "queues": "Show one queue in numbers, and diagnose it",
     "why": "Explain where a job stands and what it waits for",
     "pods": "Show the pods of a job, wherever it runs",
     "logs": "Print what the pods of a job print, wherever it runs",

@@ -42,6 +42,7 @@ class SchedulerLoop:
         engine: The engine that decides.
         applier: Writes admissions.
         evictions: Writes evictions.
+        report: Called with each plan, once its decisions are with the writers.
         until_fed: Each waits for input of the engine that is not in the context's informers.
     """
 
@@ -54,12 +55,14 @@ class SchedulerLoop:
         applier: PlanApplier,
         evictions: EvictionWriter,
         *,
+        report: Callable[[CyclePlan], None] = lambda _: None,
         until_fed: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._context = context
         self._engine = engine
         self._applier = applier
         self._evictions = evictions
+        self._report_plan = report
         self._until_fed = until_fed
         self._woken = asyncio.Event()
         self._spare_turns = 0
@@ -129,13 +132,14 @@ class SchedulerLoop:
         self._applier.apply(plan)
         self._evictions.apply(plan)
         try:
-            self._report(plan)
+            self._report_failures(plan)
+            self._report_plan(plan)
             self._measure(plan, asyncio.get_running_loop().time() - began)
         except Exception:  # all decisions are already with the writers
-            log.exception("scheduling cycle not measured")
+            log.exception("scheduling cycle not reported")
         return plan
 
-    def _report(self, plan: CyclePlan) -> None:
+    def _report_failures(self, plan: CyclePlan) -> None:
         """Log failed trees, once per cause; the engine tries them again by itself."""
         for failure in plan.failures:
             cause = repr(failure.error)

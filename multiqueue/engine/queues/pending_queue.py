@@ -154,6 +154,10 @@ class PendingQueue:
         In BestEffortFIFO the sticky one is first, whatever its rank (E-15).
         """
         self.cycle += 1
+        return self.first()
+
+    def first(self) -> Entry | None:
+        """Return the workload that the next cycle tries, without trying it."""
         equals = self.classes.peek()
         if equals is None:
             return None
