@@ -18,7 +18,7 @@ from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT_FILE
 from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 
 from multiqueue.embedded.server.cel.escape import escape
-from multiqueue.embedded.server.cel.functions import OPAQUE_TYPES
+from multiqueue.lib.cel.functions import OPAQUE_TYPES
 
 Schema = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 import cel_expr_python.cel as cel  # noqa: PLR0402 - mypy finds it only so
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from multiqueue.embedded.server.cel.functions import COMPARISONS, FUNCTIONS, Opaque, Overload
+from multiqueue.lib.cel.functions import COMPARISONS, FUNCTIONS, Opaque, Overload
 
 _LIBRARIES = ("strings", "optional", "sets", "two-var-comprehensions", "lists")
 _KINDS = {
