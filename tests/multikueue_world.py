@@ -51,7 +51,7 @@ from tests.builders.workloads import NAMESPACE
 from tests.fleet.inline_thread import InlineThread
 from tests.guarded_transport import Audit
 from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
-from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
+from tests.queue_manager import CONFIG, QueueCluster, declared_parts, queue_cluster
 from tests.queue_manager import _tasks as tasks
 from tests.tcp_gate import Gate, gate_to
 from tests.virtual_time import is_virtual, loop_clock
@@ -250,6 +250,7 @@ class MultiKueueWorld:
             parts = [
                 *build_controllers(context, build_engine(config), self.multikueue.gate),
                 *self.multikueue.parts,
+                *declared_parts(context, dispatches=True),
             ]
             async with tasks() as start:
                 start(context.recorder.run())

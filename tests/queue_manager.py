@@ -16,11 +16,13 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.conversion.convert import converters
 from multiqueue.api.crd import load_crds
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.controllers.declared.catalog import DeclaredKinds
+from multiqueue.controllers.declared.controller import DeclaredJobs
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
 from multiqueue.embedded.cluster.pod_logs import read_log
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
-from multiqueue.jobs.context import Informers, ManagerContext
+from multiqueue.jobs.context import Informers, ManagerContext, Runnable
 from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.registry import SupportedKind
 from multiqueue.jobs.setup import build_registry
@@ -65,6 +67,7 @@ class QueueCluster:
             self.informers.cluster_queues,
             self.informers.local_queues,
             self.informers.resource_flavors,
+            self.informers.job_kinds,
         )
         self.writes: list[SendOutcome] = []
 
@@ -132,13 +135,19 @@ class QueueCluster:
                 start(context.recorder.run())
                 for informer in list_informers(informers):
                     start(informer.run())
-                for runnable in runnables:
+                for runnable in (*runnables, *declared_parts(context, dispatches=False)):
                     start(runnable.run())
                 yield context
 
     def _on_outcome(self, outcome: SendOutcome) -> None:
         if outcome.method != "GET":
             self.writes.append(outcome)
+
+
+def declared_parts(context: ManagerContext, *, dispatches: bool) -> tuple[Runnable, ...]:
+    """What queues the kinds that JobKinds declare."""
+    kinds = DeclaredKinds(context)
+    return kinds, DeclaredJobs(context, kinds, dispatches=dispatches)
 
 
 @contextlib.asynccontextmanager

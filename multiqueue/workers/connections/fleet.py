@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import structlog
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import key_of
+from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.backoff import Backoff
 from multiqueue.kube.clock import Clock, Moment
@@ -27,6 +29,7 @@ from multiqueue.kube.transport import HttpTransport, OpenTransport
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.attempt import SessionMaker
 from multiqueue.workers.connections.connection import GRACE, ConnectionState, WorkerConnection
+from multiqueue.workers.connections.informers import build_remote_jobs
 from multiqueue.workers.connections.servers import ServerTable
 from multiqueue.workers.connections.session import SessionPart, WorkerSession
 from multiqueue.workers.connections.status import FIRST_CHANCE
@@ -90,7 +93,7 @@ class Fleet:
     def __init__(
         self,
         *,
-        adapters: tuple[MultiKueueAdapter, ...],
+        adapters: Collection[MultiKueueAdapter],
         origin: str,
         clock: Clock,
         metrics: ManagerMetrics,
@@ -115,6 +118,7 @@ class Fleet:
         self._seen: set[str] = set()
         self._started: Moment | None = None
         self._progress = asyncio.Event()
+        self._attached: WeakKeyDictionary[WorkerSession, WorkerConnection] = WeakKeyDictionary()
 
     # ------------------------------------------------------------ the workers
 
@@ -129,6 +133,10 @@ class Fleet:
     def find(self, name: str) -> WorkerConnection | None:
         """Return the connection of that name."""
         return self._connections.get(name)
+
+    def find_adapter(self, kind: GroupVersionKind) -> MultiKueueAdapter | None:
+        """Return the adapter of a kind."""
+        return next((each for each in self.adapters if each.gvk == kind), None)
 
     def find_session(self, name: str) -> WorkerSession | None:
         """Return the session of a worker, while it is connected."""
@@ -347,6 +355,7 @@ class Fleet:
 
         What a session shows before it is in use is handled when it comes into use.
         """
+        self._attached[session] = connection
         self._watch_for_own(connection, session)
         session.informers.workloads.add_handler(partial(self._on_workload, connection, session))
         session.informers.workloads.add_listener(partial(self._on_watch, connection, session))
@@ -357,6 +366,28 @@ class Fleet:
             informer.add_listener(lambda _: self._tell_connection(connection.name))
         for hook in self._session_hooks:
             hook(connection.name, session)
+
+    def follow_kind(self, adapter: MultiKueueAdapter) -> None:
+        """Follow jobs of one more kind on all workers that are connected, or about to be."""
+        for session, connection in list(self._attached.items()):
+            if adapter.gvk in session.informers.jobs:
+                continue
+            jobs = build_remote_jobs(
+                session.client, adapter, self.owner.origin, self._metrics, connection.name
+            )
+            jobs.add_handler(partial(self._look_for_own, connection, jobs.resource))
+            jobs.add_handler(partial(self._on_job, connection, session, adapter))
+            jobs.add_listener(partial(self._on_jobs_state, connection))
+            session.follow_jobs(adapter.gvk, jobs)
+
+    def forget_kind(self, adapter: MultiKueueAdapter) -> None:
+        """Do not follow jobs of a kind any more."""
+        for session, connection in list(self._attached.items()):
+            session.forget_jobs(adapter.gvk)
+            self._tell_connection(connection.name)
+
+    def _on_jobs_state(self, connection: WorkerConnection, _: Informer[Any]) -> None:
+        self._tell_connection(connection.name)
 
     def _watch_for_own(self, connection: WorkerConnection, session: WorkerSession) -> None:
         """Refuse a server that shows objects of the manager's own cluster.
