@@ -226,7 +226,7 @@ class DeclaredKind(TemplateKind):
         for path, in_template, needed in source.places():
             value = get_field(template, in_template)
             if path is not None:
-                job = set_field(job, path, value) if value else drop_field(job, path)
+                job = set_field(job, path, value) if value else _drop(job, path)
             elif needed and value and value != get_field(source.computed, in_template):
                 raise StartConflictError(
                     f'pod set "{source.name}": the admission sets {in_template[-1]} of its pods, '
@@ -304,6 +304,15 @@ class DeclaredKind(TemplateKind):
         if field not in self.compiled.expressions:
             return ""
         return str(self._optional(field, job, if_unknown=""))
+
+
+def _drop(job: Job, path: FieldPath) -> Job:
+    """Return the job without a field, and without the mappings that are empty then."""
+    job = drop_field(job, path)
+    for end in range(len(path) - 1, 1, -1):
+        if get_field(job, path[:end]) == {}:
+            job = drop_field(job, path[:end])
+    return job
 
 
 def split_path(path: str) -> FieldPath:
