@@ -18,6 +18,7 @@ from tests.builders.queues import make_gpu_flavor, make_gpu_queue, make_local_qu
 from tests.builders.workloads import NAMESPACE
 from tests.multikueue_world import make_config, multikueue_world
 from tests.queue_manager import QueueCluster, queue_cluster
+from tests.virtual_time import virtual_time
 
 GADGETS: Resource = resource_of(GADGET.api_version, GADGET.plural, GADGET.kind)
 CRD = build_kind_crd(GADGET)
@@ -59,6 +60,7 @@ def is_admitted(cluster: QueueCluster, name: str = "train") -> Callable[[], bool
     return check
 
 
+@virtual_time
 async def test_a_job_of_a_declared_kind_waits_starts_and_ends() -> None:
     async with queue_cluster(crds=[CRD]) as cluster, cluster.manager():
         await make_queues(cluster)
@@ -120,6 +122,7 @@ async def test_a_job_runs_on_a_worker_and_its_status_comes_back() -> None:
         assert (await gadget(world.hub))["status"] == {"phase": "Done", "reason": "trained"}
 
 
+@virtual_time
 async def test_another_expression_is_used_for_the_jobs_that_there_are() -> None:
     async with queue_cluster(crds=[CRD]) as cluster, cluster.manager():
         await create_missing(cluster.client, [make_gpu_flavor("gpu"), make_local_queue()])
@@ -143,6 +146,7 @@ async def test_another_expression_is_used_for_the_jobs_that_there_are() -> None:
         assert conditions(cluster)["Active"][0] == "Queued"
 
 
+@virtual_time
 async def test_a_deleted_kind_goes_when_its_jobs_have_ended() -> None:
     async with queue_cluster(crds=[CRD]) as cluster, cluster.manager() as context:
         await make_queues(cluster)
@@ -169,6 +173,7 @@ async def test_a_deleted_kind_goes_when_its_jobs_have_ended() -> None:
         await cluster.changes.until(is_admitted(cluster, "second"), "queued again")
 
 
+@virtual_time
 async def test_the_status_says_what_a_kind_lacks() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await cluster.create(JOB_KINDS, make_job_kind())
@@ -198,6 +203,7 @@ async def test_the_older_of_two_kinds_wins_and_a_built_in_kind_is_refused() -> N
         await until_condition(cluster, "Active", "Queued", name="others")
 
 
+@virtual_time
 async def test_an_expression_without_a_value_is_told_on_the_job_and_on_the_kind() -> None:
     async with queue_cluster(crds=[CRD]) as cluster, cluster.manager():
         await make_queues(cluster)
