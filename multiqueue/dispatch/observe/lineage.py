@@ -82,7 +82,7 @@ class Lineage:
         return named[0] if named else None
 
     def _list_keys(self, kind: GroupVersionKind, job: dict[str, Any]) -> list[str]:
-        adapter = self._fleet.find_adapter(kind)
+        adapter = next((each for each in self._fleet.adapters if each.gvk == kind), None)
         return list_workload_keys(adapter, job) if adapter is not None else []
 
     def _list_namesakes(self, key: str) -> Iterator[api.Workload]:

@@ -18,7 +18,6 @@ import structlog
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import key_of
-from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.backoff import Backoff
 from multiqueue.kube.clock import Clock, Moment
@@ -133,10 +132,6 @@ class Fleet:
     def find(self, name: str) -> WorkerConnection | None:
         """Return the connection of that name."""
         return self._connections.get(name)
-
-    def find_adapter(self, kind: GroupVersionKind) -> MultiKueueAdapter | None:
-        """Return the adapter of a kind."""
-        return next((each for each in self.adapters if each.gvk == kind), None)
 
     def find_session(self, name: str) -> WorkerSession | None:
         """Return the session of a worker, while it is connected."""

@@ -387,3 +387,11 @@ def test_a_sample_reads_starts_and_restores_objects_of_its_kind(
     assert [end is not None and end.success for end in found] == [True, False]
     assert kind.pod_selector(job).endswith("=hello")
     assert not problems
+
+
+def test_the_job_kind_of_the_page_can_be_used() -> None:
+    page = (SAMPLES.parents[1] / "docs/job-kinds.md").read_text()
+    text = page.split("<!-- declared -->\n```yaml\n")[1].split("```")[0]
+    kind = DeclaredKind(compile_kind(msgspec.convert(yaml.safe_load(text), JobKind).spec))
+    assert [each.count for each in kind.pod_sets(make_gadget(size=3))] == [3]
+    assert kind.is_active(with_status(phase="Running"))
