@@ -327,6 +327,7 @@ WORKFLOW: Job = {
         ],
     },
 }
+STEP = {"name": "s", "image": "i", "computeResources": {"requests": {"cpu": "1"}}}
 RUN: Job = {
     "apiVersion": "tekton.dev/v1",
     "kind": "PipelineRun",
@@ -334,8 +335,8 @@ RUN: Job = {
     "spec": {
         "pipelineSpec": {
             "tasks": [
-                {"name": "a", "taskSpec": {"steps": [{"name": "s", "image": "i"}]}},
-                {"name": "b", "taskSpec": {"steps": [{"name": "s", "image": "i"}]}},
+                {"name": "a", "taskSpec": {"steps": [STEP]}},
+                {"name": "b", "taskSpec": {"steps": [STEP]}},
             ]
         }
     },
