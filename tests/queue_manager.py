@@ -22,7 +22,7 @@ from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
 from multiqueue.embedded.cluster.pod_logs import read_log
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
-from multiqueue.jobs.context import Informers, ManagerContext, Runnable
+from multiqueue.jobs.context import Informers, ManagerContext
 from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.registry import SupportedKind
 from multiqueue.jobs.setup import build_registry
@@ -130,24 +130,24 @@ class QueueCluster:
                 config=config,
                 integrations=registry,
             )
-            runnables = build_controllers(context, build_engine(config))
+            declared = DeclaredKinds(context)
+            runnables = [
+                *build_controllers(context, build_engine(config)),
+                DeclaredJobs(context, declared, dispatches=False),
+            ]
             async with _tasks() as start:
                 start(context.recorder.run())
                 for informer in list_informers(informers):
                     start(informer.run())
-                for runnable in (*runnables, *declared_parts(context, dispatches=False)):
+                start(declared.run())
+                await declared.ready.wait()
+                for runnable in runnables:
                     start(runnable.run())
                 yield context
 
     def _on_outcome(self, outcome: SendOutcome) -> None:
         if outcome.method != "GET":
             self.writes.append(outcome)
-
-
-def declared_parts(context: ManagerContext, *, dispatches: bool) -> tuple[Runnable, ...]:
-    """What queues the kinds that JobKinds declare."""
-    kinds = DeclaredKinds(context)
-    return kinds, DeclaredJobs(context, kinds, dispatches=dispatches)
 
 
 @contextlib.asynccontextmanager

@@ -19,6 +19,7 @@ from tests.builders.workloads import NAMESPACE
 from tests.multikueue_world import make_config, multikueue_world
 from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import virtual_time
+from tests.waiting import Changes
 
 GADGETS: Resource = resource_of(GADGET.api_version, GADGET.plural, GADGET.kind)
 CRD = build_kind_crd(GADGET)
@@ -122,6 +123,31 @@ async def test_a_job_runs_on_a_worker_and_its_status_comes_back() -> None:
         assert (await gadget(world.hub))["status"] == {"phase": "Done", "reason": "trained"}
 
 
+async def test_a_new_manager_goes_on_with_the_jobs_of_declared_kinds() -> None:
+    async with multikueue_world("w1", real_workers=True, crds=[CRD], gpus=4) as world:
+        worker = world.workers["w1"]
+        for cluster in (world.hub, worker):
+            await create_missing(cluster.client, build_declared_roles(GADGET))
+            await cluster.create(JOB_KINDS, make_job_kind())
+        async with world.manager(make_config()):
+            await world.until_connected()
+            await world.hub.create(GADGETS, make_gadget(controller=MULTIKUEUE))
+            await world.until_ready()
+        remote = await worker.client.get(GADGETS, "train", namespace=NAMESPACE)
+        async with world.manager(make_config()) as context:
+            await world.until_connected()
+            running = {"status": {"phase": "Running"}}
+            await worker.patch(GADGETS, "train", running, namespace=NAMESPACE, subresource="status")
+            jobs = context.informers.jobs[GADGET.framework]
+            await Changes(jobs).until(
+                lambda: [job.get("status") for job in jobs.store.list()] == [running["status"]],
+                "its status came back",
+            )
+            assert world.check()[0] == "Ready"
+        there = await worker.client.get(GADGETS, "train", namespace=NAMESPACE)
+        assert there["metadata"]["uid"] == remote["metadata"]["uid"]
+
+
 @virtual_time
 async def test_another_expression_is_used_for_the_jobs_that_there_are() -> None:
     async with queue_cluster(crds=[CRD]) as cluster, cluster.manager():
@@ -193,7 +219,7 @@ async def test_the_older_of_two_kinds_wins_and_a_built_in_kind_is_refused() -> N
         await until_condition(cluster, "Active", "Queued")
         await cluster.create(JOB_KINDS, make_job_kind("others"))
         message = await until_condition(cluster, "Accepted", "Duplicate", name="others")
-        assert message.startswith('JobKind "gadgets" is older')
+        assert message.startswith('JobKind "gadgets" declares gadgets.example.com/Gadget already')
         await cluster.create(
             JOB_KINDS, make_job_kind("jobs", group="batch", kind="Job", plural="jobs")
         )

@@ -124,7 +124,7 @@ class DeclaredKinds:
     def _on_job_kind(self, old: JobKind | None, new: JobKind | None) -> None:
         name = (new or old or JobKind()).metadata.name
         if new is None:
-            self._forget(name)
+            self._forget(old or JobKind())
         else:
             known = self._declarations.get(name)
             if known is None or known.generation != new.metadata.generation:
@@ -157,20 +157,27 @@ class DeclaredKinds:
         self._follow(name, declaration, compiled)
 
     def _refuse_second(self, job_kind: JobKind) -> None:
-        """Refuse a JobKind for a kind that an older one has; the older one wins.
+        """Refuse a JobKind for a kind that another one has: the one in use, else the older one.
 
         Raises:
-            JobKindRefusedError: there is an older one.
+            JobKindRefusedError: there is another one.
         """
-        spec, age = job_kind.spec, _age(job_kind)
+        spec, name = job_kind.spec, job_kind.metadata.name
+        if self._is_in_use(name):
+            return
         for other in self._context.informers.job_kinds.store.list():
             same = (other.spec.group, other.spec.kind) == (spec.group, spec.kind)
-            if same and _age(other) < age:
+            named = other.metadata.name
+            if same and named != name and (self._is_in_use(named) or _age(other) < _age(job_kind)):
                 raise JobKindRefusedError(
                     JobKindReason.DUPLICATE,
-                    f'JobKind "{other.metadata.name}" is older and declares {spec.group}/'
-                    f"{spec.kind} already; delete one of the two",
+                    f'JobKind "{named}" declares {spec.group}/{spec.kind} already, and is older; '
+                    "delete one of the two",
                 )
+
+    def _is_in_use(self, name: str) -> bool:
+        declaration = self._declarations.get(name)
+        return declaration is not None and declaration.integration is not None
 
     def _follow(self, name: str, declaration: Declaration, compiled: CompiledKind) -> None:
         """List the objects of a kind; it is queued once they are known."""
@@ -214,13 +221,12 @@ class DeclaredKinds:
         declaration.kind = kind
         log.info("declared kind is queued", job_kind=name, kind=str(gvk))
 
-    def _forget(self, name: str) -> None:
+    def _forget(self, job_kind: JobKind) -> None:
+        name = job_kind.metadata.name
         declaration = self._declarations.pop(name, None)
         if declaration is None:
             return
-        if declaration.integration is not None:
-            gvk = declaration.integration.gvk
-            self._context.integrations.awaited.discard((gvk.group, gvk.kind))
+        self._context.integrations.awaited.discard((job_kind.spec.group, job_kind.spec.kind))
         if declaration.kind is not None:
             self._context.integrations.remove(declaration.kind)
             del self._context.informers.jobs[declaration.kind.integration.name]
