@@ -351,13 +351,13 @@ class Fleet:
         What a session shows before it is in use is handled when it comes into use.
         """
         self._attached[session] = connection
-        self._watch_for_own(connection, session)
-        session.informers.workloads.add_handler(partial(self._on_workload, connection, session))
-        session.informers.workloads.add_listener(partial(self._on_watch, connection, session))
+        workloads = session.informers.workloads
+        workloads.add_handler(partial(self._look_for_own, connection, workloads.resource))
+        workloads.add_handler(partial(self._on_workload, connection, session))
+        workloads.add_listener(partial(self._on_watch, connection, session))
         for adapter in self.adapters:
-            jobs = session.informers.jobs[adapter.gvk]
-            jobs.add_handler(partial(self._on_job, connection, session, adapter))
-        for informer in (*session.informers.jobs.values(), *session.informers.queues):
+            self._attach_jobs(connection, session, adapter, session.informers.jobs[adapter.gvk])
+        for informer in session.informers.queues:
             informer.add_listener(lambda _: self._tell_connection(connection.name))
         for hook in self._session_hooks:
             hook(connection.name, session)
@@ -370,9 +370,7 @@ class Fleet:
             jobs = build_remote_jobs(
                 session.client, adapter, self.owner.origin, self._metrics, connection.name
             )
-            jobs.add_handler(partial(self._look_for_own, connection, jobs.resource))
-            jobs.add_handler(partial(self._on_job, connection, session, adapter))
-            jobs.add_listener(partial(self._on_jobs_state, connection))
+            self._attach_jobs(connection, session, adapter, jobs)
             session.follow_jobs(adapter.gvk, jobs)
 
     def forget_kind(self, adapter: MultiKueueAdapter) -> None:
@@ -381,20 +379,16 @@ class Fleet:
             session.forget_jobs(adapter.gvk)
             self._tell_connection(connection.name)
 
-    def _on_jobs_state(self, connection: WorkerConnection, _: Informer[Any]) -> None:
-        self._tell_connection(connection.name)
-
-    def _watch_for_own(self, connection: WorkerConnection, session: WorkerSession) -> None:
-        """Refuse a server that shows objects of the manager's own cluster.
-
-        That server is usually known by its identity, before anything is listed. Older roles do not
-        let us ask for it; then it is known by the uids of its objects, before anything acts on
-        these.
-        """
-        informers = session.informers
-        watched: list[Informer[Any]] = [informers.workloads, *informers.jobs.values()]
-        for informer in watched:
-            informer.add_handler(partial(self._look_for_own, connection, informer.resource))
+    def _attach_jobs(
+        self,
+        connection: WorkerConnection,
+        session: WorkerSession,
+        adapter: MultiKueueAdapter,
+        jobs: Informer[Json],
+    ) -> None:
+        jobs.add_handler(partial(self._look_for_own, connection, jobs.resource))
+        jobs.add_handler(partial(self._on_job, connection, session, adapter))
+        jobs.add_listener(lambda _: self._tell_connection(connection.name))
 
     def watch_others(
         self, name: str, informer: Informer[T], identity: Callable[[T], ObjectKeyAndVersion]
@@ -417,6 +411,11 @@ class Fleet:
     def _look_for_own(
         self, connection: WorkerConnection, resource: Resource, _: Any, new: Any
     ) -> None:
+        """Refuse a server that shows objects of the manager's own cluster.
+
+        It is usually known by its identity, before anything is listed. Older roles do not let us
+        ask for that; then it is known by the uids of its objects, before anything acts on these.
+        """
         self._judge_own(connection, resource, identify(new) if new is not None else None)
 
     def _judge_own(
