@@ -52,7 +52,6 @@ IDENTIFY_SECONDS = 3.0
 """How long a worker waits for older names to identify their servers, before it is assumed to be
 another server."""
 
-
 log = structlog.get_logger("multiqueue.workers")
 
 SessionHook = Callable[[str, WorkerSession], None]
@@ -411,10 +410,9 @@ class Fleet:
     def _look_for_own(
         self, connection: WorkerConnection, resource: Resource, _: Any, new: Any
     ) -> None:
-        """Refuse a server that shows objects of the manager's own cluster.
+        """Refuse the manager's own cluster, if older roles did not let us ask for its identity.
 
-        It is usually known by its identity, before anything is listed. Older roles do not let us
-        ask for that; then it is known by the uids of its objects, before anything acts on these.
+        It is known by the uids of its objects, before anything acts on these.
         """
         self._judge_own(connection, resource, identify(new) if new is not None else None)
 
