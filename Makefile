@@ -67,7 +67,7 @@ spec: $(VENV)/.installed ## Regenerate docs/spec/index.md: which modules and tes
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 lock: $(VENV)/.installed ## Pin what the Dockerfile installs to the newest versions that fit
 	$(BIN)/python -m pip install --quiet --group lock
-	$(LOCK) --upgrade --extra fast --output-file requirements.lock pyproject.toml
+	$(LOCK) --upgrade --extra fast --extra kinds --output-file requirements.lock pyproject.toml
 	$(LOCK) --upgrade --group image --output-file requirements-build.lock
 
 abuse: $(VENV)/.installed ## Attack a running manager from outside, as the owner of a job, a queue or a worker could

@@ -25,6 +25,7 @@ from multiqueue.capacity.owners import find_job
 from multiqueue.capacity.workload_view import build_asked_view, build_workload_view
 from multiqueue.engine.remote import ChosenFlavors, Impossible
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.registry import SupportedKind
 from multiqueue.kube.informer import InformerState
 from multiqueue.model.build_workload import BuildOptions
 from multiqueue.model.workload import Workload
@@ -125,9 +126,13 @@ class FleetCapacity:
         informers.resource_flavors.add_handler(self._on_object)
         informers.multikueue_clusters.add_handler(self._on_object)
         informers.workloads.add_handler(self._on_workload)
-        for informer in informers.jobs.values():
-            informer.add_handler(self._on_job)
+        for kind in context.integrations.kinds:
+            self._follow(kind)
+        context.integrations.add_listener(on_added=self._follow)
         limits.add_listener(self._change)
+
+    def _follow(self, kind: SupportedKind) -> None:
+        self._context.informers.jobs[kind.integration.name].add_handler(self._on_job)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call this whenever the answers of `ask` may have changed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -63,7 +63,7 @@ class SessionHooks:
 
 async def run_session(
     client: KubeClient,
-    adapters: tuple[MultiKueueAdapter, ...],
+    adapters: Collection[MultiKueueAdapter],
     *,
     name: str,
     owner: ManagerIdentity,

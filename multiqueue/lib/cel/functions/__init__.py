@@ -1,13 +1,13 @@
 """The function libraries that Kubernetes adds to CEL."""
 
-from multiqueue.embedded.server.cel.functions.comparisons import COMPARISONS
-from multiqueue.embedded.server.cel.functions.formats import FORMATS
-from multiqueue.embedded.server.cel.functions.function import Function, Opaque, Overload
-from multiqueue.embedded.server.cel.functions.lists import LISTS
-from multiqueue.embedded.server.cel.functions.network import NETWORK
-from multiqueue.embedded.server.cel.functions.quantities import QUANTITIES
-from multiqueue.embedded.server.cel.functions.texts import TEXTS
-from multiqueue.embedded.server.cel.functions.urls import URLS
+from multiqueue.lib.cel.functions.comparisons import COMPARISONS
+from multiqueue.lib.cel.functions.formats import FORMATS
+from multiqueue.lib.cel.functions.function import Function, Opaque, Overload
+from multiqueue.lib.cel.functions.lists import LISTS
+from multiqueue.lib.cel.functions.network import NETWORK
+from multiqueue.lib.cel.functions.quantities import QUANTITIES
+from multiqueue.lib.cel.functions.texts import TEXTS
+from multiqueue.lib.cel.functions.urls import URLS
 
 FUNCTIONS: tuple[Function, ...] = (*LISTS, *TEXTS, *URLS, *QUANTITIES, *NETWORK, *FORMATS)
 """Everything that is called; each name may have overloads in several libraries."""

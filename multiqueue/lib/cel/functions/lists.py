@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from multiqueue.embedded.server.cel.functions.function import Function, Overload
+from multiqueue.lib.cel.functions.function import Function, Overload
 
 _ORDERED = ("int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp")
 _SUMMABLE = ("int", "uint", "double", "duration")

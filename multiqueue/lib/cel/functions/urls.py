@@ -3,7 +3,7 @@
 import re
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from multiqueue.embedded.server.cel.functions.function import Opaque, method, plain
+from multiqueue.lib.cel.functions.function import Opaque, method, plain
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:]*)(:[0-9]*)?")

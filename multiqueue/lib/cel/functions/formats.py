@@ -10,10 +10,10 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from multiqueue.embedded.server.cel.functions.function import Function, Opaque, method, plain
-from multiqueue.embedded.server.cel.functions.urls import is_url
-from multiqueue.embedded.server.schema import names
-from multiqueue.embedded.server.schema.formats import is_base64, is_date_time
+from multiqueue.lib import object_names as names
+from multiqueue.lib.cel.functions.function import Function, Opaque, method, plain
+from multiqueue.lib.cel.functions.urls import is_url
+from multiqueue.lib.formats import is_base64, is_date_time
 
 Check = Callable[[str], list[str]]
 

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from multiqueue.embedded.server.cel.functions.function import (
+from multiqueue.lib.cel.functions.function import (
     Opaque,
     Overload,
     function,

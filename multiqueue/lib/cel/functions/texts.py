@@ -8,7 +8,7 @@ from typing import cast
 
 import cel_expr_python.cel as cel  # noqa: PLR0402 - mypy finds it only so
 
-from multiqueue.embedded.server.cel.functions.function import Function, Overload
+from multiqueue.lib.cel.functions.function import Function, Overload
 
 _env = cel.NewEnv(
     config=cel.NewEnvConfigFromYaml("extensions: [{name: optional}, {name: regex}]"),

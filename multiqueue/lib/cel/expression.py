@@ -8,8 +8,8 @@ from typing import Any
 
 import cel_expr_python.cel as cel  # noqa: PLR0402 - mypy finds it only so
 
-from multiqueue.embedded.server.cel.environment import run_environment
-from multiqueue.embedded.server.cel.syntax import CelNode, read_tree
+from multiqueue.lib.cel.environment import run_environment
+from multiqueue.lib.cel.syntax import CelNode, read_tree
 
 _UNSUPPORTED = {
     "cel.@mapInsert": "transformMap and transformMapEntry are",

@@ -9,9 +9,19 @@ from functools import lru_cache
 from typing import Any
 
 import cel_expr_python.cel as cel  # noqa: PLR0402 - mypy finds it only so
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.duration_pb2 import DESCRIPTOR as DURATION_FILE
+from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT_FILE
+from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 
-from multiqueue.embedded.server.cel.functions import COMPARISONS, FUNCTIONS, Opaque, Overload
+from multiqueue.lib.cel.functions import (
+    COMPARISONS,
+    FUNCTIONS,
+    OPAQUE_TYPES,
+    Opaque,
+    Overload,
+)
 
 _LIBRARIES = ("strings", "optional", "sets", "two-var-comprehensions", "lists")
 _KINDS = {
@@ -27,6 +37,22 @@ _KINDS = {
 
 Types = Mapping[str, str]
 """Types of variables by name, as CEL writes types."""
+
+
+def standard_pool() -> DescriptorPool:
+    """A new pool with the types that every expression may use.
+
+    The types of the libraries are messages without fields. CEL has opaque types too, but takes
+    overloads with one of them and any other type for the same.
+    """
+    opaque = FileDescriptorProto(name="kubernetes.proto", package="kubernetes", syntax="proto2")
+    for each in OPAQUE_TYPES:
+        opaque.message_type.add(name=each.name.removeprefix("kubernetes."))
+    pool = DescriptorPool()
+    for needed in (STRUCT_FILE, TIMESTAMP_FILE, DURATION_FILE):
+        pool.AddSerializedFile(needed.serialized_pb)
+    pool.AddSerializedFile(opaque.SerializeToString())
+    return pool
 
 
 def check_environment(variables: Types, pool: DescriptorPool, *, bindings: bool = False) -> cel.Env:

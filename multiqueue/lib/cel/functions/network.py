@@ -10,7 +10,7 @@ from ipaddress import (
     ip_interface,
 )
 
-from multiqueue.embedded.server.cel.functions.function import (
+from multiqueue.lib.cel.functions.function import (
     Opaque,
     Overload,
     function,
