@@ -39,6 +39,7 @@ TEMPLATE = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [CONTA
 
 
 async def test_a_stateful_set_is_copied_to_a_worker_and_removed_with_its_original() -> None:
+    """M-24."""
     async with (
         multikueue_world(
             "worker1", real_workers=True, config=CONFIG, crds=build_kind_crds(LWS_ROW)
@@ -67,7 +68,7 @@ async def test_a_stateful_set_is_copied_to_a_worker_and_removed_with_its_origina
 
 
 async def test_each_group_of_a_leader_worker_set_runs_on_a_worker_that_has_room() -> None:
-    """Each worker has room for one group of two."""
+    """M-101: each worker has room for one group of two."""
     crds = build_kind_crds(LWS_ROW)
     async with (
         multikueue_world("w1", "w2", gpus=2, real_workers=True, crds=crds, config=CONFIG) as world,
