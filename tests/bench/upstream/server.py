@@ -1,0 +1,139 @@
+"""What the benchmark reads from kube-apiserver: counts of requests, and changes of Workloads."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import ssl
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from tests.bench.upstream.course import Course, SeenWorkload
+from tests.controlplane.plane import ADMIN_TOKEN, RealControlPlane
+
+WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/workloads?watch=1&timeoutSeconds=7200"
+WRITES = {"POST", "PUT", "PATCH", "APPLY"}
+"""Nothing is deleted in a run; what the runner clears away afterwards is not counted."""
+SAMPLE = re.compile(r"^(\w+)\{(.*)\} ([0-9.e+]+)$", re.MULTILINE)
+LABEL = re.compile(r'(\w+)="([^"]*)"')
+CONFLICT = "409"
+
+
+class Sample(NamedTuple):
+    """One value of a metric with its labels."""
+
+    labels: dict[str, str]
+    value: float
+
+    @property
+    def kind(self) -> str:
+        """Resource and subresource, as in "workloads/status"."""
+        parts = self.labels["resource"], self.labels.get("subresource", "")
+        return "/".join(part for part in parts if part)
+
+
+def read_samples(text: str, name: str) -> Iterator[Sample]:
+    """Yield the samples of one metric from a page in Prometheus's format."""
+    for found in SAMPLE.finditer(text):
+        if found[1] == name:
+            yield Sample(dict(LABEL.findall(found[2])), float(found[3]))
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What a server was asked to write until now."""
+
+    writes: Counter[tuple[str, str]]
+    """By kind ("workloads/status") and verb ("PATCH")."""
+    conflicts: int
+    seconds: float
+    """All writes of Workload statuses together, each from its arrival to its answer."""
+    timed: float
+    """How many of them."""
+
+
+def read_requests(text: str) -> Requests:
+    """Return what a page of kube-apiserver's metrics says about writes."""
+    writes: Counter[tuple[str, str]] = Counter()
+    conflicts = 0
+    for each in read_samples(text, "apiserver_request_total"):
+        if each.labels["verb"] in WRITES:
+            writes[each.kind, each.labels["verb"]] += int(each.value)
+            conflicts += int(each.value) if each.labels["code"] == CONFLICT else 0
+    seconds, timed = (
+        sum(
+            each.value
+            for each in read_samples(text, f"apiserver_request_duration_seconds_{part}")
+            if each.kind == "workloads/status" and each.labels["verb"] in WRITES
+        )
+        for part in ("sum", "count")
+    )
+    return Requests(writes, conflicts, seconds, timed)
+
+
+def watched_kinds(text: str) -> set[str]:
+    """Return the resources that somebody watches now."""
+    return {
+        each.labels["resource"]
+        for each in read_samples(text, "apiserver_longrunning_requests")
+        if each.labels["verb"] == "WATCH" and each.value > 0
+    }
+
+
+def read_metrics(plane: RealControlPlane) -> str:
+    """Return the page of metrics of a control plane's server."""
+    with urllib.request.urlopen(
+        _request(plane, "/metrics"), timeout=30, context=_trust(plane)
+    ) as answer:
+        return str(answer.read().decode())
+
+
+class Change(msgspec.Struct):
+    """One line of a watch."""
+
+    type: str
+    object: SeenWorkload
+
+
+@dataclass
+class WorkloadWatch:
+    """A watch of all Workloads in a thread of its own: one line is read in some 20 us."""
+
+    plane: RealControlPlane
+    course: Course = field(default_factory=Course)
+    broken: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin to watch; ends with the server."""
+        answer = urllib.request.urlopen(
+            _request(self.plane, WORKLOADS), timeout=None, context=_trust(self.plane)
+        )
+        threading.Thread(target=self._read, args=(answer,), daemon=True).start()
+
+    def _read(self, answer: http.client.HTTPResponse) -> None:
+        decoder = msgspec.json.Decoder(Change)
+        try:
+            with answer:
+                for line in answer:
+                    self.course.see(time.monotonic(), decoder.decode(line).object)
+        except (OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
+            self.broken = error
+        else:
+            self.broken = EOFError("the server has ended the watch of Workloads")
+
+
+def _request(plane: RealControlPlane, path: str) -> urllib.request.Request:
+    return urllib.request.Request(
+        f"{plane.url}{path}", headers={"Authorization": f"Bearer {ADMIN_TOKEN}"}
+    )
+
+
+def _trust(plane: RealControlPlane) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(plane.folder / "ca.crt"))
