@@ -79,7 +79,7 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
 
     Args:
         setting: What is run.
-        folder: Where everything that is written goes; it is created.
+        folder: Where everything that is written goes.
         seconds: How long the runner may take.
 
     Raises:
@@ -152,13 +152,11 @@ def describe(course: Course, before: Requests, after: Requests, cores: int) -> d
     }
 
 
-def runner_writes(
-    course: Course, writes: Counter[tuple[str, str]]
-) -> Counter[tuple[str, str]]:
+def runner_writes(course: Course, writes: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
     """Return what the runner wrote.
 
-    It creates Workloads, finishes each, and takes the quota of each that was evicted. Its statuses
-    are written with whatever verb it uses; a conflict of its own counts as the manager's.
+    It creates Workloads, finishes each, and takes the quota of each that was evicted. It applies
+    statuses; a conflict of its own counts as the manager's.
     """
     mine: Counter[tuple[str, str]] = Counter()
     mine["workloads", "POST"] = writes["workloads", "POST"]
@@ -169,7 +167,7 @@ def runner_writes(
     for kind in ("clusterqueues", "localqueues", "resourceflavors", "cohorts"):
         mine[kind, "POST"] = writes[kind, "POST"]
     left = course.counts["finished"] + course.counts["stopped"]
-    for verb in ("PATCH", "APPLY", "PUT"):
+    for verb in ("APPLY", "PATCH", "PUT"):
         mine["workloads/status", verb] = min(left, writes["workloads/status", verb])
         left -= mine["workloads/status", verb]
     return mine
