@@ -11,7 +11,7 @@ import pytest
 
 from tests.bench.upstream import page, programs
 from tests.bench.upstream.run import NO_LIMIT, OURS, Setting, measure
-from tests.controlplane.conftest import NEEDED, require
+from tests.controlplane.conftest import NEEDED, require, skip_without
 
 PART = 0.04
 """600 Workloads of the baseline: enough that jobs wait and preempt; a run takes half a minute."""
@@ -30,8 +30,7 @@ RARE = 0.1
 @pytest.mark.timeout(240)
 def test_an_admission_takes_no_more_writes_than_the_table_says(tmp_path: Path) -> None:
     require(*NEEDED)
-    if programs.missing():
-        pytest.skip("upstream's perf runner is not built: run `make controlplane`")
+    skip_without(programs.missing())
     run = measure(Setting(OURS, "baseline", NO_LIMIT, PART), tmp_path / "run", SECONDS)
     written = {kind: page.writes_per_admission(run, kind) for kind in AT_MOST}
     others = page.writes_per_admission(run) - sum(written.values())

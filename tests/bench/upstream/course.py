@@ -54,9 +54,10 @@ class SeenSpec(msgspec.Struct, rename="camel"):
     pod_sets: list[SeenPodSet] = []
 
 
-class SeenMetadata(msgspec.Struct):
+class SeenMetadata(msgspec.Struct, rename="camel"):
     namespace: str
     name: str
+    resource_version: str
     labels: dict[str, str] = {}
 
 

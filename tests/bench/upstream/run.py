@@ -131,9 +131,9 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
 
 
 def describe(course: Course, before: Requests, after: Requests, cores: int) -> dict[str, Any]:
-    """Return the figures of a run; what the runner writes is left out of the manager's writes."""
+    """Return the figures of a run; what others write is left out of the manager's writes."""
     writes = after.writes - before.writes
-    managers = writes - runner_writes(course, writes)
+    managers = writes - writes_of_others(course, writes)
     timed = after.timed - before.timed
     return {
         "wallSeconds": round(course.wall_seconds(), 1),
@@ -152,15 +152,15 @@ def describe(course: Course, before: Requests, after: Requests, cores: int) -> d
     }
 
 
-def runner_writes(course: Course, writes: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
-    """Return what the runner wrote.
+def writes_of_others(course: Course, writes: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    """Return what the runner and the server itself wrote.
 
-    It creates Workloads, finishes each, and takes the quota of each that was evicted. It applies
+    The server renews a Lease. The runner creates Workloads, finishes each, and takes the quota of each that was evicted. It applies
     statuses; a conflict of its own counts as the manager's.
     """
     mine: Counter[tuple[str, str]] = Counter()
     mine["workloads", "POST"] = writes["workloads", "POST"]
-    for kind in ("namespaces", "nodes", "nodes/status", "topologies"):
+    for kind in ("leases", "namespaces", "nodes", "nodes/status", "topologies"):
         for (name, verb), count in writes.items():
             if name == kind:
                 mine[name, verb] = count

@@ -18,7 +18,8 @@ import msgspec
 from tests.bench.upstream.course import Course, SeenWorkload
 from tests.controlplane.plane import ADMIN_TOKEN, RealControlPlane
 
-WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/workloads?watch=1&timeoutSeconds=7200"
+WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/workloads?watch=1&timeoutSeconds=7200&resourceVersion={}"
+PIECE_BYTES = 1 << 20
 WRITES = {"POST", "PUT", "PATCH", "APPLY"}
 """Nothing is deleted in a run; what the runner clears away afterwards is not counted."""
 SAMPLE = re.compile(r"^(\w+)\{(.*)\} ([0-9.e+]+)$", re.MULTILINE)
@@ -111,22 +112,28 @@ class WorkloadWatch:
     broken: BaseException | None = None
 
     def start(self) -> None:
-        """Begin to watch; ends with the server."""
-        answer = urllib.request.urlopen(
-            _request(self.plane, WORKLOADS), timeout=None, context=_trust(self.plane)
-        )
-        threading.Thread(target=self._read, args=(answer,), daemon=True).start()
+        """Begin to watch; ends with the process, or if the server refuses."""
+        threading.Thread(target=self._read, daemon=True).start()
 
-    def _read(self, answer: http.client.HTTPResponse) -> None:
+    def _read(self) -> None:
         decoder = msgspec.json.Decoder(Change)
+        newest = ""
         try:
-            with answer:
-                for line in answer:
-                    self.course.see(time.monotonic(), decoder.decode(line).object)
+            while True:  # a server ends the watch of a reader that had no CPU time for a moment
+                for line in self._read_lines(newest):
+                    seen = decoder.decode(line).object
+                    newest = seen.metadata.resource_version
+                    self.course.see(time.monotonic(), seen)
         except (OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
             self.broken = error
-        else:
-            self.broken = EOFError("the server has ended the watch of Workloads")
+
+    def _read_lines(self, newest: str) -> Iterator[bytes]:
+        request = _request(self.plane, WORKLOADS.format(newest))
+        with urllib.request.urlopen(request, timeout=None, context=_trust(self.plane)) as answer:
+            rest = b""
+            while piece := answer.read1(PIECE_BYTES):
+                *lines, rest = (rest + piece).split(b"\n")
+                yield from lines
 
 
 def _request(plane: RealControlPlane, path: str) -> urllib.request.Request:

@@ -18,6 +18,7 @@ def make_seen(*true: str, name: str = "w", cpu: str = "5", pods: int = 1) -> See
         "metadata": {
             "namespace": "cq-0-5-cohort-1",
             "name": name,
+            "resourceVersion": "1",
             "labels": {CLASS: "medium"},
         },
         "spec": {"podSets": [{"count": pods, "template": {"spec": {"containers": [container]}}}]},

@@ -9,7 +9,7 @@ import pytest
 
 from tests.bench.upstream import page, programs
 from tests.bench.upstream.course import Course
-from tests.bench.upstream.run import OURS, UPSTREAM, runner_writes
+from tests.bench.upstream.run import OURS, UPSTREAM, writes_of_others
 from tests.bench.upstream.server import read_requests, watched_kinds
 
 METRICS = """\
@@ -62,7 +62,7 @@ def test_a_kind_that_nobody_watches_any_more_is_not_watched() -> None:
     assert watched_kinds(METRICS) == {"workloads"}
 
 
-def test_what_the_runner_writes_is_not_the_managers() -> None:
+def test_what_the_writes_of_others_is_not_the_managers() -> None:
     course = Course(counts=Counter(finished=10, stopped=2))
     writes = Counter(
         {
@@ -70,9 +70,10 @@ def test_what_the_runner_writes_is_not_the_managers() -> None:
             ("workloads/status", "APPLY"): 8,
             ("workloads/status", "PATCH"): 30,
             ("events", "POST"): 5,
+            ("leases", "PUT"): 3,
         }
     )
-    left = writes - runner_writes(course, writes)
+    left = writes - writes_of_others(course, writes)
     assert left == {("workloads/status", "PATCH"): 26, ("events", "POST"): 5}
 
 
