@@ -40,6 +40,8 @@ RUNNER_LIMITS = ("-qps=1000", "-burst=2000")
 """As upstream starts its runner."""
 WATCHED = {"workloads", "clusterqueues", "localqueues", "resourceflavors"}
 """A manager that watches these is ready."""
+THEIRS = {"leases", "namespaces", "nodes", "nodes/status", "topologies"}
+"""Kinds that no manager writes in this benchmark."""
 LOOK_SECONDS = 0.2
 QUIET_SECONDS, SETTLE_SECONDS = 2.0, 30.0
 """Events are written behind what matters more: a run ends when no write was counted for so long,
@@ -155,22 +157,21 @@ def describe(course: Course, before: Requests, after: Requests, cores: int) -> d
 def writes_of_others(course: Course, writes: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
     """Return what the runner and the server itself wrote.
 
-    The server renews a Lease. The runner creates Workloads, finishes each, and takes the quota of each that was evicted. It applies
-    statuses; a conflict of its own counts as the manager's.
+    The server renews a Lease. The runner creates Workloads and what is around them, finishes each
+    Workload, and takes the quota of each that was evicted.
     """
-    mine: Counter[tuple[str, str]] = Counter()
-    mine["workloads", "POST"] = writes["workloads", "POST"]
-    for kind in ("leases", "namespaces", "nodes", "nodes/status", "topologies"):
-        for (name, verb), count in writes.items():
-            if name == kind:
-                mine[name, verb] = count
-    for kind in ("clusterqueues", "localqueues", "resourceflavors", "cohorts"):
-        mine[kind, "POST"] = writes[kind, "POST"]
+    others = Counter(
+        {
+            (kind, verb): count
+            for (kind, verb), count in writes.items()
+            if kind in THEIRS or (verb == "POST" and kind != "events")
+        }
+    )
     left = course.counts["finished"] + course.counts["stopped"]
-    for verb in ("APPLY", "PATCH", "PUT"):
-        mine["workloads/status", verb] = min(left, writes["workloads/status", verb])
-        left -= mine["workloads/status", verb]
-    return mine
+    for verb in ("APPLY", "PATCH", "PUT"):  # the runner applies
+        others["workloads/status", verb] = min(left, writes["workloads/status", verb])
+        left -= others["workloads/status", verb]
+    return others
 
 
 def _named(writes: Counter[tuple[str, str]]) -> dict[str, int]:

@@ -52,8 +52,9 @@ class Requests:
     """What a server was asked to write until now."""
 
     writes: Counter[tuple[str, str]]
-    """By kind ("workloads/status") and verb ("PATCH")."""
+    """What it wrote, by kind ("workloads/status") and verb ("PATCH")."""
     conflicts: int
+    """What it refused, since the object had changed."""
     seconds: float
     """All writes of Workload statuses together, each from its arrival to its answer."""
     timed: float
@@ -65,9 +66,10 @@ def read_requests(text: str) -> Requests:
     writes: Counter[tuple[str, str]] = Counter()
     conflicts = 0
     for each in read_samples(text, "apiserver_request_total"):
-        if each.labels["verb"] in WRITES:
+        if each.labels["verb"] in WRITES and each.labels["code"] == CONFLICT:
+            conflicts += int(each.value)
+        elif each.labels["verb"] in WRITES and each.labels["code"].startswith("2"):
             writes[each.kind, each.labels["verb"]] += int(each.value)
-            conflicts += int(each.value) if each.labels["code"] == CONFLICT else 0
     seconds, timed = (
         sum(
             each.value

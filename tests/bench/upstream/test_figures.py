@@ -54,7 +54,7 @@ def make_report(*runs: dict[str, Any]) -> dict[str, Any]:
 
 def test_writes_are_read_from_the_servers_metrics() -> None:
     read = read_requests(METRICS)
-    assert read.writes == {("workloads/status", "PATCH"): 9, ("events", "POST"): 1200}
+    assert read.writes == {("workloads/status", "PATCH"): 7, ("events", "POST"): 1200}
     assert (read.conflicts, read.seconds, read.timed) == (2, 0.45, 9)
 
 
