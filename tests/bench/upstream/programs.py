@@ -26,7 +26,9 @@ NO_LIMITS = "kubeConfig.QPS = -1", "kubeConfig.Burst = 100"
 """client-go does not limit requests if QPS is negative."""
 GENERATORS = "baseline", "large-scale", "tas"
 PER_COHORT = "large-scale"
-"""A part of this one has fewer cohorts: its queues get too few Workloads to be divided."""
+"""A part of this one has fewer cohorts, and one with fewer queues if the part is less than one of
+them: its queues get too few Workloads to be divided.
+"""
 
 
 def cache_folder() -> Path:
@@ -93,16 +95,19 @@ def scale(name: str, generator: dict[str, Any], part: float) -> dict[str, Any]:
     """Return the generator with a part of its Workloads, and the same queues where possible.
 
     Args:
-        name: Which generator it is: of large-scale, cohorts are left out.
+        name: Which generator it is: of large-scale, cohorts and queues are left out.
         generator: As `read_generator` returns it.
         part: More than 0, at most 1; no set gets less than one Workload.
     """
     scaled: dict[str, Any] = json.loads(json.dumps(generator))
     for cohorts in scaled["cohorts"]:
+        wanted = cohorts["count"] * part
         if name == PER_COHORT:
-            cohorts["count"] = max(1, round(cohorts["count"] * part))
-            continue
+            cohorts["count"] = max(1, round(wanted))
         for queues in cohorts["queuesSets"]:
+            if name == PER_COHORT:
+                queues["count"] = max(1, round(queues["count"] * min(1, wanted)))
+                continue
             for works in queues["workloadsSets"]:
                 works["count"] = max(1, round(works["count"] * part))
     return scaled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -103,14 +104,23 @@ def test_a_section_replaces_its_older_one_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "want"),
-    [("baseline", (5, 35)), ("large-scale", (1, 350)), ("tas", (5, 35))],
+    ("name", "part", "want"),
+    [
+        ("baseline", 0.1, (5, 6, 35)),
+        ("tas", 0.001, (5, 6, 1)),
+        ("large-scale", 0.2, (1, 6, 350)),
+        ("large-scale", 0.1, (1, 3, 350)),
+    ],
 )
-def test_a_tenth_has_fewer_workloads_or_fewer_cohorts(name: str, want: tuple[int, int]) -> None:
+def test_a_part_has_fewer_workloads_or_fewer_queues(
+    name: str, part: float, want: tuple[int, int, int]
+) -> None:
     works = {"count": 350, "workloads": [{}]}
     queues = {"count": 6, "nominalQuota": "20", "workloadsSets": [works]}
-    cohorts = 10 if name == "large-scale" else 5
-    generator = {"cohorts": [{"count": cohorts, "queuesSets": [queues]}]}
-    scaled = programs.scale(name, generator, 0.1)
-    assert programs.count_workloads(scaled) == want[0] * 6 * want[1]
-    assert programs.cohort_cores(scaled) == 120
+    generator = {"cohorts": [{"count": 5, "queuesSets": [queues]}]}
+    scaled = programs.scale(name, generator, part)
+    (cohorts,) = scaled["cohorts"]
+    (queues,) = cohorts["queuesSets"]
+    assert (cohorts["count"], queues["count"], queues["workloadsSets"][0]["count"]) == want
+    assert programs.count_workloads(scaled) == math.prod(want)
+    assert programs.cohort_cores(scaled) == 20 * want[1]
