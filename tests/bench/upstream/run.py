@@ -238,7 +238,7 @@ def _run_runner(
     used = Used(0, 0)
     with _running(command, folder / "runner.log") as process:
         while process.poll() is None:
-            with contextlib.suppress(OSError, IndexError):
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
                 used = _used(process.pid)
             if watch.broken is not None:
                 raise RuntimeError(f"{watch.broken}: see {folder}")
@@ -262,9 +262,15 @@ def _settled(plane: RealControlPlane) -> Requests:
 
 
 def _used(pid: int) -> Used:
-    """Return the CPU time of a process so far and its highest resident memory."""
+    """Return the CPU time of a process so far and its highest resident memory.
+
+    Raises:
+        ProcessLookupError: It has ended, and has no memory any more.
+    """
     after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ticks = int(after_name[11]) + int(after_name[12])
     status = Path(f"/proc/{pid}/status").read_text()
-    peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
-    return Used(ticks / os.sysconf("SC_CLK_TCK"), int(peak) / 1024)
+    peaks = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+    if not peaks:
+        raise ProcessLookupError(f"process {pid} has ended")
+    return Used(ticks / os.sysconf("SC_CLK_TCK"), int(peaks[0]) / 1024)
