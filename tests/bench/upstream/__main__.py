@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -73,23 +76,28 @@ def _run_all(name: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     total = programs.count_workloads(programs.read_generator(name))
     part = min(1.0, given.workloads / total) if given.workloads else given.scale
     runs = []
-    for number in range(given.rounds):
-        for limit in given.limits:
-            for program in given.programs:
-                setting = Setting(program, name, limit, part)
-                folder = Path(tempfile.mkdtemp(prefix=f"bench-{name}-{program}-{limit}-"))
-                try:
-                    run = measure(setting, folder, SECONDS)
-                except (RuntimeError, TimeoutError, subprocess.CalledProcessError) as error:
-                    sys.stderr.write(f"{setting}: {error}\n")
-                    continue
-                runs.append(run)
-                sys.stderr.write(
-                    f"round {number + 1}, {name}, {program}, limit {limit}: "
-                    f"{run['wallSeconds']} s, {run['evictions']} evictions, "
-                    f"{page.writes_per_admission(run):.2f} writes per admission\n"
-                )
+    for number in range(1, given.rounds + 1):
+        for limit, program in itertools.product(given.limits, _in_turn(given.programs, number)):
+            setting = Setting(program, name, limit, part)
+            folder = Path(tempfile.mkdtemp(prefix=f"bench-{name}-{program}-{limit}-"))
+            try:
+                run = measure(setting, folder, SECONDS)
+            except (RuntimeError, TimeoutError, subprocess.CalledProcessError) as error:
+                sys.stderr.write(f"{setting}: {error}\n")
+                continue
+            shutil.rmtree(folder)
+            runs.append(run)
+            sys.stderr.write(
+                f"round {number}, {name}, {program}, limit {limit}: "
+                f"{run['wallSeconds']} s, {run['evictions']} evictions, "
+                f"{page.writes_per_admission(run):.2f} writes per admission\n"
+            )
     return runs
+
+
+def _in_turn(names: Sequence[str], number: int) -> Sequence[str]:
+    """Return the programs in the order of this round: who comes first changes."""
+    return names if number % 2 else names[::-1]
 
 
 def _describe_machine() -> dict[str, str]:
