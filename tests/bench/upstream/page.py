@@ -10,11 +10,12 @@ from statistics import mean
 from typing import Any
 
 from tests.bench.upstream.run import OURS, UPSTREAM
+from tests.bench.upstream.server import WRITES
 
 Run = Mapping[str, Any]
 """One run as `tests.bench.upstream.run.measure` returns it."""
 QUEUE_STATUSES = ("clusterqueues/status", "localqueues/status", "cohorts/status")
-MOST_KINDS = 8
+MOST_KINDS = 5
 
 
 def writes_per_admission(run: Run, *kinds: str) -> float:
@@ -146,9 +147,9 @@ def _render_figures(runs: Sequence[Run], limit: int) -> list[str]:
         ("admissions", lambda run: f"{run['admissions']:,}"),
         ("evictions", lambda run: f"{run['evictions']:,}"),
         ("the manager's writes per admission", lambda run: f"{writes_per_admission(run):.2f}"),
-        *((f"- {name}", _writes(name)) for name in _most_written(runs)),
+        *((f"- {kind}", _writes(kind)) for kind in _most_written(runs)),
         ("refused because of a conflict", lambda run: f"{run['conflicts']:,}"),
-        ("a write of a Workload's status", lambda run: f"{run['statusWriteMilliseconds']} ms"),
+        ("a write of a Workload's status", lambda run: f"{run['statusWriteMilliseconds']:.0f} ms"),
         *((f"CPU, peak memory: {name}", _process(name)) for name in runs[0]["processes"]),
     ]
     lines = [f"### {_name(limit).capitalize()}", "", "| | ours | upstream |", "|---|---|---|"]
@@ -162,21 +163,29 @@ def _waits(name: str) -> Callable[[Run], str]:
     return lambda run: f"{run['secondsToAdmission'].get(name, 0):.1f} s"
 
 
-def _writes(name: str) -> Callable[[Run], str]:
-    return lambda run: f"{run['managerWrites'].get(name, 0) / run['admissions']:.2f}"
+def _writes(kind: str) -> Callable[[Run], str]:
+    def show(run: Run) -> str:
+        verbs = {
+            verb: run["managerWrites"].get(f"{verb} {kind}", 0) / run["admissions"]
+            for verb in sorted(WRITES)
+        }
+        return " + ".join(f"{each:.2f} {verb}" for verb, each in verbs.items() if each) or "0"
+
+    return show
 
 
 def _process(name: str) -> Callable[[Run], str]:
     return lambda run: (
-        f"{run['processes'][name]['cpuSeconds']:.0f} s {run['processes'][name]['peakMiB']} MiB"
+        f"{run['processes'][name]['cpuSeconds']:.1f} s {run['processes'][name]['peakMiB']} MiB"
     )
 
 
 def _most_written(runs: Sequence[Run]) -> list[str]:
     totals: Counter[str] = Counter()
     for run in runs:
-        totals.update(run["managerWrites"])
-    return [name for name, _ in totals.most_common(MOST_KINDS)]
+        for name, count in run["managerWrites"].items():
+            totals[name.split(" ", 1)[1]] += count
+    return [kind for kind, _ in totals.most_common(MOST_KINDS)]
 
 
 def _of(runs: Sequence[Run], program: str, limit: int) -> list[Run]:

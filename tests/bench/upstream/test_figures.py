@@ -91,6 +91,13 @@ def test_misses_come_first() -> None:
     assert "| no limit | usage while work waits | >= 0.9 | 0.50 | **missed** |" in rows
 
 
+def test_writes_are_shown_by_kind_and_verb() -> None:
+    theirs = make_run(UPSTREAM, managerWrites={"APPLY workloads/status": 2600})
+    rows = page.render(make_report(make_run(OURS), theirs)).splitlines()
+    assert "| - workloads/status | 2.25 PATCH | 1.30 APPLY |" in rows
+    assert "| - events | 1.50 POST | 0 |" in rows
+
+
 def test_no_evictions_at_all_are_no_more_than_upstreams() -> None:
     runs = [make_run(program, evictions=0) for program in (OURS, UPSTREAM)]
     assert "evictions, ours / upstream | <= 1.0 | 1.00 | reached" in page.render(make_report(*runs))
