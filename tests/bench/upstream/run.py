@@ -115,7 +115,11 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
     count = programs.count_workloads(generator)
     figures = describe(watch.course, before, after, programs.cohort_cores(generator))
     if watch.course.finished != count:
-        raise RuntimeError(f"{watch.course.finished} of {count} Workloads finished: see {folder}")
+        raise RuntimeError(
+            f"{watch.course.finished} of {count} Workloads finished: see {folder}. Upstream's"
+            " runner ends when all Workloads are created and no queue's status says that something"
+            " waits; choose a larger part if statuses come later than that"
+        )
     return {
         "program": setting.program,
         "generator": setting.generator,
@@ -150,7 +154,7 @@ def describe(course: Course, before: Requests, after: Requests, cores: int) -> d
         "conflicts": after.conflicts - before.conflicts,
         "statusWriteMilliseconds": round((after.seconds - before.seconds) / timed * 1000, 2)
         if timed
-        else None,
+        else 0.0,
     }
 
 
