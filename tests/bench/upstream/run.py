@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -114,17 +114,9 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
     } | {"runner": runner}
     count = programs.count_workloads(generator)
     figures = describe(watch.course, before, after, programs.cohort_cores(generator))
-    if watch.course.finished != count:
-        raise RuntimeError(
-            f"{watch.course.finished} of {count} Workloads finished: see {folder}. Upstream's"
-            " runner ends when all Workloads are created and no queue's status says that something"
-            " waits; choose a larger part if statuses come later than that"
-        )
+    _require_all_finished(watch.course, count, folder)
     return {
-        "program": setting.program,
-        "generator": setting.generator,
-        "limit": setting.limit,
-        "part": setting.part,
+        **asdict(setting),
         "workloads": count,
         **figures,
         "processes": {
@@ -134,6 +126,15 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
         "loadBefore": round(load, 1),
         "loadAfter": round(os.getloadavg()[0], 1),
     }
+
+
+def _require_all_finished(course: Course, count: int, folder: Path) -> None:
+    if course.finished != count:
+        raise RuntimeError(
+            f"{course.finished} of {count} Workloads finished: see {folder}. Upstream's"
+            " runner ends when all Workloads are created and no queue's status says that something"
+            " waits; choose a larger part if statuses come later than that"
+        )
 
 
 def describe(course: Course, before: Requests, after: Requests, cores: int) -> dict[str, Any]:
