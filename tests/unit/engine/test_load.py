@@ -1,11 +1,15 @@
 """Priorities in trees under load: who is awake when quota becomes free (E-27, E-28)."""
 
+import statistics
+
 import pytest
 
 from multiqueue.engine.options import EngineOptions, FairSharing
 from multiqueue.engine.plan import Preempt
 from multiqueue.model.cluster_queue import ClusterQueue, Preemption, PreemptionPolicy
 from multiqueue.model.workload import Workload
+from tests.bench.upstream_generators import BASELINE, scaled
+from tests.bench.upstream_world import Simulation
 from tests.builders.engine import (
     T0,
     flavor_quotas,
@@ -16,6 +20,8 @@ from tests.builders.engine import (
     seconds,
 )
 from tests.engine_world import EngineWorld
+
+SIZES = ("large", "medium", "small")
 
 
 def running(world: EngineWorld, *names: str) -> None:
@@ -125,3 +131,13 @@ def test_a_borrower_gets_what_its_owner_does_not_need_at_once() -> None:
     world.delete("second")
 
     assert world.admitted() == ["first", "borrows"]
+
+
+def test_beside_a_slow_server_priorities_are_served_in_order() -> None:
+    one_cohort = scaled(BASELINE, 5)._replace(cohorts=1)
+    run = Simulation(one_cohort, round_trip=0.33)
+    run.run()
+
+    large, medium, small = (statistics.mean(run.waits[each]) for each in SIZES)
+    assert large < 5 < medium < small
+    assert run.preempted <= 60, "the first large ones preempt 72, some of which end before"
