@@ -2,7 +2,8 @@
 
 It has the semantics of Kubernetes' work queues. A key that is added again while it waits is one
 entry. A key that is added again during its reconcile comes back afterwards. The size is bounded by
-the number of different keys.
+the number of different keys. Namespaces take turns, so that a flood of objects in one namespace
+does not delay the others.
 """
 
 from __future__ import annotations
@@ -10,12 +11,36 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from collections import OrderedDict, deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from multiqueue.kube.backoff import exponential
 
 K = TypeVar("K", bound=Hashable)
+
+
+class NamespaceTurns(asyncio.Queue[K]):
+    """A queue that takes one key of each namespace in turn, and those of one namespace in order."""
+
+    def _init(self, maxsize: int) -> None:  # noqa: ARG002 - asyncio.Queue gives it
+        self._queue: OrderedDict[str, deque[K]] = OrderedDict()
+
+    def _put(self, item: K) -> None:
+        self._queue.setdefault(_namespace_of(item), deque()).append(item)
+
+    def _get(self) -> K:
+        namespace, keys = next(iter(self._queue.items()))
+        key = keys.popleft()
+        if keys:
+            self._queue.move_to_end(namespace)
+        else:
+            del self._queue[namespace]
+        return key
+
+    def qsize(self) -> int:
+        """Return the number of keys."""
+        return sum(len(keys) for keys in self._queue.values())
 
 
 class WorkQueue(Generic[K]):
@@ -29,7 +54,7 @@ class WorkQueue(Generic[K]):
     def __init__(self, *, retry_base: float = 0.005, retry_cap: float = 60.0) -> None:
         self._retry_base = retry_base
         self._retry_cap = retry_cap
-        self._ready: asyncio.Queue[K] = asyncio.Queue()
+        self._ready: asyncio.Queue[K] = NamespaceTurns()
         self._waiting: set[K] = set()
         self._processing: set[K] = set()
         self._dirty: set[K] = set()
@@ -114,3 +139,8 @@ class WorkQueue(Generic[K]):
                 del self._due_at[key]
                 self.add(key)
         self._set_timer()
+
+
+def _namespace_of(key: Hashable) -> str:
+    """Return the namespace of a key such as ``team/job-1``; empty for cluster-scoped objects."""
+    return key.rpartition("/")[0] if isinstance(key, str) else getattr(key, "namespace", "")

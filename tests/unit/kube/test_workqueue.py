@@ -109,6 +109,14 @@ async def test_failures_of_a_key_delay_it_ever_more_until_forgotten() -> None:
 
 
 @virtual_time
+async def test_namespaces_take_turns() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for key in ("flood/1", "flood/2", "flood/3", "a/1", "worker", "a/2"):
+        queue.add(key)
+    taken = [await take(queue) for _ in range(6)]
+    assert taken == ["flood/1", "a/1", "worker", "flood/2", "a/2", "flood/3"]
+
+
 async def test_a_cancelled_wait_loses_no_key() -> None:
     queue: WorkQueue[str] = WorkQueue()
     waiter = asyncio.ensure_future(queue.get())
