@@ -35,8 +35,8 @@ def workload(name: str, *, priority: int, cpu: int = 1, created: float = 0) -> W
     )
 
 
-def busy_world(*, ends_apart: float) -> EngineWorld:
-    """A full queue in which "high" is parked, and two workloads ended one after the other."""
+def busy_world(*, ends_apart: float = 0.1, later: float = 0) -> EngineWorld:
+    """A full queue in which "high" is parked: two workloads ended, and later a third one."""
     world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=4)))
     running(world, "a", "b", "c", "d")
     world.submit(workload("high", priority=200, cpu=3))
@@ -44,25 +44,31 @@ def busy_world(*, ends_apart: float) -> EngineWorld:
     world.finish("a")
     world.cycle(after=ends_apart)
     world.finish("b")
-    world.cycle()
+    world.cycle(after=later)
     world.finish("c")
     return world
 
 
-def test_under_load_a_parked_workload_is_awake_before_a_lower_one_takes_free_quota() -> None:
-    world = busy_world(ends_apart=0.1)
+@pytest.mark.parametrize("later", [0, 9])
+def test_under_load_a_parked_workload_is_awake_before_a_lower_one_takes_free_quota(
+    later: float,
+) -> None:
+    world = busy_world(later=later)
 
     world.submit(workload("low", priority=100))
 
     assert world.admitted() == ["high"]
 
 
-def test_in_a_quiet_tree_free_quota_goes_to_whoever_is_awake() -> None:
-    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=2)))
-    running(world, "a", "b")
-    world.submit(workload("high", priority=200))
-    world.cycle(after=10)
-    world.finish("a")
+@pytest.mark.parametrize(
+    ("ends_apart", "later"),
+    [(0.1, 11), (2, 2)],
+    ids=["the load is over", "ends that are far apart"],
+)
+def test_in_a_quiet_tree_free_quota_goes_to_whoever_is_awake(
+    ends_apart: float, later: float
+) -> None:
+    world = busy_world(ends_apart=ends_apart, later=later)
 
     world.submit(workload("low", priority=100))
 
@@ -70,7 +76,7 @@ def test_in_a_quiet_tree_free_quota_goes_to_whoever_is_awake() -> None:
 
 
 def test_under_load_nobody_is_woken_early_for_a_higher_priority() -> None:
-    world = busy_world(ends_apart=0.1)
+    world = busy_world()
 
     world.submit(workload("higher", priority=300))
 
