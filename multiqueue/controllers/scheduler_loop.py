@@ -67,6 +67,7 @@ class SchedulerLoop:
         self._woken = asyncio.Event()
         self._spare_turns = 0
         self._pause = FIRST_PAUSE
+        self._event_at: float | None = None  # the first one that no cycle has seen
         self._causes: dict[str, str] = {}
         self._broken: Exception | None = None
 
@@ -76,6 +77,8 @@ class SchedulerLoop:
         While few Workloads arrive at a time, each one is decided before the next one is seen. So
         the first to come is first, even if two come in the same second, the unit of creation times.
         """
+        if self._event_at is None:
+            self._event_at = asyncio.get_running_loop().time()
         if self._spare_turns > 0:
             self._spare_turns -= 1
             try:
@@ -128,13 +131,14 @@ class SchedulerLoop:
 
     def _run_cycle(self) -> CyclePlan:
         began = asyncio.get_running_loop().time()
+        event_at, self._event_at = self._event_at, None
         plan = self._engine.run_cycle(self._context.clock.now())
         self._applier.apply(plan)
         self._evictions.apply(plan)
         try:
+            self._measure(plan, event_at, began)
             self._report_failures(plan)
             self._report_plan(plan)
-            self._measure(plan, asyncio.get_running_loop().time() - began)
         except Exception:  # all decisions are already with the writers
             log.exception("scheduling cycle not reported")
         return plan
@@ -178,11 +182,16 @@ class SchedulerLoop:
         finally:
             self._spare_turns = 0
 
-    def _measure(self, plan: CyclePlan, seconds: float) -> None:
+    def _measure(self, plan: CyclePlan, event_at: float | None, began: float) -> None:
         if not plan.decisions:
             return
+        seconds = asyncio.get_running_loop().time() - began
         admitted = any(isinstance(decision, Admit) for decision in plan.decisions)
         result = "success" if admitted else "inadmissible"
         metrics = self._context.metrics
+        if admitted:
+            metrics.admission_stage_seconds.child("cycle").observe(seconds)
+            if event_at is not None:
+                metrics.admission_stage_seconds.child("event").observe(began - event_at)
         metrics.admission_attempts_total.child(result).inc()
         metrics.admission_attempt_duration_seconds.child(result).observe(seconds)

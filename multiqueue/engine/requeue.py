@@ -53,7 +53,7 @@ def give_back(
     if entry.place is QueuePlace.HELD:
         world.agenda.hold(entry)
     if entry.is_parked:
-        agenda.parked.add(head.queue.name)
+        agenda.park(entry)
         world.ledger.changed_cluster_queues.add(head.queue.name)
 
 

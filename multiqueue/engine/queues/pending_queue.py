@@ -148,6 +148,12 @@ class PendingQueue:
 
     # ---------------------------------------------------------------- leaving
 
+    @property
+    def first(self) -> Entry | None:
+        """The active workload of the best rank; None if none is active."""
+        equals = self.classes.peek()
+        return None if equals is None else equals.active.peek()
+
     def head(self) -> Entry | None:
         """Return the workload to try in this cycle; it stays in place until it is decided.
 
