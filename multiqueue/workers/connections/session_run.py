@@ -30,7 +30,7 @@ from multiqueue.workers.connections.informers import (
 from multiqueue.workers.connections.session import WorkerSession
 from multiqueue.workers.owner import ManagerIdentity
 
-PING_SECONDS = 10.0
+PING_SECONDS = 5.0
 """How often a silent worker is asked whether it is there."""
 PING_TIMEOUT = 5.0
 SICK_SECONDS = 15.0
@@ -42,7 +42,15 @@ log = structlog.get_logger("multiqueue.dispatch")
 
 
 class WorkerLostError(Exception):
-    """The worker does not answer properly; the message is for its Active condition."""
+    """The worker does not answer properly; the message is for its Active condition.
+
+    Attributes:
+        silent_seconds: How long it had been silent when that was noticed; at least.
+    """
+
+    def __init__(self, why: str, *, silent_seconds: float = 0.0) -> None:
+        super().__init__(why)
+        self.silent_seconds = silent_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,10 +220,14 @@ async def _guard(client: KubeClient, workloads: Informer[api.Workload]) -> NoRet
 
 async def _ping(client: KubeClient) -> None:
     """Ask for the version: open to every authenticated user, and cheap."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
     try:
         await client.request("GET", "/version", timeout=PING_TIMEOUT)
     except (RequestTimeout, TransportError) as error:
-        raise WorkerLostError(f"the worker does not answer: {error}") from error
+        raise WorkerLostError(
+            f"the worker does not answer: {error}", silent_seconds=loop.time() - begun
+        ) from error
     except ApiError as error:
         # Any answer but 401 and 5xx shows that the worker is there and knows us.
         if error.status == 401 or error.status >= 500:
