@@ -41,6 +41,8 @@ class Program:
     package: str
     flags: str = ""
     """Flags of the linker: the version that it says."""
+    cache: str = "controlplane"
+    """Programs of one cache are built anew together."""
 
 
 PROGRAMS = (
@@ -58,12 +60,24 @@ PROGRAMS = (
         f"-X sigs.k8s.io/kueue/pkg/version.GitVersion={KUEUE}",
     ),
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    Program(
+        "helm",
+        "helm",
+        "helm.sh/helm/v3/cmd/helm",
+        "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1"
+        " -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36"
+        " -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1"
+        " -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=36",
+        cache="helm",
+    ),
 )
+CACHES = "controlplane", "helm"
 
 
-def cache_folder() -> Path:
+def cache_folder(cache: str = "controlplane") -> Path:
     """Where ``make controlplane`` puts what it builds; another one for other versions."""
-    return versioned_folder("controlplane", sorted({program.module for program in PROGRAMS}))
+    modules = {program.module for program in PROGRAMS if program.cache == cache}
+    return versioned_folder(cache, sorted(modules))
 
 
 def versioned_folder(name: str, modules: Iterable[str]) -> Path:
@@ -78,8 +92,9 @@ def versioned_folder(name: str, modules: Iterable[str]) -> Path:
 def find(name: str) -> Path | None:
     """The program of this name; None: it is not on this machine."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
-    for folder in (Path(assets) if assets else None, cache_folder()):
-        if folder is not None and os.access(folder / name, os.X_OK):
+    folders = [Path(assets)] if assets else []
+    for folder in (*folders, *map(cache_folder, CACHES)):
+        if os.access(folder / name, os.X_OK):
             return folder / name
     return None
 
@@ -109,18 +124,18 @@ def module_folder(module: str, path: str) -> Path:
 
 
 def build() -> Path:
-    """Build what is missing; answer the folder.
+    """Build what is missing; answer the folder of the control plane.
 
     Raises:
         FileNotFoundError: There is no Go.
         subprocess.CalledProcessError: A program does not build.
     """
-    folder = cache_folder()
     missing = [program for program in PROGRAMS if find(program.name) is None]
     if missing and shutil.which("go") is None:
         raise FileNotFoundError("no go on this machine: install Go 1.26 or newer")
-    folder.mkdir(parents=True, exist_ok=True)
     for program in missing:
+        folder = cache_folder(program.cache)
+        folder.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
         sys.stderr.write(f"building {program.name} from {program.package} ...\n")
         unfinished = folder / f".{program.name}.{os.getpid()}"
@@ -129,4 +144,4 @@ def build() -> Path:
         subprocess.run([*command, program.package], cwd=TOOLS / program.module, check=True)
         unfinished.rename(folder / program.name)
         sys.stderr.write(f"  {time.monotonic() - began:.0f} s\n")
-    return folder
+    return cache_folder()
