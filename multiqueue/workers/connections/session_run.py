@@ -220,14 +220,13 @@ async def _guard(client: KubeClient, workloads: Informer[api.Workload]) -> NoRet
 
 async def _ping(client: KubeClient) -> None:
     """Ask for the version: open to every authenticated user, and cheap."""
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
     try:
         await client.request("GET", "/version", timeout=PING_TIMEOUT)
-    except (RequestTimeout, TransportError) as error:
-        raise WorkerLostError(
-            f"the worker does not answer: {error}", silent_seconds=loop.time() - begun
-        ) from error
+    except RequestTimeout as error:
+        why = f"the worker does not answer: {error}"
+        raise WorkerLostError(why, silent_seconds=PING_TIMEOUT) from error
+    except TransportError as error:
+        raise WorkerLostError(f"the worker does not answer: {error}") from error
     except ApiError as error:
         # Any answer but 401 and 5xx shows that the worker is there and knows us.
         if error.status == 401 or error.status >= 500:
