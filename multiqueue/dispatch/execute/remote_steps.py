@@ -317,7 +317,7 @@ class RemoteSteps:
         await asyncio.wait({future}, timeout=patience)
         if not future.done():
             if health is not None:
-                health.note_late()
+                health.note_late(patience)
             log.info("worker is slow", worker=cluster, workload=key, doing=what)
             future.add_done_callback(lambda _: self._wake(key))
             return LATE

@@ -196,6 +196,9 @@ class Fleet:
         connection = self._connections.get(name)
         return connection.health if connection is not None else None
 
+    def _healths_beside(self, name: str) -> list[WorkerHealth]:
+        return [other.health for key, other in self._connections.items() if key != name]
+
     def first_chance_left(self, name: str) -> timedelta | None:
         """How long a worker is waited for that was not seen since the start; None once it was."""
         if name in self._seen:
@@ -222,7 +225,11 @@ class Fleet:
         """Return the connection of that name, made if there is none."""
         connection = self._connections.get(name)
         if connection is None:
-            health = WorkerHealth(name, partial(self._tell_connection, name))
+            health = WorkerHealth(
+                name,
+                partial(self._tell_connection, name),
+                others=partial(self._healths_beside, name),
+            )
             self._metrics.watch_health(name, health)
             connection = WorkerConnection(
                 name,

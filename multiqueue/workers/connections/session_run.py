@@ -30,7 +30,7 @@ from multiqueue.workers.connections.informers import (
 from multiqueue.workers.connections.session import WorkerSession
 from multiqueue.workers.owner import ManagerIdentity
 
-PING_SECONDS = 10.0
+PING_SECONDS = 5.0
 """How often a silent worker is asked whether it is there."""
 PING_TIMEOUT = 5.0
 SICK_SECONDS = 15.0
@@ -42,7 +42,15 @@ log = structlog.get_logger("multiqueue.dispatch")
 
 
 class WorkerLostError(Exception):
-    """The worker does not answer properly; the message is for its Active condition."""
+    """The worker does not answer properly; the message is for its Active condition.
+
+    Attributes:
+        silent_seconds: How long it had been silent when that was noticed; at least.
+    """
+
+    def __init__(self, why: str, *, silent_seconds: float = 0.0) -> None:
+        super().__init__(why)
+        self.silent_seconds = silent_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +222,10 @@ async def _ping(client: KubeClient) -> None:
     """Ask for the version: open to every authenticated user, and cheap."""
     try:
         await client.request("GET", "/version", timeout=PING_TIMEOUT)
-    except (RequestTimeout, TransportError) as error:
+    except RequestTimeout as error:
+        why = f"the worker does not answer: {error}"
+        raise WorkerLostError(why, silent_seconds=PING_TIMEOUT) from error
+    except TransportError as error:
         raise WorkerLostError(f"the worker does not answer: {error}") from error
     except ApiError as error:
         # Any answer but 401 and 5xx shows that the worker is there and knows us.
