@@ -31,7 +31,7 @@ class Reclaimer(NamedTuple):
 def find_reclaimer(world: EngineParts, head: Head, decision: HeadDecision) -> Reclaimer | None:
     """Return who follows a head that was admitted without borrowing, if it may reclaim."""
     policy = head.queue.spec.preemption.reclaim_within_cohort
-    follower = head.pending.first
+    follower = head.pending.best
     is_own = isinstance(decision, Admit) and not decision.borrowing
     if not is_own or follower is None or policy is PreemptionPolicy.NEVER:
         return None

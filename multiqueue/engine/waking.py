@@ -37,7 +37,7 @@ def hasten_wakes(world: EngineParts, now: datetime) -> None:
     for key in agenda.list_hastenable(now):
         tree = agenda.tree(key)
         queues = (world.pending.get(name) for name in tree.heads)
-        heads = (queue.first for queue in queues if queue is not None)
+        heads = (queue.best for queue in queues if queue is not None)
         if any(head is not None and head.rank[0] > tree.parked_rank for head in heads):
             agenda.hasten(key)
 

@@ -149,7 +149,7 @@ class PendingQueue:
     # ---------------------------------------------------------------- leaving
 
     @property
-    def first(self) -> Entry | None:
+    def best(self) -> Entry | None:
         """The active workload of the best rank; None if none is active."""
         equals = self.classes.peek()
         return None if equals is None else equals.active.peek()
