@@ -412,7 +412,7 @@ class WorkerConnection:
         self, state: ConnectionState, why: str, *, silent_for: timedelta = timedelta()
     ) -> None:
         if self.state is ConnectionState.CONNECTED:
-            self.lost = Moment(ago=silent_for)
+            self.lost = Moment()
         if why and why != self._failure:
             log.warning("worker lost", worker=self.name, error=why)
         self.session, self.state, self._failure = None, state, why
