@@ -42,15 +42,7 @@ log = structlog.get_logger("multiqueue.dispatch")
 
 
 class WorkerLostError(Exception):
-    """The worker does not answer properly; the message is for its Active condition.
-
-    Attributes:
-        silent_seconds: How long it had been silent when that was noticed; at least.
-    """
-
-    def __init__(self, why: str, *, silent_seconds: float = 0.0) -> None:
-        super().__init__(why)
-        self.silent_seconds = silent_seconds
+    """The worker does not answer properly; the message is for its Active condition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,10 +214,7 @@ async def _ping(client: KubeClient) -> None:
     """Ask for the version: open to every authenticated user, and cheap."""
     try:
         await client.request("GET", "/version", timeout=PING_TIMEOUT)
-    except RequestTimeout as error:
-        why = f"the worker does not answer: {error}"
-        raise WorkerLostError(why, silent_seconds=PING_TIMEOUT) from error
-    except TransportError as error:
+    except (RequestTimeout, TransportError) as error:
         raise WorkerLostError(f"the worker does not answer: {error}") from error
     except ApiError as error:
         # Any answer but 401 and 5xx shows that the worker is there and knows us.

@@ -49,7 +49,6 @@ class Worker:
         self.rotations: list[set[str]] = []
         self.states: list[ConnectionState] = []
         self.lost = asyncio.Event()
-        self.silent_for = timedelta()
 
     async def run(self, attempt, *, attempts, hooks) -> Ended:
         del attempts
@@ -64,7 +63,7 @@ class Worker:
         self.sessions.append(session)
         hooks.on_ready(session)
         await self.lost.wait()
-        return Ended(why="it was lost", silent_for=self.silent_for)
+        return Ended(why="it was lost")
 
     async def identify(self, connection, identity) -> bool:
         del connection, identity
@@ -248,16 +247,3 @@ async def test_when_the_old_one_fails_too_the_worker_is_lost_since_then():
         assert connection.session is None
         assert connection.lost.elapsed() == timedelta(seconds=3)
         assert connection.status.message.startswith("it was lost")
-
-
-@virtual_time
-async def test_a_silent_worker_is_lost_since_its_silence_began():
-    worker = Worker()
-    worker.good, worker.silent_for = [FIRST], timedelta(seconds=5)
-    async with connected_to(worker) as connection:
-        connection.configure(FIRST)
-        await asyncio.sleep(60)
-        worker.good = []
-        worker.lost.set()
-        await asyncio.sleep(3)
-        assert connection.lost.elapsed() == timedelta(seconds=8)
