@@ -194,9 +194,10 @@ async def a_life(kind: str) -> AsyncIterator[Life]:
 
 def read_table() -> dict[tuple[str, str], str]:
     """Return the writes that the documentation states, by kind and stage."""
+    _, _, section = TABLE.read_text().partition("## Writes per stage of a job")
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
-        for line in TABLE.read_text().splitlines()
+        for line in section.splitlines()
         if line.startswith("| ")
     ]
     (_, *kinds), *stages = rows
