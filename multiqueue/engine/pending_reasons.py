@@ -1,4 +1,4 @@
-"""Why a workload waits: the text that conditions, `multiqueue why` and the APIs show.
+"""Why a workload waits: the text of its condition (`visibility/pending_words.py` is for `why`).
 
 The search for flavors records typed refusals. The text is made only when somebody reads it (E-58,
 E-59, E-114).

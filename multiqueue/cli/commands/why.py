@@ -1,7 +1,7 @@
 """``multiqueue why``: explain a job's state and why it waits, with the numbers.
 
-`_show` prints the lines. The pending reason behind "Why" is worded in `engine/pending_reasons.py`,
-and every other text in `cli/views/explanation.py`.
+`_show` prints the lines, and `cli/views/explanation.py` puts them together. The manager words what
+is behind "Why": `visibility/pending_words.py`, or the message of the Workload's condition.
 """
 
 from __future__ import annotations
