@@ -70,7 +70,7 @@ async def assert_nothing_is_left(plane: RealControlPlane, kubectl: Kubectl) -> N
         env={**os.environ, "KUBECTL": command},
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=200,
     )
     for kind in ("crd", "clusterrole", "apiservice", "namespace"):
         left = await kubectl("get", kind, "-o", "name")
