@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from multiqueue.api.config import DENY, Configuration
 from multiqueue.api.conversion import convert
 from multiqueue.api.job_kinds import JOB_KINDS
-from multiqueue.api.names import V1BETA1, V1BETA2
+from multiqueue.api.names import DEFAULT_QUEUE, V1BETA1, V1BETA2
 from multiqueue.api.validation import RULES
 from multiqueue.api.validation.access import mapping
 from multiqueue.api.validation.field_error import forbidden
 from multiqueue.api.validation.unqueued import LABEL, find_unqueued
 from multiqueue.jobs.framework.defaulting import QueueLookup
 from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.job_rules import validate_left_queue
 from multiqueue.jobs.framework.kind_webhook import KindWebhook
 from multiqueue.jobs.registry import IntegrationRegistry, SupportedKind
 from multiqueue.webhooks.advice import Advise, no_advice
@@ -109,6 +110,8 @@ class Endpoints:
             errors = webhook.validate_create(request.obj, self.config)
         else:
             errors = webhook.validate_update(request.obj, request.old, self.config)
+            if self.lookup.has_local_queue(request.namespace, DEFAULT_QUEUE):
+                errors += validate_left_queue(request.obj, request.old, errors)
         return ReviewVerdict(errors=errors, warnings=self.advise(request, _with_kind(request)))
 
     def _find_webhook(self, request: ReviewRequest) -> KindWebhook | None:

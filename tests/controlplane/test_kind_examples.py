@@ -43,7 +43,7 @@ SERVED = [
     example for example in ALL if not kinds.find_crds(read_documents(Path(example.file))) & MISSING
 ]
 """Those whose definitions are on this machine."""
-DISPATCHED = [example for example in SERVED if example.framework in ADAPTED]
+DISPATCHED = [each for each in SERVED if each.framework in ADAPTED or not each.is_copied]
 """Those of kinds that can be dispatched to workers already."""
 
 

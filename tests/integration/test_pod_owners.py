@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from multiqueue.api import names
+from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.config import Integrations
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.api.workload_state import has_quota, is_admitted, is_on_hold
+from multiqueue.api.workload_state import find, has_quota, is_admitted, is_on_hold
 from multiqueue.embedded.cluster.kind_crds import build_kind_crd
 from multiqueue.kube.resources import PODS, Resource, resource_of
 from tests.builders.workloads import NAMESPACE
@@ -94,6 +95,11 @@ def workloads(cluster: QueueCluster) -> list[Workload]:
     return sorted(found, key=lambda each: each.metadata.name)
 
 
+def reason_of(workload: Workload) -> str:
+    reserved = find(workload.status, WorkloadCondition.QUOTA_RESERVED)
+    return reserved.message if reserved else ""
+
+
 def pod_of(cluster: QueueCluster, name: str) -> dict[str, Any]:
     return cluster.informers.jobs["pod"].store.get(f"{NAMESPACE}/{name}") or {}
 
@@ -131,6 +137,22 @@ async def test_a_stateful_set_gets_one_workload_and_its_pods_start_as_they_come(
             cluster, lambda w: len(w.metadata.owner_references) == 3, "pods among the owners"
         )
         assert {owner.kind for owner in owned.metadata.owner_references} == {"StatefulSet", "Pod"}
+
+
+async def test_a_set_starts_when_its_admission_gates_are_gone() -> None:
+    """J-302: the gates of the object are those of its Workload."""
+    gate = "example.com/budget"
+    async with sets_cluster() as cluster:
+        gated_set = make_set(2)
+        gated_set["metadata"]["annotations"] = {names.ADMISSION_GATED_BY: gate}
+        await cluster.create(STATEFUL_SETS, gated_set)
+        waiting = await until_one(
+            cluster, lambda w: "gated" in reason_of(w), "a set that waits for its gate"
+        )
+        assert waiting.metadata.annotations[names.ADMISSION_GATED_BY] == gate
+        change = {"metadata": {"annotations": {names.ADMISSION_GATED_BY: None}}}
+        await cluster.patch(STATEFUL_SETS, "db", change, namespace=NAMESPACE)
+        await until_one(cluster, lambda w: is_admitted(w.status), "an admitted set")
 
 
 async def test_a_set_scaled_to_zero_gives_its_quota_back_and_returns_with_another_size() -> None:

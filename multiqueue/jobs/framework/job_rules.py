@@ -5,7 +5,7 @@ A kind says what it supports; its own rules are in its webhook. Parity: J-52 to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from multiqueue.api import names
@@ -61,7 +61,6 @@ def validate_changed_job(
     *,
     suspended: bool,
     was_suspended: bool,
-    has_default_queue: bool = False,
 ) -> Iterator[FieldError]:
     """Yield the errors of a change of a job's labels and annotations (J-60 to J-66).
 
@@ -71,11 +70,21 @@ def validate_changed_job(
         gates: The feature gates of the Configuration.
         suspended: Whether the new state is suspended.
         was_suspended: Whether the present state is suspended.
-        has_default_queue: Whether the namespace has a default queue.
     """
-    if has_default_queue and queue_of(old) and not queue_of(new):
-        detail = "queue-name must not be empty in namespace with default queue"
-        yield invalid(f"{LABELS}[{names.QUEUE_NAME}]", "", detail)
     yield from validate_job_metadata_update(
         new, old, gates, suspended=suspended, was_suspended=was_suspended
     )
+
+
+def validate_left_queue(new: Object, old: Object, errors: Iterable[FieldError]) -> list[FieldError]:
+    """Return the error of a job that leaves its queue in a namespace with a default one (J-62).
+
+    Args:
+        new: The new state of the job.
+        old: The present state of the job.
+        errors: What is known to be wrong already; it is not said twice.
+    """
+    path = f"{LABELS}[{names.QUEUE_NAME}]"
+    if not queue_of(old) or queue_of(new) or any(error.path == path for error in errors):
+        return []
+    return [invalid(path, "", "queue-name must not be empty in namespace with default queue")]

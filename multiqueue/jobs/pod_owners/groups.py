@@ -31,6 +31,7 @@ from multiqueue.jobs.framework.plan import (
     Wait,
 )
 from multiqueue.jobs.framework.priority import PriorityClassNotFoundError, resolve_priority
+from multiqueue.jobs.framework.rules.following import remove_gates
 from multiqueue.jobs.framework.view import JobView
 from multiqueue.jobs.pod.pods import Pod, gates_of, is_terminated, is_terminating
 from multiqueue.jobs.pod_owners.kind import PodOwnerKind
@@ -170,7 +171,14 @@ def _compose(view: JobView, kind: GroupOwnerKind, group: PodGroup) -> dict[str, 
 def _follow(
     view: JobView, kind: GroupOwnerKind, group: PodGroup, workload: Workload
 ) -> JobPlan | None:
-    """Bring one Workload in line with the object (J-282 to J-287, J-302)."""
+    """Bring one Workload in line with the object (J-282 to J-287, J-302).
+
+    Deviates: the queue name is written only while no quota is reserved in the first queue, as for
+    every kind. Upstream tries to write it then, too, and its own webhook refuses that.
+    """
+    ungated = remove_gates(view, workload)
+    if ungated is not None:
+        return ungated
     resized = [p.count for p in workload.spec.pod_sets] != [p.count for p in group.pod_sets]
     reserved = has_quota(workload.status)
     if kind.on_hold(view.job) or (resized and reserved):

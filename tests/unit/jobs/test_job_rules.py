@@ -12,6 +12,7 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.job_rules import (
     KindSupport,
     validate_changed_job,
+    validate_left_queue,
     validate_new_job,
 )
 
@@ -65,22 +66,14 @@ def test_admission_gates_are_only_removed(before: str, after: str, want: str) ->
     assert [error.detail for error in errors] == ([want] if want else [])
 
 
-@pytest.mark.parametrize("has_default", [False, True])
-def test_a_suspended_job_may_leave_its_queue_unless_there_is_a_default(has_default: bool) -> None:
+def test_a_job_that_leaves_its_queue_is_refused_once() -> None:
     """J-62."""
-    errors = list(
-        validate_changed_job(
-            job(),
-            job({names.QUEUE_NAME: "q"}),
-            GATES,
-            suspended=True,
-            was_suspended=True,
-            has_default_queue=has_default,
-        )
-    )
-    assert [error.path for error in errors] == (
-        ["metadata.labels[kueue.x-k8s.io/queue-name]"] if has_default else []
-    )
+    queued = job({names.QUEUE_NAME: "q"})
+    assert validate_left_queue(queued, queued, []) == []
+    assert validate_left_queue(job(), job(), []) == []
+    (error,) = validate_left_queue(job(), queued, [])
+    assert error.path == "metadata.labels[kueue.x-k8s.io/queue-name]"
+    assert validate_left_queue(job(), queued, [error]) == []
 
 
 @pytest.mark.parametrize("gates", ["a.io/x,,a.io/y", "a.io/x,a.io/x", "plain", f"a.io/{'x' * 60}"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.setup import build_registry
 from multiqueue.webhooks.endpoints import (
     Endpoints,
+    Handler,
     job_path,
     mutate_path,
     validate_path,
@@ -31,7 +33,13 @@ JOB = {
 }
 
 
-def ask(path: str, kind: str = "Job", operation: str = "CREATE", **fields: Any) -> ReviewVerdict:
+def ask(
+    path: str,
+    kind: str = "Job",
+    operation: str = "CREATE",
+    endpoints: Mapping[str, Handler] = ENDPOINTS,
+    **fields: Any,
+) -> ReviewVerdict:
     request = {
         "uid": "u",
         "group": "batch" if kind == "Job" else "kueue.x-k8s.io",
@@ -44,7 +52,7 @@ def ask(path: str, kind: str = "Job", operation: str = "CREATE", **fields: Any) 
         "old": {},
         **fields,
     }
-    return ENDPOINTS[path](ReviewRequest(**request))
+    return endpoints[path](ReviewRequest(**request))
 
 
 def test_the_paths_are_those_of_upstream() -> None:
@@ -70,6 +78,21 @@ def test_jobs_are_checked_on_create_and_update() -> None:
     moved = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "x"}}, "spec": {"suspend": False}}
     running = {**JOB, "spec": {"suspend": False}}
     assert ask(VALIDATE_JOB, operation="UPDATE", obj=moved, old=running).errors
+
+
+@pytest.mark.parametrize("has_default", [False, True])
+def test_a_suspended_job_may_leave_its_queue_unless_there_is_a_default(has_default: bool) -> None:
+    """J-62."""
+    local = frozenset({"n/q", "n/default"} if has_default else {"n/q"})
+    table = Endpoints(Queues(local=local), ALL_KINDS, build_registry(ALL_KINDS)).table()
+    spec = {"template": {}, "suspend": True}
+    left = {"metadata": {"name": "j"}, "spec": spec}
+    got = ask(
+        VALIDATE_JOB, operation="UPDATE", obj=left, old={**JOB, "spec": spec}, endpoints=table
+    )
+    assert [error.detail for error in got.errors] == (
+        ["queue-name must not be empty in namespace with default queue"] if has_default else []
+    )
 
 
 def test_nothing_keeps_a_deleted_object_from_leaving() -> None:

@@ -110,9 +110,11 @@ def follow_priority(view: JobView) -> JobPlan | None:
 
 def follow_gates(view: JobView) -> JobPlan | None:
     """Copy the removal of admission gates from the job; none can be added later (E-188)."""
-    workload = view.workload
-    if workload is None:
-        return None
+    return None if view.workload is None else remove_gates(view, view.workload)
+
+
+def remove_gates(view: JobView, workload: Workload) -> JobPlan | None:
+    """Return the removal of admission gates from one of the job's Workloads; None if none went."""
     present = workload.metadata.annotations.get(names.ADMISSION_GATED_BY)
     wanted = (view.job["metadata"].get("annotations") or {}).get(names.ADMISSION_GATED_BY)
     if present is None or present == wanted or is_remote_copy(workload):
