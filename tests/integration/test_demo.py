@@ -68,6 +68,7 @@ async def test_a_job_of_every_kind_runs_on_a_worker() -> None:
     jobs = orjson.loads(output)["jobs"]
     assert process.returncode == 0, (jobs, errors.decode())
     queued = {row.kind for row in JOB_KINDS if row.is_queued or row.template}
+    assert "my-pod-group" in {job["name"] for job in jobs}
     assert queued - {job["kind"] for job in jobs} == {"SparkApplication"}  # it has no adapter
     for job in jobs:
         assert job["worker"]

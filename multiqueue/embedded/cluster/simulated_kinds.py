@@ -39,6 +39,7 @@ class SimulatedKind:
         children: Returns the manifests of what the kind's controller makes of an object; None if
             its pods are those that its integration counts.
         template: Where the example has its pod template; needed with ``children``.
+        members: How many objects an example has; several pods are one group.
     """
 
     framework: str
@@ -48,6 +49,7 @@ class SimulatedKind:
     objects: Callable[[], Sequence[Json]] = tuple
     children: Callable[[Json], Sequence[Json]] | None = None
     template: Sequence[str] = ()
+    members: int = 1
 
 
 def pod_template(**more: Any) -> Json:

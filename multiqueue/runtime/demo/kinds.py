@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from multiqueue.api import names
@@ -32,6 +32,12 @@ _ALWAYS = {"batch/job", ""}
 RUN_FOR = "2"
 """Simulated seconds that the pods of an example run."""
 _ROWS = {row.framework: row for row in JOB_KINDS}
+GANG_SIZE = 4
+_EXAMPLES = (
+    *SIMULATED_KINDS,
+    *(replace(each, members=GANG_SIZE) for each in SIMULATED_KINDS if each.framework == "pod"),
+)
+"""One of each kind, and a group of pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +67,7 @@ def choose_kinds(text: str) -> tuple[SimulatedKind, ...]:
     Raises:
         ValueError: a kind is unknown; the message has those that are known.
     """
-    rows = ((_ROWS[each.framework], each) for each in SIMULATED_KINDS)
-    known = {row.kind.lower(): each for row, each in rows if _runs_on_workers(row)}
+    known = {_name_of(each): each for each in _EXAMPLES if _runs_on_workers(_ROWS[each.framework])}
     if text == ALL:
         return tuple(known.values())
     asked = [name.strip().lower() for name in text.split(",") if name.strip()]
@@ -70,6 +75,12 @@ def choose_kinds(text: str) -> tuple[SimulatedKind, ...]:
         if name not in known:
             raise ValueError(f'"{name}" is unknown; choose of all, {", ".join(sorted(known))}')
     return tuple(known[name] for name in asked)
+
+
+def _name_of(each: SimulatedKind) -> str:
+    """Return what users call an example: ``jobset``, or ``pod-group``."""
+    kind = _ROWS[each.framework].kind.lower()
+    return f"{kind}-group" if each.members > 1 else kind
 
 
 def _runs_on_workers(row: KnownKind) -> bool:
@@ -109,13 +120,30 @@ def build_integrations(kinds: Sequence[SimulatedKind]) -> Json:
     }
 
 
-def build_example(each: SimulatedKind, row: KnownKind, team: str) -> Json:
+def build_examples(each: SimulatedKind, team: str) -> list[Json]:
+    """Return the manifests of an example: one object, or the pods of a group."""
+    job = _build_example(each, _ROWS[each.framework], team)
+    if each.members == 1:
+        return [job]
+    metadata, name = job["metadata"], job["metadata"]["name"]
+    grouped = {
+        **metadata,
+        "labels": {**metadata["labels"], names.POD_GROUP_NAME: name},
+        "annotations": {**metadata["annotations"], names.POD_GROUP_TOTAL_COUNT: str(each.members)},
+    }
+    return [
+        {**job, "metadata": {**grouped, "name": f"{name}-{number}"}}
+        for number in range(each.members)
+    ]
+
+
+def _build_example(each: SimulatedKind, row: KnownKind, team: str) -> Json:
     """Return the manifest of an example whose pods run for a short while."""
     job: Json = {
         "apiVersion": row.api_version,
         "kind": row.kind,
         "metadata": {
-            "name": f"my-{row.kind.lower()}",
+            "name": f"my-{_name_of(each)}",
             "namespace": team,
             "labels": {names.QUEUE_NAME: team},
         },
@@ -186,7 +214,9 @@ class _KindTrial:
         self._client, self._each = client, each
         self._row = _ROWS[each.framework]
         self._resource = resource_of(self._row.api_version, self._row.plural, self._row.kind)
-        self._job = build_example(each, self._row, team)
+        self.name = f"my-{_name_of(each)}"
+        self._namespace = team
+        self._written = build_examples(each, team)
         self._refusal = ""
         self._worker, self._state = "", "Submitted"
         self._jobs: Informer[Json] = Informer(client, self._resource, namespace=team)
@@ -197,14 +227,10 @@ class _KindTrial:
         }
         self.informers = (self._jobs, *self._copies.values())
 
-    @property
-    def name(self) -> str:
-        return str(self._job["metadata"]["name"])
-
     async def submit(self) -> None:
         try:
-            namespace = self._job["metadata"]["namespace"]
-            await self._client.create(self._resource, self._job, namespace=namespace)
+            for job in self._written:
+                await self._client.create(self._resource, job, namespace=self._namespace)
         except ApiError as error:
             self._refusal, self._state = error.server_message or str(error), "Refused"
 
@@ -213,14 +239,14 @@ class _KindTrial:
         if self._refusal:
             return True
         mine = [workload for workload in workloads if self._owns(workload)]
-        namespace = self._job["metadata"]["namespace"]
-        job = self._jobs.store.get(f"{namespace}/{self.name}")
-        if not mine or job is None:
+        keys = [f"{self._namespace}/{job['metadata']['name']}" for job in self._written]
+        jobs = [job for key in keys if (job := self._jobs.store.get(key)) is not None]
+        if not mine or len(jobs) < len(keys):
             return False
         self._worker = next((w.status.cluster_name for w in mine if w.status.cluster_name), "")
         copies = [copy for each in self._copies.values() for copy in each.store.list()]
         about = {"apiVersion": self._row.api_version, "kind": self._row.kind}
-        seen = [{**each, **about} for each in (copies if self._row.groups_pods else (job,))]
+        seen = [{**each, **about} for each in (copies if self._row.groups_pods else jobs)]
         # A CronJob does not end itself.
         is_done = bool(self._row.template) or all(map(is_over, seen))
         if all(is_finished(w.status) for w in mine) and is_done:
@@ -231,9 +257,9 @@ class _KindTrial:
         return not self._each.ends and self._state == "Running"
 
     def _owns(self, workload: Workload) -> bool:
-        namespace = self._job["metadata"]["namespace"]
-        made = f"{self.name}-" if self._each.children is not None else "/"
-        return workload.metadata.namespace == namespace and any(
+        has_more = self._each.children is not None or self._each.members > 1
+        made = f"{self.name}-" if has_more else "/"
+        return workload.metadata.namespace == self._namespace and any(
             (owner.kind, owner.name) == (self._row.kind, self.name) or owner.name.startswith(made)
             for owner in workload.metadata.owner_references
         )
