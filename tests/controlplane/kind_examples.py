@@ -31,10 +31,14 @@ class Example:
     """What the test writes on the worker when it runs; empty: a controller does."""
     ended: Status = field(default_factory=dict)
     """What the test writes on the worker when it has ended."""
+    more_copies: tuple[str, ...] = ()
+    """Further copies on a worker of this program, if the worker's job is not one object."""
     is_copied: bool = True
     """Whether the worker gets the job; otherwise it gets only its pods."""
     is_synced: bool = True
     """Whether the manager's job has the status of the copy; Kueue has none for some kinds."""
+    runs_on_workers: bool = True
+    """Whether its kind has what it takes to be dispatched, here and in upstream."""
     upstream_takes_it: bool = True
     """Whether upstream Kueue accepts a copy; its webhook refuses a Workload made before the job for
     some kinds.
@@ -73,8 +77,6 @@ def kubeflow(kind: str, name: str, **more: Any) -> Example:
 
 READY_CHILD = {"active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
 READY_REPLICAS = {"replicas": 3, "readyReplicas": 3, "updatedReplicas": 3}
-RUNNING_APPLICATION = {"applicationState": {"state": "RUNNING"}, "driverInfo": {}}
-ENDED_APPLICATION = {"applicationState": {"state": "COMPLETED"}, "driverInfo": {}}
 ALL = (
     Example("job", "batch/job", ("jobs/pi",), "{.status.succeeded}=1"),
     Example(
@@ -114,6 +116,9 @@ ALL = (
         ("leaderworkersets/leaderworkerset-sample",),
         "{.status.readyReplicas}=3",
         running=READY_REPLICAS,
+        more_copies=tuple(
+            f"leaderworkersets/leaderworkerset-sample-replica-{group}" for group in (1, 2)
+        ),
         is_synced=False,
         is_service=True,
     ),
@@ -168,9 +173,7 @@ ALL = (
         "sparkoperator.k8s.io/sparkapplication",
         ("sparkapplications/spark-pi",),
         "{.status.applicationState.state}=RUNNING",
-        running=RUNNING_APPLICATION,
-        ended=ENDED_APPLICATION,
-        upstream_takes_it=False,
+        runs_on_workers=False,
     ),
     Example(
         "appwrapper",

@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 
 from multiqueue.api import names
-from multiqueue.api.job_kinds import JOB_KINDS
-from multiqueue.jobs.setup import load_kind
 from tests.controlplane import kinds
 from tests.controlplane.asking import read_documents
 from tests.controlplane.audit import created, refused
@@ -37,21 +35,20 @@ after it admitted a copy."""
 ROOM = {"cpu": "1000", "memory": "1000Gi", "pods": "1000"}
 
 
-ADAPTED = {row.framework for row in JOB_KINDS if row.folder and load_kind(row).adapter is not None}
 MISSING = kinds.find_missing()
 SERVED = [
     example for example in ALL if not kinds.find_crds(read_documents(Path(example.file))) & MISSING
 ]
 """Those whose definitions are on this machine."""
-DISPATCHED = [each for each in SERVED if each.framework in ADAPTED or not each.is_copied]
-"""Those of kinds that can be dispatched to workers already."""
+DISPATCHED = [example for example in ALL if example.runs_on_workers]
+EVICTED = """jsonpath={.items[*].status.conditions[?(@.type=="Evicted")].message}"""
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """A manager and two workers that have the kinds; the manager has a queue to each worker."""
     require(*NEEDED, "kube-scheduler", "kwok", "kueue")
-    documents = [read_documents(Path(example.file)) for example in DISPATCHED]
+    documents = [read_documents(Path(example.file)) for example in SERVED]
     # Upstream ends if a kind that an integration watches beside its own is not served.
     crds = set(kinds.CRDS) - MISSING if kinds.find_crds(documents) else set()
     with running_mixed_fleet(tmp_path_factory.mktemp("examples"), crds) as started:
@@ -81,10 +78,10 @@ def test_each_example_is_valid(tmp_path: Path) -> None:
 @pytest.mark.e2e
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("worker", [OURS, UPSTREAM])
-@pytest.mark.parametrize("example", ALL, ids=lambda example: example.name)
+@pytest.mark.parametrize("example", DISPATCHED, ids=lambda example: example.name)
 def test_an_example_runs_on_a_worker(fleet: Fleet, example: Example, worker: str) -> None:
-    if example not in DISPATCHED:
-        pytest.skip(f"{example.framework} is not dispatched to workers yet")
+    if example not in SERVED:
+        pytest.skip(f"the definitions of {example.framework} are not on this machine")
     if worker == UPSTREAM and not example.upstream_takes_it:
         pytest.skip(f"upstream Kueue refuses copies of {example.framework}")
     manager, plane = fleet.manager, fleet.workers[worker]
@@ -98,7 +95,10 @@ def test_an_example_runs_on_a_worker(fleet: Fleet, example: Example, worker: str
 
     until(lambda: plane.kubectl("get", "workloads", where, "-o=name"), f"Workload on {worker}")
     plane.kubectl("wait", ADMITTED, "workloads", "--all", where, "--timeout=60s")
-    for job in example.jobs if example.is_copied else ():
+    copies = example.jobs if example.is_copied else ()
+    if worker == OURS:
+        copies += example.more_copies
+    for job in copies:
         plane.kubectl("wait", job, where, "--for=create", "--timeout=60s")
         until(lambda job=job: has_started(plane, job, where), f"start of {job} on {worker}")
     write_status(plane, example, example.running, where)
@@ -114,8 +114,32 @@ def test_an_example_runs_on_a_worker(fleet: Fleet, example: Example, worker: str
     resources = {"workloads", "pods", *(job.partition("/")[0] for job in example.jobs)}
     wanted = ",".join(sorted(resources))
     until(lambda: not plane.kubectl("get", wanted, where, "-o=name"), f"nothing left on {worker}")
-    for job in example.jobs if example.is_copied else ():
+    for job in copies:
         assert count_creations(fleet, job, team) == {worker: 1}
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "example",
+    [example for example in ALL if not example.runs_on_workers],
+    ids=lambda example: example.name,
+)
+def test_an_example_that_cannot_run_on_workers_is_refused(fleet: Fleet, example: Example) -> None:
+    if example not in SERVED:
+        pytest.skip(f"the definitions of {example.framework} are not on this machine")
+    team = f"{example.name}-refused"
+    where = f"--namespace={team}"
+    create(fleet.manager, *make_team(team, OURS))
+    fleet.manager.kubectl("apply", where, "-f", example.file)
+
+    def read_message() -> str:
+        return fleet.manager.kubectl("get", "workloads", where, f"-o={EVICTED}")
+
+    until(lambda: "MultiKueue cannot run jobs of" in read_message(), "a refusal")
+    job = json.loads(fleet.manager.kubectl("get", example.jobs[0], where, "--output=json"))
+    assert job["spec"]["suspend"] is True
+    fleet.manager.kubectl("delete", where, "-f", example.file, "--timeout=60s")
 
 
 def has_started(plane: RealControlPlane, job: str, where: str) -> bool:

@@ -174,7 +174,7 @@ def _follow(
     """Bring one Workload in line with the object (J-282 to J-287, J-302).
 
     Deviates: the queue name is written only while no quota is reserved in the first queue, as for
-    every kind. Upstream tries to write it then, too, and its own webhook refuses that.
+    every kind. Upstream tries earlier, and the definition of Workloads refuses that.
     """
     ungated = remove_gates(view, workload)
     if ungated is not None:
