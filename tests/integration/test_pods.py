@@ -164,3 +164,22 @@ async def test_pods_without_our_label_are_not_even_watched() -> None:
         assert set(pods_of(cluster)) == {"solo"}
         found = await cluster.client.get(PODS, "stranger", namespace=NAMESPACE)
         assert found["metadata"]["labels"] == {names.QUEUE_NAME: "lq"}
+
+
+@virtual_time
+async def test_a_pod_waits_for_its_admission_gate() -> None:
+    """E-188: so do the pods of a Deployment whose pod template has the annotation."""
+    gate = {names.ADMISSION_GATED_BY: "example.com/budget"}
+    async with queue_cluster(config=PODS_ENABLED) as cluster, cluster.manager(PODS_ENABLED):
+        await create_queue(cluster, cpu="4", zone="a")
+        await cluster.create(PODS, gated(make_pod("p0", annotations=gate)))
+
+        def waits() -> bool:
+            found = cluster.informers.workloads.store.list()
+            known = [find(w.status, WorkloadCondition.QUOTA_RESERVED) for w in found]
+            return any(each is not None and "gated" in each.message for each in known)
+
+        await until(cluster, waits, "a Workload that waits for its gate")
+        without = {"metadata": {"annotations": dict.fromkeys(gate)}}
+        await cluster.patch(PODS, "p0", without, namespace=NAMESPACE)
+        await until(cluster, lambda: started(cluster) == {"p0"}, "a started pod")
