@@ -13,7 +13,7 @@ from tests.fleet.checkers.words import (
     pods_of,
 )
 from tests.fleet.history import Change
-from tests.fleet.objects import is_over
+from tests.fleet.kinds import JOB_PLURALS, has_ended, plural_of
 from tests.fleet.world import HUB, FleetWorld, workload_key
 
 
@@ -34,13 +34,13 @@ class AtMostOneRuns(Checker):
         self.excused: dict[tuple[str, str], float] = {}
 
     def on_change(self, change: Change) -> None:
-        if change.cluster == HUB or change.plural != "jobs":
+        if change.cluster == HUB or change.plural not in JOB_PLURALS:
             return
         job = change.new or change.old
         assert job is not None
         if not is_ours(job):
             return
-        key = workload_key("jobs", job)
+        key = workload_key(change.plural, job)
         clusters = self.released.setdefault(key, {})
         if change.old is None:
             self._excuse_given_up(key, change.cluster)
@@ -118,7 +118,7 @@ class FinishedIsFinal(Checker):
         if change.cluster == HUB:
             if change.plural == "workloads" and change.new is not None:
                 self._look_at_end(change)
-        elif change.verb == "create" and change.plural in {"jobs", "workloads"}:
+        elif change.verb == "create" and change.plural in {"workloads", *JOB_PLURALS}:
             key = workload_key(change.plural, change.new or {})
             ended = self._ended.get(key, change.at)
             if change.at - ended > self.UNDER_WAY and is_manager(change.actor):
@@ -129,8 +129,8 @@ class FinishedIsFinal(Checker):
             return
         self._ended[change.key] = change.at
         for owner in (change.new or {})["metadata"].get("ownerReferences") or ():
-            job = self.world.hub.find("jobs", f"team-a/{owner['name']}")
-            if job is not None and not is_over(job):
+            job = self.world.hub.find(plural_of(owner["kind"]), f"team-a/{owner['name']}")
+            if job is not None and not has_ended(job):
                 self.report(f"{change.key} finished before the last status of its job came back")
 
     def on_pods(self, cluster: str, key: str, *, begin: bool) -> None:
