@@ -8,7 +8,7 @@ WORKERS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-programs abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-jobs conformance-record mutants clean
+.PHONY: help demo test test-programs abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles lock bench bench-upstream conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-jobs conformance-record mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -67,7 +67,7 @@ spec: $(VENV)/.installed ## Regenerate docs/spec/index.md: which modules and tes
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 lock: $(VENV)/.installed ## Pin what the Dockerfile installs to the newest versions that fit
 	$(BIN)/python -m pip install --quiet --group lock
-	$(LOCK) --upgrade --extra fast --output-file requirements.lock pyproject.toml
+	$(LOCK) --upgrade --extra fast --extra kinds --output-file requirements.lock pyproject.toml
 	$(LOCK) --upgrade --group image --output-file requirements-build.lock
 
 abuse: $(VENV)/.installed ## Attack a running manager from outside, as the owner of a job, a queue or a worker could
@@ -78,6 +78,18 @@ fuzz: $(VENV)/.installed ## Try every parser of what others write with random te
 
 bench: $(VENV)/.installed ## Benchmarks with the figures of the goals
 	$(BIN)/python -m pytest -n 0 -s -m bench --timeout 900 tests/bench
+
+GENERATOR ?=
+WORKLOADS ?=
+SCALE ?=
+ROUNDS ?= 2
+bench-upstream: $(VENV)/.installed ## Upstream's benchmark with ours and upstream's manager, for hours: GENERATOR=baseline,large-scale,tas or multikueue SCALE=1/10 or WORKLOADS=n ROUNDS=n OUT=folder (docs/performance.md)
+ifeq ($(GENERATOR),multikueue)
+	$(BIN)/python -m pytest -n 0 -s -m bench --timeout 1800 tests/bench/test_fleet_speed_bench.py -k upstream
+else
+	BENCH_COMMAND="$(strip make $@ $(filter-out OUT=%,$(MAKEOVERRIDES)))" $(BIN)/python -m tests.bench.upstream --rounds $(ROUNDS) --page docs/performance.md \
+		$(if $(GENERATOR),--generator $(shell echo '$(GENERATOR)' | tr , ' ')) $(if $(SCALE),--scale $(SCALE)) $(if $(WORKLOADS),--workloads $(WORKLOADS)) $(if $(OUT),--out $(OUT))
+endif
 
 conformance: $(VENV)/.installed ## Drive recorded scenarios through a real manager over its API
 	$(BIN)/python -m pytest -n 0 -m conformance tests/conformance

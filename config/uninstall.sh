@@ -14,7 +14,7 @@ $kubectl delete --ignore-not-found \
     validatingwebhookconfiguration/kueue-validating-webhook-configuration
 
 # Nor does anybody convert what is stored in v1beta1; to be deleted it has to be read.
-definitions=$($kubectl get customresourcedefinitions --output name | grep '\.kueue\.x-k8s\.io$' || true)
+definitions=$($kubectl get customresourcedefinitions --output name | grep -e '\.kueue\.x-k8s\.io$' -e '/jobkinds\.multiqueue\.dev$' || true)
 for definition in $definitions; do
     $kubectl patch "$definition" --type=merge --patch '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'
 done

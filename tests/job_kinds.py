@@ -86,6 +86,7 @@ class KindExample:
 EXAMPLES = tuple(
     KindExample(ROWS[each.framework], load_kind(ROWS[each.framework]), each)
     for each in SIMULATED_KINDS
+    if each.framework in ROWS
 )
 
 

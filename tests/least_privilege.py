@@ -28,12 +28,18 @@ TOKENS: Mapping[str, ApiUser] = {MANAGER_TOKEN: MANAGER, REMOTE_TOKEN: REMOTE}
 MANAGER_FILES = (
     "rbac/manager_role.yaml",
     "rbac/job_kinds_role.yaml",
+    "rbac/declared_kinds_role.yaml",
     "rbac/namespaced_roles.yaml",
     "rbac/metrics_roles.yaml",
     "rbac/bindings.yaml",
     "visibility/bindings.yaml",
 )
-REMOTE_FILES = ("worker-role/role.yaml", "worker-role/job_kinds.yaml", "worker-role-pods/role.yaml")
+REMOTE_FILES = (
+    "worker-role/role.yaml",
+    "worker-role/job_kinds.yaml",
+    "worker-role/declared_kinds.yaml",
+    "worker-role-pods/role.yaml",
+)
 Call = tuple[ApiUser, Attributes]
 
 _calls: ContextVar[list[Call] | None] = ContextVar("calls", default=None)

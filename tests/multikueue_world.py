@@ -27,6 +27,8 @@ from multiqueue.api import names, workload_state
 from multiqueue.api.conditions import ACTIVE, CheckState, find_condition
 from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Admission, PodSetAssignment, Workload, WorkloadStatus
+from multiqueue.controllers.declared.catalog import DeclaredKinds
+from multiqueue.controllers.declared.controller import DeclaredJobs
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
 from multiqueue.dispatcher_host.registry import Dispatchers
@@ -247,14 +249,18 @@ class MultiKueueWorld:
                 open_thread=open_thread or (InlineThread if is_virtual() else PluginThread),
                 open_transport=audit.open,
             )
+            declared = DeclaredKinds(context)
             parts = [
                 *build_controllers(context, build_engine(config), self.multikueue.gate),
+                DeclaredJobs(context, declared, dispatches=True),
                 *self.multikueue.parts,
             ]
             async with tasks() as start:
                 start(context.recorder.run())
                 for informer in list_informers(informers):
                     start(informer.run())
+                start(declared.run())
+                await declared.ready.wait()
                 for part in parts:
                     start(keep(part))
                 yield context

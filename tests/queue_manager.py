@@ -16,6 +16,8 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.conversion.convert import converters
 from multiqueue.api.crd import load_crds
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.controllers.declared.catalog import DeclaredKinds
+from multiqueue.controllers.declared.controller import DeclaredJobs
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
 from multiqueue.embedded.cluster.pod_logs import read_log
@@ -65,6 +67,7 @@ class QueueCluster:
             self.informers.cluster_queues,
             self.informers.local_queues,
             self.informers.resource_flavors,
+            self.informers.job_kinds,
         )
         self.writes: list[SendOutcome] = []
 
@@ -127,11 +130,17 @@ class QueueCluster:
                 config=config,
                 integrations=registry,
             )
-            runnables = build_controllers(context, build_engine(config))
+            declared = DeclaredKinds(context)
+            runnables = [
+                *build_controllers(context, build_engine(config)),
+                DeclaredJobs(context, declared, dispatches=False),
+            ]
             async with _tasks() as start:
                 start(context.recorder.run())
                 for informer in list_informers(informers):
                     start(informer.run())
+                start(declared.run())
+                await declared.ready.wait()
                 for runnable in runnables:
                     start(runnable.run())
                 yield context

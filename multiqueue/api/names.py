@@ -133,6 +133,8 @@ CLUSTER: Final = "multiqueue.dev/cluster"
 EQUIVALENT_FLAVORS: Final = "multiqueue.dev/equivalent-flavors"
 """On a manager's ResourceFlavor: names of others, separated by commas. Workloads that reserved this
 flavor may also run on the hardware of the others."""
+LOG_ADMISSION: Final = "multiqueue.dev/log-admission"
+"""On a ClusterQueue or LocalQueue: "true" logs what each cycle decides about its Workloads."""
 RAN_ON: Final = "multiqueue.dev/ran-on"
 """On a manager's Workload: the flavors that a worker uses instead of those of its admission."""
 MANAGER: Final = "multiqueue.dev/manager"

@@ -25,11 +25,12 @@ from multiqueue.capacity.owners import find_job
 from multiqueue.capacity.workload_view import build_asked_view, build_workload_view
 from multiqueue.engine.remote import ChosenFlavors, Impossible
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.registry import SupportedKind
 from multiqueue.kube.informer import InformerState
 from multiqueue.model.build_workload import BuildOptions
 from multiqueue.model.workload import Workload
 from multiqueue.plugins import Fit, Limit, Outlook, WorkloadView, find_refusal
-from multiqueue.plugins.limits import find_impossibility
+from multiqueue.plugins.limits import NO_FLAVOR, find_impossibility
 from multiqueue.workers.connections.connection import ConnectionState
 from multiqueue.workers.connections.fleet import Fleet
 
@@ -66,13 +67,19 @@ class FleetStanding:
         return bool(self.count) and len(self.never) + len(self.unknown) == self.count
 
     def explain(self, view: WorkloadView) -> Impossible:
-        """Say why no cluster can, with the numbers of each."""
+        """Say why no cluster can, with the numbers of each.
+
+        Clusters without the hardware are named only if no cluster has it: the Workload may well fit
+        there on another flavor.
+        """
         if self.closed:
             reasons = [f"{name} {fit.reason}" for name, fit in sorted(self.never.items())]
             words = f"no worker takes this workload now: {'; '.join(reasons)}"
             reason = Reason.WAITING_FOR_QUOTA
         else:
-            words, reason = find_refusal(view, self.never), _reason_of(self.never)
+            has = {n: fit for n, fit in self.never.items() if not fit.reason.startswith(NO_FLAVOR)}
+            never = has or self.never
+            words, reason = find_refusal(view, never), _reason_of(never)
         return Impossible(reason=reason, words="; ".join((words, *self.absent)))
 
 
@@ -119,9 +126,13 @@ class FleetCapacity:
         informers.resource_flavors.add_handler(self._on_object)
         informers.multikueue_clusters.add_handler(self._on_object)
         informers.workloads.add_handler(self._on_workload)
-        for informer in informers.jobs.values():
-            informer.add_handler(self._on_job)
+        for kind in context.integrations.kinds:
+            self._follow(kind)
+        context.integrations.add_listener(on_added=self._follow)
         limits.add_listener(self._change)
+
+    def _follow(self, kind: SupportedKind) -> None:
+        self._context.informers.jobs[kind.integration.name].add_handler(self._on_job)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call this whenever the answers of `ask` may have changed."""

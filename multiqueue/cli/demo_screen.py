@@ -188,7 +188,6 @@ def _seconds(seconds: float | None) -> str:
 
 _BOILERPLATE = (
     "WaitingForQuota: ",
-    "Bypassed scheduling evaluation because an equivalent workload recently failed: ",
     "couldn't assign flavors to pod set main: ",
 )
 

@@ -75,11 +75,24 @@ async def _explain_job(row: KnownKind, client: KubeClient, namespace: str, name:
     found = find_unqueued({**obj, "apiVersion": resource.api_version, "kind": row.kind})
     if found is not None:
         return f"{title}: {found.what}; {found.todo}"
-    if not (obj["metadata"].get("labels") or {}).get(QUEUE_NAME):
+    queue = (obj["metadata"].get("labels") or {}).get(QUEUE_NAME)
+    if not queue:
         return f"{title} is in no queue: it has no label {QUEUE_NAME}"
     listed = await client.list(EVENTS, namespace=namespace)
     warning = last_warning(listed.items, obj["metadata"]["uid"])
-    return f"{title} has no Workload: {warning or 'no manager has looked at it; does one run?'}"
+    return f"{title} has no Workload: {warning or await explain_unseen(client, namespace, queue)}"
+
+
+async def explain_unseen(client: KubeClient, namespace: str, queue: str) -> str:
+    """Return why a job with a queue name may have no Workload, by whether a manager answers."""
+    from multiqueue.cli.visibility import read_local_queue
+
+    if (await read_local_queue(client, namespace, queue)).problem:
+        return "no manager has looked at it; does one run?"
+    return (
+        "a manager runs and has not queued it; in its configuration, integrations.frameworks must "
+        "list the kind, and managedJobsNamespaceSelector must select the namespace"
+    )
 
 
 def last_warning(events: Iterable[Mapping[str, Any]], uid: str) -> str:

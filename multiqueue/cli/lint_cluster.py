@@ -28,7 +28,17 @@ BUDGETS = Resource(
     kind="PodDisruptionBudget",
     namespaced=True,
 )
-KINDS = (
+RESOURCE_QUOTAS = Resource(
+    group="", version="v1", plural="resourcequotas", kind="ResourceQuota", namespaced=True
+)
+CLUSTER_ROLES = Resource(
+    group="rbac.authorization.k8s.io",
+    version="v1",
+    plural="clusterroles",
+    kind="ClusterRole",
+    namespaced=False,
+)
+WORKER_KINDS = (
     resources.ADMISSION_CHECKS,
     resources.CLUSTER_QUEUES,
     resources.COHORTS,
@@ -48,6 +58,8 @@ KINDS = (
     resources.PRIORITY_CLASSES,
 )
 """Workloads are left out: there are many, and each was checked when it was created."""
+KINDS = (*WORKER_KINDS, RESOURCE_QUOTAS, CLUSTER_ROLES)
+"""The access of a manager to its workers has no right to the last two."""
 
 
 @dataclass(slots=True)
@@ -163,7 +175,7 @@ async def add_worker(name: str, credentials: Credentials, workers: LintWorkers) 
             asyncio.timeout(WORKER_SECONDS),
             KubeClient(credentials, user_agent="multiqueue-cli") as client,
         ):
-            reading = await read_cluster(client)
+            reading = await read_cluster(client, WORKER_KINDS)
     except TimeoutError:
         workers.unseen[name] = f"no answer within {WORKER_SECONDS:g} s"
     except KubeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from multiqueue.api.validation.access import mapping, text
 from multiqueue.cli.connect import ClusterTarget, connect, load_credentials
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.lint_files import Manifests, read_sources
-from multiqueue.lint.world import LintInput, LintSurroundings, name_of
+from multiqueue.lint.world import LintInput, LintSurroundings, name_of, why_unread
 
 if TYPE_CHECKING:
     from multiqueue.cli.lint_cluster import LintWorkers
@@ -51,6 +52,7 @@ async def read_file_world(sources: tuple[str, ...], inputs: Inputs) -> tuple[Lin
     config = _config_file(inputs) or _config_among(manifests)
     proxies = config.multi_kueue.allowed_proxies if config is not None else ()
     _check_secrets(manifests, inputs.system_namespace, workers, proxies)
+    workers.skipped.extend(_list_unread(manifests))
     return LintInput(manifests.entries, _around(config, workers)), workers.skipped
 
 
@@ -102,6 +104,17 @@ async def _read_named(inputs: Inputs, workers: LintWorkers) -> None:
             )
         else:
             workers.worlds[name] = LintInput(found.entries)
+
+
+def _list_unread(manifests: Manifests) -> list[str]:
+    """Return the kinds that no rule reads, each with the number of its objects."""
+    unread = Counter(
+        why
+        for entry in manifests.entries
+        if not text(entry.obj.get("apiVersion")).startswith(_CONFIG_GROUP)
+        and (why := why_unread(entry.obj))
+    )
+    return [f"{number} x {why}: no rule reads it" for why, number in sorted(unread.items())]
 
 
 def _is_kubeconfig(obj: Any) -> bool:

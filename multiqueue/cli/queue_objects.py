@@ -37,10 +37,13 @@ class QueueObjects:
         now: The time of reading.
         workloads, local_queues: By ``namespace/name``.
         jobs: The jobs in queues, by uid.
+        namespace: The namespace to list if the user may not list in all of them; empty for none.
         hidden: Kinds that the user may not read, or that the cluster does not serve.
+        narrowed: Kinds of which only those in `namespace` were read.
     """
 
     now: datetime
+    namespace: str = ""
     workloads: dict[str, api.Workload] = field(default_factory=dict)
     local_queues: dict[str, api.LocalQueue] = field(default_factory=dict)
     cluster_queues: dict[str, api.ClusterQueue] = field(default_factory=dict)
@@ -49,6 +52,7 @@ class QueueObjects:
     clusters: dict[str, api.MultiKueueCluster] = field(default_factory=dict)
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     hidden: list[str] = field(default_factory=list)
+    narrowed: list[str] = field(default_factory=list)
 
     def add(self, kind: str, objects: Sequence[Any]) -> None:
         """Add objects of a kind, which is the name of an attribute."""
@@ -75,12 +79,25 @@ class QueueObjects:
     async def _list(self, client: KubeClient, kind: str, namespace: str | None) -> None:
         resource, type_ = _KINDS[kind]
         where = namespace if resource.namespaced else None
+        listed = await self._try_list(client, resource, where, decode=partial(decode, type_))
+        self.add(kind, listed)
+
+    async def _try_list(
+        self, client: KubeClient, resource: Resource, namespace: str | None, **options: Any
+    ) -> Sequence[Any]:
+        """Return the objects, those of the user's own namespace if no others may be read."""
         try:
-            listed = await client.list(resource, namespace=where, decode=partial(decode, type_))
-        except (Forbidden, NotFound):
+            return (await client.list(resource, namespace=namespace, **options)).items
+        except NotFound:
             self._hide(resource)
-            return
-        self.add(kind, listed.items)
+            return ()
+        except Forbidden:
+            if namespace is not None or not resource.namespaced or not self.namespace:
+                self._hide(resource)
+                return ()
+        if resource.plural not in self.narrowed:
+            self.narrowed.append(resource.plural)
+        return await self._try_list(client, resource, self.namespace, **options)
 
     async def list_jobs(self, client: KubeClient, *, namespace: str | None = None) -> None:
         """Read the jobs in queues, of each kind that owns one of the known Workloads."""
@@ -90,14 +107,10 @@ class QueueObjects:
 
     async def _list_jobs(self, client: KubeClient, row: KnownKind, namespace: str | None) -> None:
         resource = resource_of(row.api_version, row.plural, row.kind)
-        try:
-            # Only jobs in queues: a cluster may have many others.
-            listed = await client.list(resource, namespace=namespace, label_selector=QUEUE_NAME)
-        except (Forbidden, NotFound):
-            self._hide(resource)
-            return
+        # Only jobs in queues: a cluster may have many others.
+        listed = await self._try_list(client, resource, namespace, label_selector=QUEUE_NAME)
         head = {"apiVersion": row.api_version, "kind": row.kind}
-        self.add("jobs", [{**head, **job} for job in listed.items])
+        self.add("jobs", [{**head, **job} for job in listed])
 
     async def get_job(self, client: KubeClient, workload: api.Workload) -> None:
         """Read the job that owns a Workload, if it exists and the user may read it."""

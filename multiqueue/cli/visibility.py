@@ -64,10 +64,17 @@ class ManagerAnswer:
     Attributes:
         problem: What is missing, and why; empty if the leader answered in full.
         reason: The reason of its QuotaReserved=False condition; ``message`` its text.
+        why: What it waits for now, in words; empty from older managers.
+        no_preemption: Why no running Workload leaves for it; empty if one does, or none has to.
+        blocked_by: The Workload that has to start before it; None if there is none, empty if the
+            user may not know its name.
+        lacks_share: Whether fair sharing keeps others' quota from it.
         place: The position; None if it does not wait.
         waiting: How many Workloads wait in its ClusterQueue.
         share: The weighted share of its ClusterQueue; None without fair sharing.
-        past_usage: LocalQueues with waiting Workloads, the least usage first. A name is empty if
+        shares: Those of all ClusterQueues of its cohort tree, the least first. A name is empty if
+            the user may not know it.
+        past_usage: The LocalQueues of its ClusterQueue, the least usage first. A name is empty if
             the user may not know it; a usage is None if it is infinite.
     """
 
@@ -75,10 +82,15 @@ class ManagerAnswer:
     cluster_queue: str = ""
     reason: str = ""
     message: str = ""
+    why: str = ""
+    no_preemption: str = ""
+    blocked_by: str | None = None
+    lacks_share: bool = False
     place: QueuePosition | None = None
     waiting: int | None = None
     numbers: tuple[FlavorNumbers, ...] = ()
     share: int | None = None
+    shares: tuple[tuple[str, int], ...] = ()
     past_usage: tuple[tuple[str, float | None], ...] = ()
 
 
@@ -189,6 +201,7 @@ def _place(item: Mapping[str, Any]) -> QueuePosition:
 
 
 def _read(status: Mapping[str, Any], problem: str = "") -> ManagerAnswer:
+    fair = status.get("fairSharing", {})
     numbers = tuple(
         FlavorNumbers(
             flavor=row["name"],
@@ -207,9 +220,14 @@ def _read(status: Mapping[str, Any], problem: str = "") -> ManagerAnswer:
         cluster_queue=status["clusterQueue"],
         reason=status.get("reason", ""),
         message=status.get("message", ""),
+        why=status.get("why", ""),
+        no_preemption=status.get("preemption", {}).get("refusal", ""),
+        blocked_by=status["blockedBy"]["workload"] if "blockedBy" in status else None,
+        lacks_share="loss" in fair,
         place=_place(status) if "positionInClusterQueue" in status else None,
         waiting=status.get("pendingInClusterQueue"),
         numbers=numbers,
-        share=status.get("fairSharing", {}).get("weightedShare"),
+        share=fair.get("weightedShare"),
+        shares=tuple((row["name"], row["share"]) for row in fair.get("clusterQueues", ())),
         past_usage=tuple((row["localQueue"], row["usage"]) for row in status.get("pastUsage", ())),
     )

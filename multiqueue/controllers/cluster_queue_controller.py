@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from multiqueue.api.names import GROUP
 from multiqueue.api.serde import decode
@@ -16,6 +18,7 @@ from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import CLUSTER_QUEUES
+from multiqueue.kube.write_budget import WriteClass
 
 STATUSES = ("pending", "active", "terminating")
 CONCURRENCY = 4
@@ -44,20 +47,28 @@ class ClusterQueueController:
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=workers
         )
+        self._statuses: Reconciler[str] = Reconciler(
+            f"{self.name}-status",
+            self.write_status,
+            concurrency=workers,
+            turn=partial(context.client.limiter.spare, WriteClass.QUEUE_STATUS),
+        )
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
         informers = self._context.informers
         await wait_settled(informers.cluster_queues, informers.workloads)
         informers.cluster_queues.add_handler(self._on_event)
-        await self._reconciler.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._reconciler.run(), name=self.name)
+            tasks.create_task(self._statuses.run(), name=f"{self.name}-status")
 
     def enqueue(self, name: str) -> None:
         """Schedule the reconcile of a ClusterQueue."""
         self._reconciler.queue.add(name)
 
     async def reconcile(self, name: str) -> Result:
-        """Write the changed status and finalizer of one ClusterQueue."""
+        """Write the finalizer of one ClusterQueue; pass a changed status on."""
         queue = self._context.informers.cluster_queues.store.get(name)
         if queue is None:
             self._active.pop(name, None)
@@ -77,13 +88,19 @@ class ClusterQueueController:
         ):
             # The write comes back as an event, which causes the next reconcile.
             return DONE
-        await self._write_status(queue, state)
+        if cluster_queue_patch(queue, state, self._context.clock.now()):
+            self._statuses.queue.add(name)
         return DONE
 
-    async def _write_status(self, queue: ClusterQueue, state: ClusterQueueState) -> None:
+    async def write_status(self, name: str) -> Result:
+        """Write the status of one ClusterQueue, if it changed."""
+        queue = self._context.informers.cluster_queues.store.get(name)
+        state = self._engine.cluster_queue_state(name)
+        if queue is None or state is None:
+            return DONE
         patch = cluster_queue_patch(queue, state, self._context.clock.now())
         if not patch:
-            return
+            return DONE
         try:
             answer = await self._context.client.patch(
                 CLUSTER_QUEUES,
@@ -93,9 +110,10 @@ class ClusterQueueController:
                 decode=lambda data: decode(ClusterQueue, data),
             )
         except NotFound:
-            return
+            return DONE
         self._echo[answer.metadata.name] = answer.metadata.resource_version
         self._context.informers.cluster_queues.observe(answer)
+        return DONE
 
     def _measure(self, queue: ClusterQueue, state: ClusterQueueState) -> None:
         metrics, name = self._context.metrics, queue.metadata.name

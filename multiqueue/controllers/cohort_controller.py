@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from multiqueue.api.config import Gate
 from multiqueue.api.names import GROUP
 from multiqueue.api.serde import decode
@@ -13,6 +15,7 @@ from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import COHORTS
+from multiqueue.kube.write_budget import WriteClass
 
 
 class CohortController:
@@ -30,7 +33,10 @@ class CohortController:
         self._engine = engine
         workers = context.config.controller.workers_for("Cohort", GROUP, 1)
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=workers
+            self.name,
+            self.reconcile,
+            concurrency=workers,
+            turn=partial(context.client.limiter.spare, WriteClass.QUEUE_STATUS),
         )
 
     async def run(self) -> None:

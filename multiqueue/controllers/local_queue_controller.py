@@ -7,8 +7,10 @@ first one admitted after a stop is charged for the whole time, as recordings of 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from multiqueue.api.conditions import ACTIVE, find_condition
@@ -25,6 +27,7 @@ from multiqueue.jobs.informers import BY_CLUSTER_QUEUE
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import LOCAL_QUEUES
+from multiqueue.kube.write_budget import WriteClass
 
 AT_ONCE = Result(requeue_after=0)
 CONCURRENCY = 4
@@ -52,13 +55,21 @@ class LocalQueueController:
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=workers
         )
+        self._statuses: Reconciler[str] = Reconciler(
+            f"{self.name}-status",
+            self.write_status,
+            concurrency=workers,
+            turn=partial(context.client.limiter.spare, WriteClass.QUEUE_STATUS),
+        )
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
         informers = self._context.informers
         await wait_settled(informers.local_queues, informers.cluster_queues, informers.workloads)
         informers.local_queues.add_handler(self._on_event)
-        await self._reconciler.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._reconciler.run(), name=self.name)
+            tasks.create_task(self._statuses.run(), name=f"{self.name}-status")
 
     def enqueue(self, key: str) -> None:
         """Schedule the reconcile of a LocalQueue."""
@@ -71,7 +82,7 @@ class LocalQueueController:
             self._reconciler.queue.add(queue.metadata.key)
 
     async def reconcile(self, key: str) -> Result:
-        """Write the changed status of one LocalQueue, and sample its past usage if that is due."""
+        """Sample the past usage of one LocalQueue if that is due; pass a changed status on."""
         queue = self._context.informers.local_queues.store.get(key)
         if queue is None:
             self._echo.pop(key, None)
@@ -90,8 +101,10 @@ class LocalQueueController:
         is_due = usage is not None and usage.next_sample_at(key, now) <= now
         consumed = usage.announce(key, now) if usage is not None and is_due else None
         patch = local_queue_patch(queue, state, now, consumed)
-        if patch and not await self._write(key, patch):
+        if is_due and patch and not await self._write(key, patch):
             return DONE
+        if patch and not is_due:
+            self._statuses.queue.add(key)
         if usage is None:
             return DONE
         if is_due:
@@ -99,6 +112,16 @@ class LocalQueueController:
             # Not computed again: a waiting penalty would make every other event due (E-122).
             return Result(requeue_after=usage.sampling_interval.total_seconds())
         return Result(requeue_after=(usage.next_sample_at(key, now) - now).total_seconds())
+
+    async def write_status(self, key: str) -> Result:
+        """Write the status of one LocalQueue, if it changed."""
+        queue = self._context.informers.local_queues.store.get(key)
+        state = self._engine.local_queue_state(key)
+        if queue is not None and state is not None:
+            patch = local_queue_patch(queue, state, self._context.clock.now())
+            if patch:
+                await self._write(key, patch)
+        return DONE
 
     async def _write(self, key: str, patch: dict[str, Any]) -> bool:
         """Write a status; return whether the LocalQueue still exists."""

@@ -65,9 +65,13 @@ class OutdatedDecisionError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingAdmission:
-    """An admission that waits to be written, with the Workload that it was decided for."""
+    """An admission that waits to be written, with the Workload that it was decided for.
+
+    Shape: ``decided_at`` is a time of the event loop.
+    """
 
     decision: Admit
+    decided_at: float
     uid: str
     generation: int
     resource_version: str
@@ -166,6 +170,7 @@ class PlanApplier:
             return
         admission = self._writing[key] = PendingAdmission(
             decision=decision,
+            decided_at=asyncio.get_running_loop().time(),
             uid=workload.metadata.uid,
             generation=workload.metadata.generation,
             resource_version=workload.metadata.resource_version,
@@ -185,10 +190,13 @@ class PlanApplier:
             await self._write(admission)
 
     async def _write(self, admission: PendingAdmission) -> None:
-        key = admission.decision.workload
+        key, loop = admission.decision.workload, asyncio.get_running_loop()
+        stages, begun = self._context.metrics.admission_stage_seconds, loop.time()
+        stages.child("queue").observe(begun - admission.decided_at)
         written = forbidden = False
         try:
             written = await self._try(admission)
+            stages.child("write").observe(loop.time() - begun)
         except OutdatedDecisionError as error:
             log.debug("admission outdated", workload=key, error=str(error))
             # The decision was made for this very state: deciding again would end here again.

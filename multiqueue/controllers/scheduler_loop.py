@@ -42,6 +42,7 @@ class SchedulerLoop:
         engine: The engine that decides.
         applier: Writes admissions.
         evictions: Writes evictions.
+        report: Called with each plan, once its decisions are with the writers.
         until_fed: Each waits for input of the engine that is not in the context's informers.
     """
 
@@ -54,16 +55,19 @@ class SchedulerLoop:
         applier: PlanApplier,
         evictions: EvictionWriter,
         *,
+        report: Callable[[CyclePlan], None] = lambda _: None,
         until_fed: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._context = context
         self._engine = engine
         self._applier = applier
         self._evictions = evictions
+        self._report_plan = report
         self._until_fed = until_fed
         self._woken = asyncio.Event()
         self._spare_turns = 0
         self._pause = FIRST_PAUSE
+        self._event_at: float | None = None  # the first one that no cycle has seen
         self._causes: dict[str, str] = {}
         self._broken: Exception | None = None
 
@@ -73,6 +77,8 @@ class SchedulerLoop:
         While few Workloads arrive at a time, each one is decided before the next one is seen. So
         the first to come is first, even if two come in the same second, the unit of creation times.
         """
+        if self._event_at is None:
+            self._event_at = asyncio.get_running_loop().time()
         if self._spare_turns > 0:
             self._spare_turns -= 1
             try:
@@ -125,17 +131,19 @@ class SchedulerLoop:
 
     def _run_cycle(self) -> CyclePlan:
         began = asyncio.get_running_loop().time()
+        event_at, self._event_at = self._event_at, None
         plan = self._engine.run_cycle(self._context.clock.now())
         self._applier.apply(plan)
         self._evictions.apply(plan)
         try:
-            self._report(plan)
-            self._measure(plan, asyncio.get_running_loop().time() - began)
+            self._measure(plan, event_at, began)
+            self._report_failures(plan)
+            self._report_plan(plan)
         except Exception:  # all decisions are already with the writers
-            log.exception("scheduling cycle not measured")
+            log.exception("scheduling cycle not reported")
         return plan
 
-    def _report(self, plan: CyclePlan) -> None:
+    def _report_failures(self, plan: CyclePlan) -> None:
         """Log failed trees, once per cause; the engine tries them again by itself."""
         for failure in plan.failures:
             cause = repr(failure.error)
@@ -174,11 +182,16 @@ class SchedulerLoop:
         finally:
             self._spare_turns = 0
 
-    def _measure(self, plan: CyclePlan, seconds: float) -> None:
+    def _measure(self, plan: CyclePlan, event_at: float | None, began: float) -> None:
         if not plan.decisions:
             return
+        seconds = asyncio.get_running_loop().time() - began
         admitted = any(isinstance(decision, Admit) for decision in plan.decisions)
         result = "success" if admitted else "inadmissible"
         metrics = self._context.metrics
+        if admitted:
+            metrics.admission_stage_seconds.child("cycle").observe(seconds)
+            if event_at is not None:
+                metrics.admission_stage_seconds.child("event").observe(began - event_at)
         metrics.admission_attempts_total.child(result).inc()
         metrics.admission_attempt_duration_seconds.child(result).observe(seconds)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from multiqueue.api.config import Gate
+from multiqueue.controllers.admission_log import AdmissionLog
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
 from multiqueue.controllers.cohort_controller import CohortController
@@ -109,7 +110,8 @@ def build_controllers(
     inputs: list[Callable[[], Awaitable[None]]] = [watch.until_known for watch in devices]
     if topology.until_fed is not None:
         inputs.append(topology.until_fed)
-    loop = SchedulerLoop(context, engine, applier, evictions, until_fed=inputs)
+    report = AdmissionLog(context, engine).report
+    loop = SchedulerLoop(context, engine, applier, evictions, report=report, until_fed=inputs)
     feed.attach()
 
     def on_fleet_change() -> None:

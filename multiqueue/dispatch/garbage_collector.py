@@ -85,7 +85,7 @@ class GarbageCollector:
             local = store.get(key)
             if local is None or local.metadata.deletion_timestamp:
                 self._enqueue(key)
-        for adapter in self._fleet.adapters:
+        for adapter in tuple(self._fleet.adapters):
             for job in session.list_jobs(adapter):
                 await self._look_at_job(session, adapter, job)
 

@@ -16,23 +16,44 @@ from multiqueue.lib.heap import KeyedHeap
 Fingerprint: TypeAlias = tuple[object, ...]
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
+LOADED = timedelta(seconds=10)
+"""How long a tree stays under load: a slow API server makes ends come in bursts."""
+_NOBODY = 2**31
+"""More than any negated priority, an int32."""
 
 
 class TreeAgenda:
     """The pending work for one tree.
 
     Shape: ``heads`` and ``parked`` are names of ClusterQueues that may have a head, or parked
-    workloads; both may name too many. ``seen`` has the cycles since the last change, to notice
-    repetitions. ``served`` is the round in which the tree last had a cycle.
+    workloads; both may name too many. ``parked_rank`` is the least of the negated priorities that
+    were parked since the last wake. ``seen`` has the cycles since the last change, to notice
+    repetitions. ``served`` is the round in which the tree last had a cycle. ``ended_at`` is the
+    time of the last end of a workload, and ``loaded_until`` the one until which the tree is under
+    load.
     """
 
-    __slots__ = ("heads", "parked", "seen", "served")
+    __slots__ = ("ended_at", "heads", "loaded_until", "parked", "parked_rank", "seen", "served")
 
     def __init__(self) -> None:
         self.heads: set[str] = set()
         self.parked: set[str] = set()
+        self.parked_rank = _NOBODY
         self.seen: set[Fingerprint] = set()
         self.served = 0
+        self.ended_at = self.loaded_until = _EPOCH
+
+    def park(self, entry: Entry) -> None:
+        """Note that a workload waits for a wake."""
+        self.parked.add(entry.queue)
+        self.parked_rank = min(self.parked_rank, entry.rank[0])
+
+    def take_parked(self) -> list[str]:
+        """Return the queues that may have parked workloads, by name; they are being woken."""
+        queues = sorted(self.parked)
+        self.parked.clear()
+        self.parked_rank = _NOBODY
+        return queues
 
 
 class Agenda:
@@ -124,6 +145,22 @@ class Agenda:
             is_busy = woken_at is not None and now - woken_at < self._wake_batch
             batch = self._busy_wake_batch if is_busy else self._wake_batch
             self._wakes.push(key, (micros(now + batch), key))
+
+    def note_end(self, key: str, now: datetime) -> None:
+        """Remember that a workload of a tree ended; with two in one batch, it is under load."""
+        agenda = self.tree(key)
+        if now - agenda.ended_at < self._wake_batch:
+            agenda.loaded_until = now + LOADED
+        agenda.ended_at = now
+
+    def hasten(self, key: str) -> None:
+        """Deliver the wake of a tree with the next ones that are due."""
+        self._wakes.push(key, (0, key))
+
+    def list_hastenable(self, now: datetime) -> list[str]:
+        """Return the trees under load that need a cycle now and a wake later, by name."""
+        ready = (key for key in sorted(self._ready) if now < self._trees[key].loaded_until)
+        return [key for key in ready if key in self._wakes]
 
     def stamp(self, now: datetime) -> None:
         """Give this time to the notifications that have none."""

@@ -27,6 +27,7 @@ from multiqueue.engine.preemption_limit import limit_preemption
 from multiqueue.engine.process import process, reconsider
 from multiqueue.engine.queues.entry import Entry, is_evicted
 from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.reclaims import Reclaimer, find_reclaimer, is_put_off
 from multiqueue.engine.requeue import give_back
 from multiqueue.engine.world import Course, EngineParts, Head
 
@@ -55,8 +56,11 @@ def run_cycle(
     heads = [nominate(world, *taken) for taken in take_heads(world, tree, agenda)]
     result.heads = [head.entry for head in heads]
     course = Course(tree)
+    reclaimers: list[Reclaimer] = []
     try:
         for nominated in take_turns(world, course, heads):
+            if is_put_off(nominated, reclaimers):
+                continue  # an admission made it wait, so another cycle follows
             head = reconsider(world, course, nominated)
             decision = process(world, course, head, now)
             is_news = head.is_new or _is_news(head.entry, decision)
@@ -67,6 +71,8 @@ def run_cycle(
             if is_news:
                 result.decisions.append(decision)
                 _issue(head, decision)
+            if (reclaimer := find_reclaimer(world, head, decision)) is not None:
+                reclaimers.append(reclaimer)
     finally:
         course.reservations.undo()
     if not result.has_moved:

@@ -237,7 +237,7 @@ class Intake:
         self._ledger.release(entry)
         self._waiting.notify(name, now)
         if for_good:  # the room of a victim is reserved for its preemptor
-            self._waiting.look_at_newcomers(name, now)
+            self._waiting.follow_end(name, now)
 
     def _begin_epoch(self, cluster_queue: str) -> None:
         """Start an engine epoch: the tree changed from outside, so preemptions count anew."""

@@ -1,4 +1,4 @@
-"""Why a workload waits: the text that conditions, `multiqueue why` and the APIs show.
+"""Why a workload waits: the text of its condition (`visibility/pending_words.py` is for `why`).
 
 The search for flavors records typed refusals. The text is made only when somebody reads it (E-58,
 E-59, E-114).
@@ -74,6 +74,20 @@ class Shortfall(NamedTuple):
         return (
             f"insufficient quota for {where}, previously considered podsets requests ({previous}) "
             f"+ current podset request ({asked}) > maximum capacity ({maximum})"
+        )
+
+    @property
+    def words(self) -> str:
+        """The same for people; `str` has upstream's words, which tools read."""
+        if self.reason is Reason.WAITING_FOR_QUOTA:
+            return str(self)
+        total, maximum = (
+            format_amount(self.resource, amount)
+            for amount in (add(self.previous, self.asked), self.maximum)
+        )
+        return (
+            f"{total} {self.resource} are more than the ClusterQueue can ever use in flavor "
+            f"{self.flavor}, which is {maximum}"
         )
 
 
@@ -196,7 +210,7 @@ class NoClusterHolds(NamedTuple):
     words: str
 
     def __str__(self) -> str:
-        return f"{self.words} (flavor {self.flavor})"
+        return f"on flavor {self.flavor}, {self.words}"
 
 
 Refusal: TypeAlias = Shortfall | TopologyPlacement | NoClusterHolds | NoMatchingFlavor
@@ -269,7 +283,8 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
     None, the reason follows from the pod sets. ``victims`` counts the workloads that leave for
     this one; with fair sharing, ``share_loss`` says why no workload does. ``is_gated`` means that
     other workloads would have to leave, and that a gate keeps this one from preempting them
-    (E-74).
+    (E-74). ``taken_by`` are the workloads that took the room earlier in the same cycle; the message
+    does not name them, because tools read upstream's words there.
     """
 
     workload: str
@@ -280,6 +295,7 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
     victims: int = 0
     share_loss: ShareLoss | None = None
     is_gated: bool = False
+    taken_by: tuple[str, ...] = ()
 
     @property
     def reason(self) -> Reason:

@@ -90,16 +90,20 @@ def process(world: EngineParts, course: Course, head: Head, now: datetime) -> He
     course.reservations.make()
     if assignment.mode is Mode.DEFERRED_FIT:
         course.reservations.hold(queue, assignment)
+        course.served.append((head, assignment))
         return _defer(head)
     if reason := _find_obstacle(world, course, head, verdict):
-        return _skip(head, reason, Reason.WAITING_FOR_QUOTA)
+        taken_by = course.served_before(head, assignment)
+        return _skip(head, reason, Reason.WAITING_FOR_QUOTA, taken_by)
     if assignment.mode is Mode.PREEMPT:
         course.preempt(verdict.targets)
         course.reservations.hold(queue, assignment)
+        course.served.append((head, assignment))
         return _preempt(world, head, verdict)
     if world.options.block_admission and world.ledger.unready:
         world.blocked.add(course.tree.key)
         return _skip(head, SkipReason.WAITING_FOR_PODS, Reason.WAITING_FOR_PODS_READY)
+    course.served.append((head, assignment))
     return admit(world, head, verdict, now)
 
 
@@ -208,6 +212,7 @@ def _refuse_preemption(
     """Refuse a head that finds nobody to preempt, and reserve room for it (E-73)."""
     if _keeps_room(world, head):
         course.reservations.ask(head.queue, assignment)
+        course.served.append((head, assignment))
     return refuse(
         head,
         RequeueReason.PREEMPTION_NO_CANDIDATES,
@@ -284,13 +289,15 @@ def _preempt(world: EngineParts, head: Head, verdict: Nominated) -> Preempt:
     )
 
 
-def _skip(head: Head, skip_reason: SkipReason, cause: Reason) -> Skip:
+def _skip(
+    head: Head, skip_reason: SkipReason, cause: Reason, taken_by: tuple[str, ...] = ()
+) -> Skip:
     head.entry.resume = resume_state(head)
     return Skip(
         workload=head.entry.key,
         cluster_queue=head.queue.name,
         skip_reason=skip_reason,
-        explanation=_explain(head, cause, skip_reason),
+        explanation=replace(_explain(head, cause, skip_reason), taken_by=taken_by),
     )
 
 

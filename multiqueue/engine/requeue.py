@@ -1,7 +1,8 @@
 """Give back the heads that were not admitted: to the heap, or parked until a wake (E-22 to E-25).
 
 Upstream also keeps a head in the heap if a wake came while it was judged. Here no wake comes during
-a cycle, so there is no such clause.
+a cycle, so there is no such clause. Where evicted Workloads stand in their queue is decided by
+`model/queue_order.py`.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def give_back(
     if entry.place is QueuePlace.HELD:
         world.agenda.hold(entry)
     if entry.is_parked:
-        agenda.parked.add(head.queue.name)
+        agenda.park(entry)
         world.ledger.changed_cluster_queues.add(head.queue.name)
 
 

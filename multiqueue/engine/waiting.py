@@ -80,7 +80,7 @@ class Waiting:
         key = self._cache.tree_by_queue[entry.queue].key
         self._agenda.poke(key, (entry.queue,))
         if entry.is_parked:
-            self._agenda.tree(key).parked.add(entry.queue)
+            self._agenda.tree(key).park(entry)
 
     def notify(self, cluster_queue: str, now: datetime) -> None:
         """Wake parked workloads and let waiting heads try again, because quota became free."""
@@ -90,10 +90,11 @@ class Waiting:
             self._agenda.poke(tree.key)
         self.notify_freed(now)
 
-    def look_at_newcomers(self, cluster_queue: str, now: datetime) -> None:
+    def follow_end(self, cluster_queue: str, now: datetime) -> None:
         """Let newcomers try quota that became free for nobody in particular; they need no wake."""
         tree = self._cache.tree_by_queue.get(cluster_queue)
         if tree is not None:
+            self._agenda.note_end(tree.key, now)
             for entry in self._newcomers.take(tree.key, now):
                 self._pending[entry.queue].look_again(entry)
                 self.poke(entry)  # its queue may be in another tree now

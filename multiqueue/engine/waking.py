@@ -21,8 +21,25 @@ def deliver_due(world: EngineParts, now: datetime) -> None:
         world.pending[entry.queue].release(entry)
         world.ledger.changed_cluster_queues.add(entry.queue)
         agenda.poke(world.cache.tree_by_queue[entry.queue].key, (entry.queue,))
+    hasten_wakes(world, now)
     for key in agenda.take_due_wakes(now):
         wake_tree(world, world.cache.trees[key])
+
+
+def hasten_wakes(world: EngineParts, now: datetime) -> None:
+    """Wake a tree under load before a head takes quota that a higher priority waits for.
+
+    Deviates: from E-27, which always waits for the batch. In upstream most of the time of a cycle
+    is spent on writing why heads wait, so under load a wake comes between any two cycles. Without
+    that, lower priorities are admitted meanwhile, only to be evicted by the wake.
+    """
+    agenda = world.agenda
+    for key in agenda.list_hastenable(now):
+        tree = agenda.tree(key)
+        queues = (world.pending.get(name) for name in tree.heads)
+        heads = (queue.best for queue in queues if queue is not None)
+        if any(head is not None and head.rank[0] > tree.parked_rank for head in heads):
+            agenda.hasten(key)
 
 
 def unblock(world: EngineParts) -> None:
@@ -42,8 +59,7 @@ def wake_tree(world: EngineParts, tree: Tree) -> None:
     """
     namespaces = world.cache.namespaces
     agenda = world.agenda.tree(tree.key)
-    woken = sorted(agenda.parked)
-    agenda.parked.clear()
+    woken = agenda.take_parked()
     for name in woken:
         queue, pending = tree.queues.get(name), world.pending.get(name)
         if queue is None or pending is None:

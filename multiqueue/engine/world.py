@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.fairness.usage_ledger import UsageLedger
+from multiqueue.engine.flavors.assignment import Assignment
 from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.nomination import Nominated, Verdict
@@ -78,14 +80,16 @@ class Course:
     """What earlier heads changed for the rest of a cycle.
 
     Shape: ``preempted`` are the victims of this cycle by key; they still hold their quota.
+    ``served`` are the heads that got quota, or for which it is kept, with what they use.
     """
 
-    __slots__ = ("preempted", "reservations", "tree")
+    __slots__ = ("preempted", "reservations", "served", "tree")
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.reservations = Reservations(tree.forest)
         self.preempted: dict[str, Entry] = {}
+        self.served: list[tuple[Head, Assignment]] = []
 
     def state(self) -> Hashable:
         """Return a value that is equal if earlier heads did the same to an equal tree."""
@@ -94,3 +98,18 @@ class Course:
     def preempt(self, targets: tuple[Target, ...]) -> None:
         """Reserve the room of these workloads; no other head of this cycle uses it (E-78)."""
         self.preempted.update((target.entry.key, target.entry) for target in targets)
+
+    def served_before(self, head: Head, assignment: Assignment) -> tuple[str, ...]:
+        """Return the keys of earlier heads that use something that this one needs."""
+        wanted = _pairs(head.queue, assignment)
+        return tuple(
+            other.entry.key
+            for other, taken in self.served
+            if not wanted.isdisjoint(_pairs(other.queue, taken))
+        )
+
+
+def _pairs(queue: CachedQueue, assignment: Assignment) -> frozenset[FlavorResource]:
+    """Return what an assignment uses, by name: each queue numbers its slots differently."""
+    slots = queue.node.slot_by_flavor_resource
+    return frozenset(pair for pair, slot in slots.items() if slot in assignment.usage)

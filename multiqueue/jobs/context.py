@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.names import key_of
-from multiqueue.api.v1alpha1 import DispatchProfile
+from multiqueue.api.v1alpha1 import DispatchProfile, JobKind
 from multiqueue.api.v1beta2 import (
     AdmissionCheck,
     ClusterQueue,
@@ -61,9 +61,9 @@ class Runnable(Protocol):
 class Informers:
     """One shared informer per kind: typed values for our kinds, dicts for foreign ones.
 
-    ``jobs`` is keyed by integration name; ``related`` by the collections that kinds read beside
-    their own, with the informer of ``jobs`` for those that are queued themselves; ``secrets``
-    covers the manager's namespace only.
+    ``jobs`` is keyed by integration name, and gets those of declared kinds at run time; ``related``
+    by the collections that kinds read beside their own, with the informer of ``jobs`` for those
+    that are queued themselves; ``secrets`` covers the manager's namespace only.
     """
 
     workloads: Informer[Workload]
@@ -78,11 +78,12 @@ class Informers:
     multikueue_configs: Informer[MultiKueueConfig]
     multikueue_clusters: Informer[MultiKueueCluster]
     dispatch_profiles: Informer[DispatchProfile]
+    job_kinds: Informer[JobKind]
     namespaces: Informer[dict[str, Any]]
     limit_ranges: Informer[dict[str, Any]]
     runtime_classes: Informer[dict[str, Any]]
     secrets: Informer[dict[str, Any]]
-    jobs: Mapping[str, Informer[dict[str, Any]]]
+    jobs: dict[str, Informer[dict[str, Any]]]
     related: Mapping[Resource, Informer[dict[str, Any]]]
 
     def find_related(self, resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:

@@ -13,14 +13,14 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.names import PREBUILT_WORKLOAD_NAME, PRIORITY_CLASS, key_of
 from multiqueue.api.serde import decode
 from multiqueue.api.slices import replaced_key
-from multiqueue.api.v1alpha1 import DispatchProfile
+from multiqueue.api.v1alpha1 import DispatchProfile, JobKind
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.framework.ancestors import controller_of
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration
 from multiqueue.jobs.framework.job_source import BY_OWNER, BY_OWNER_KEY, BY_PREBUILT, owner_key
 from multiqueue.jobs.framework.related import list_related, related_keys
-from multiqueue.jobs.registry import IntegrationRegistry
+from multiqueue.jobs.registry import IntegrationRegistry, SupportedKind
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.informer import Informer
@@ -95,23 +95,17 @@ def build_informers(
         resource: Resource,
         indexers: dict[str, Indexer[dict[str, Any]]] | None = None,
         namespace: str | None = None,
-        label_selector: str = "",
     ) -> Informer[dict[str, Any]]:
         return Informer(
             client,
             resource,
             namespace=namespace,
-            label_selector=label_selector,
             indexers=indexers or {},
             on_failed_object=failed(resource),
         )
 
     jobs = {
-        kind.integration.name: untyped(
-            kind.integration.resource,
-            {**_job_indexes(kind.integration), **kind.indexes},
-            label_selector=kind.label_selector,
-        )
+        kind.integration.name: build_job_informer(client, kind, on_failed_object=on_failed_object)
         for kind in integrations.kinds
     }
     queued = {
@@ -133,12 +127,30 @@ def build_informers(
         multikueue_configs=typed(resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
         multikueue_clusters=typed(resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
         dispatch_profiles=typed(resources.DISPATCH_PROFILES, DispatchProfile),
+        job_kinds=typed(resources.JOB_KINDS, JobKind),
         namespaces=untyped(resources.NAMESPACES),
         limit_ranges=untyped(resources.LIMIT_RANGES),
         runtime_classes=untyped(resources.RUNTIME_CLASSES),
         secrets=untyped(resources.SECRETS, namespace=config.namespace),
         jobs=jobs,
         related={resource: queued.get(resource) or untyped(resource) for resource in read},
+    )
+
+
+def build_job_informer(
+    client: KubeClient,
+    kind: SupportedKind,
+    *,
+    on_failed_object: Callable[[str], None] = lambda _: None,
+) -> Informer[dict[str, Any]]:
+    """Build the informer of a kind's objects, with the indexes that controllers need."""
+    resource = kind.integration.resource
+    return Informer(
+        client,
+        resource,
+        label_selector=kind.label_selector,
+        indexers={**_job_indexes(kind.integration), **kind.indexes},
+        on_failed_object=partial(on_failed_object, resource.plural),
     )
 
 

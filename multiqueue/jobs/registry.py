@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ class SupportedKind:
         label_selector: The objects that are watched; all of them if it is empty.
         scope: Which objects the webhooks are asked about.
         controllers: Builds what reconciles the objects; None for the common reconciler of jobs.
+        is_declared: Whether a JobKind declares the kind; it comes and goes at run time.
     """
 
     integration: Integration
@@ -41,22 +42,75 @@ class SupportedKind:
     label_selector: str = ""
     scope: Callable[[Configuration], WebhookScope] = lambda _: WebhookScope()
     controllers: Callable[[ManagerContext], Sequence[Runnable]] | None = None
+    is_declared: bool = False
+
+
+RegistryListener = Callable[[SupportedKind], None]
 
 
 class IntegrationRegistry:
-    """The enabled kinds (M-131); fixed once the manager runs."""
+    """The enabled kinds (M-131): the built-in ones, and those that JobKinds declare for now.
+
+    Attributes:
+        adapters: The MultiKueue adapters; a live view, which changes with the kinds.
+        awaited: (group, kind) of declared kinds that are not queued for a reason that may pass:
+            their jobs are left as they are.
+    """
 
     def __init__(self, kinds: Iterable[SupportedKind] = ()) -> None:
-        self.kinds = tuple(kinds)
-        self.integrations = tuple(kind.integration for kind in self.kinds)
-        self.adapters = tuple(kind.adapter for kind in self.kinds if kind.adapter is not None)
-        self._by_name = {kind.integration.name: kind for kind in self.kinds}
+        self._by_name: dict[str, SupportedKind] = {}
         self._by_gvk: dict[GroupVersionKind, SupportedKind] = {}
-        for kind in self.kinds:
-            gvk = kind.integration.gvk
-            if gvk in self._by_gvk:
-                raise ValueError(f"two integrations for {gvk}; keep one of them")
-            self._by_gvk[gvk] = kind
+        self._adapters: dict[GroupVersionKind, MultiKueueAdapter] = {}
+        self._on_added: list[RegistryListener] = []
+        self._on_removed: list[RegistryListener] = []
+        self.adapters: Collection[MultiKueueAdapter] = self._adapters.values()
+        self.awaited: set[tuple[str, str]] = set()
+        for kind in kinds:
+            self.add(kind)
+
+    @property
+    def kinds(self) -> tuple[SupportedKind, ...]:
+        """The kinds, in the order in which they were added."""
+        return tuple(self._by_name.values())
+
+    @property
+    def integrations(self) -> tuple[Integration, ...]:
+        """The integrations of the kinds."""
+        return tuple(kind.integration for kind in self._by_name.values())
+
+    def add(self, kind: SupportedKind) -> None:
+        """Queue a kind from now on; at run time, its informer must exist already.
+
+        Raises:
+            ValueError: the kind has an integration already.
+        """
+        gvk = kind.integration.gvk
+        if gvk in self._by_gvk:
+            raise ValueError(f"two integrations for {gvk}; keep one of them")
+        self._by_gvk[gvk] = self._by_name[kind.integration.name] = kind
+        if kind.adapter is not None:
+            self._adapters[gvk] = kind.adapter
+        for listener in self._on_added:
+            listener(kind)
+
+    def remove(self, kind: SupportedKind) -> None:
+        """Do not queue a kind any more."""
+        gvk = kind.integration.gvk
+        del self._by_gvk[gvk], self._by_name[kind.integration.name]
+        self._adapters.pop(gvk, None)
+        for listener in self._on_removed:
+            listener(kind)
+
+    def add_listener(
+        self, *, on_added: RegistryListener, on_removed: RegistryListener = lambda _: None
+    ) -> None:
+        """Call these at once for each kind that is added, or removed, from now on."""
+        self._on_added.append(on_added)
+        self._on_removed.append(on_removed)
+
+    def is_awaited(self, gvk: GroupVersionKind) -> bool:
+        """Whether a JobKind names this kind, but it is not queued for now."""
+        return (gvk.group, gvk.kind) in self.awaited
 
     def find(self, name: str) -> Integration | None:
         """Return the integration of that framework name."""

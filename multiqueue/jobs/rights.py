@@ -57,5 +57,28 @@ def build_role(name: str, account: str, rules: Sequence[Rule]) -> Sequence[dict[
     return [role, binding]
 
 
+MANAGER_LABEL = "rbac.kueue.x-k8s.io/job-kind"
+WORKER_LABEL = "rbac.kueue.x-k8s.io/remote-job-kind"
+"""Labels of roles that are part of the manager's rights, here and on workers."""
+
+
+def build_declared_roles(row: KnownKind) -> Sequence[dict[str, Any]]:
+    """Return the ClusterRoles for a declared kind: for this cluster, and for workers."""
+    name = f"{row.plural}.{row.group}"
+    roles = (
+        (f"multiqueue-jobs-{name}", MANAGER_LABEL, manager_rules(row)),
+        (f"multiqueue-remote-jobs-{name}", WORKER_LABEL, worker_rules(row)),
+    )
+    return [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": role, "labels": {label: "true"}},
+            "rules": list(rules),
+        }
+        for role, label, rules in roles
+    ]
+
+
 def _rule(row: KnownKind, resource: str, *verbs: str) -> Rule:
     return {"apiGroups": [row.group], "resources": [resource], "verbs": list(verbs)}

@@ -9,7 +9,6 @@ objects are decoded; objects are never changed.
 from __future__ import annotations
 
 import asyncio
-import copy
 import random
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -123,16 +122,6 @@ class KubeClient:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
-
-    def giving_way(self, seconds: float) -> Self:
-        """Return a copy of this client whose requests let all others to its server go first.
-
-        Args:
-            seconds: How long each request gives way at most.
-        """
-        other = copy.copy(self)
-        other._sender = self._sender.giving_way(seconds)  # noqa: SLF001 - our own class
-        return other
 
     async def close(self) -> None:
         """Close all connections."""

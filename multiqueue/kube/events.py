@@ -24,6 +24,7 @@ from multiqueue.kube.clock import Clock, SystemClock
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.kube.resources import EVENTS, Resource
 from multiqueue.kube.workqueue import WorkQueue
+from multiqueue.kube.write_budget import WriteClass
 
 MAX_MESSAGE = 1024
 MAX_REASON = 128
@@ -34,9 +35,6 @@ MAX_QUEUE = 8192
 MAX_KNOWN = 4096
 """Number of written Events that are remembered, so that a repetition raises their count."""
 WRITERS = 4
-PATIENCE_SECONDS = 15.0
-"""How long an Event gives way to other requests: people read Events, no code waits for them. Three
-Events of a job cost an API server and its etcd a tenth of all other writes of the job."""
 ATTEMPTS = 3
 
 log = structlog.get_logger(component="events")
@@ -173,7 +171,8 @@ class EventRecorder:
         while True:
             key = await self._queue.get()
             try:
-                await self._write_one(key, self._pending.pop(key, None))
+                async with self._client.limiter.spare(WriteClass.EXPLANATION):
+                    await self._write_one(key, self._pending.pop(key, None))
             finally:
                 self._queue.done(key)
 
@@ -201,8 +200,7 @@ class EventRecorder:
 
     async def _write(self, key: _Key, entry: _Entry) -> None:
         namespace = key.namespace or "default"
-        age = (self._clock.now() - entry.last_at).total_seconds()
-        client = self._client.giving_way(max(PATIENCE_SECONDS - age, 0.0))
+        client = self._client
         if entry.name:
             patch = {"count": entry.count, "lastTimestamp": format_time(entry.last_at)}
             try:

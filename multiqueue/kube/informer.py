@@ -154,6 +154,11 @@ class Informer(Generic[T]):
         for key in self.store.keys():  # noqa: SIM118 - a copy: handlers may observe
             self._call(handler, key, None, self.store.get(key))
 
+    def remove_handler(self, handler: Handler[T]) -> None:
+        """Do not call a handler any more; one that was never added is no error."""
+        if handler in self._handlers:
+            self._handlers.remove(handler)
+
     def add_listener(self, listener: Callable[[Informer[T]], None]) -> None:
         """Call a listener whenever `state` changes, and after every failed attempt."""
         if listener not in self._listeners:

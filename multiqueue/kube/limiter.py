@@ -3,13 +3,21 @@
 The initial rate is high. A 429 or 503 halves it, at most once a second, and no request is sent
 before the server's Retry-After. If answers become slow compared with the server's best time, the
 rate shrinks gently. Every second without trouble gives a tenth back. Requests wait in order of
-arrival; requests that give way come after all others.
+arrival. Writes that can wait have a turn of their own first (`write_budget`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from multiqueue.kube.write_budget import WriteBudget, WriteClass
 
 DECREASE_EVERY_SECONDS = 1.0
 """Seconds in which several refusals count as one."""
@@ -19,6 +27,15 @@ SLOW_FACTOR = 4.0
 """Ratio of the average to the best duration from which answers count as slow."""
 MAX_PAUSE_SECONDS = 60.0
 """Longest Retry-After that is honoured."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    used: bool = False
+
+
+_TURN: ContextVar[_Turn | None] = ContextVar("multiqueue-write-turn", default=None)
+"""The turn in which this task sends a write that can wait; set by `RateLimiter.spare`."""
 
 
 class RateLimiter:
@@ -54,26 +71,58 @@ class RateLimiter:
         self._average_seconds = 0.0
         self._is_slow = False
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._patient: deque[tuple[asyncio.Future[None], float]] = deque()
-        self._patient_in_flight = 0
+        self.budget = WriteBudget()
+        self._spare: list[tuple[WriteClass, int, asyncio.Future[None]]] = []
+        self._arrivals = itertools.count()
+        self._spare_timer: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
         """Number of requests that wait for their turn."""
-        return len(self._waiters) + len(self._patient)
+        return len(self._waiters)
 
-    async def acquire(self, *, patience: float = 0.0) -> None:
+    @asynccontextmanager
+    async def spare(self, write_class: WriteClass) -> AsyncGenerator[None]:
+        """Wait until the server has capacity for a write of this class; send it inside.
+
+        Compute what is written inside too, because the wait can take minutes.
+        """
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        heapq.heappush(self._spare, (write_class, next(self._arrivals), turn))
+        self._wake_spare(loop)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.budget.give_back(used=False)
+            self._wake_spare(loop)  # drops it
+            raise
+        own = _Turn()
+        token = _TURN.set(own)
+        try:
+            yield
+        finally:
+            _TURN.reset(token)
+            self.budget.give_back(used=own.used)
+            self._wake_spare(loop)
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether this program keeps the server busy, and the server is slow."""
+        return self.budget.is_saturated(asyncio.get_running_loop().time())
+
+    async def acquire(self, *, write: bool = False) -> None:
         """Wait for this request's turn; pair it with `release`.
 
         Args:
-            patience: Seconds for which the request lets all others go first. It is sent earlier if
-                no other request is under way.
+            write: Whether it changes something on the server.
         """
         loop = asyncio.get_running_loop()
-        if patience:
-            await self._acquire_patiently(loop, loop.time() + patience)
-            return
+        is_step = write and _TURN.get() is None
+        if is_step:
+            self.budget.begin_step()
         self._refill(loop.time())
         if not self._waiters and self._take():
             return
@@ -83,6 +132,8 @@ class RateLimiter:
         try:
             await waiter
         except asyncio.CancelledError:
+            if is_step:
+                self.budget.end_step(loop.time())
             if waiter.done() and not waiter.cancelled():
                 self._tokens += 1
                 self.in_flight -= 1
@@ -92,42 +143,33 @@ class RateLimiter:
             self._wake(loop)
             raise
 
-    async def _acquire_patiently(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
-        waiter = loop.create_future()
-        self._patient.append((waiter, until))
-        self._refill(loop.time())
-        self._wake(loop)
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
-                self._tokens += 1
-                self.in_flight -= 1
-                self._patient_in_flight -= 1
-            self._wake(loop)  # drops it
-            raise
-
     def release(
         self,
         *,
         seconds: float | None = None,
         refused: bool = False,
         retry_after: float | None = None,
-        patient: bool = False,
+        write: bool = False,
     ) -> None:
         """Give the slot back and adapt the rate to the answer.
 
         Args:
-            patient: Whether the request was acquired with patience.
             seconds: Duration of a cheap request; None for lists and failures, which do not count.
-            refused: Whether the server answered 429 or 503.
+            refused: Whether the server answered 429, 503 or 504.
             retry_after: Seconds that the server asked us to wait.
+            write: As it was acquired.
         """
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._refill(now)
         self.in_flight -= 1
-        self._patient_in_flight -= patient
+        if write:
+            self.budget.learn(seconds, now, refused=refused)
+            own = _TURN.get()
+            if own is None:
+                self.budget.end_step(now)
+            else:
+                own.used = True
         if refused:
             self.throttled += 1
             self._slow_down(0.5, now)
@@ -187,21 +229,28 @@ class RateLimiter:
                 self._waiters.popleft().set_result(None)
             else:
                 break
-        while self._patient:
-            waiter, until = self._patient[0]
-            if waiter.done():
-                self._patient.popleft()
-            elif (self._is_quiet() or until <= loop.time()) and self._take():
-                self._patient_in_flight += 1
-                self._patient.popleft()
-                waiter.set_result(None)
-            else:
-                break
+        self._wake_spare(loop)
         self._schedule(loop)
 
-    def _is_quiet(self) -> bool:
-        """Whether no request is under way except those that give way."""
-        return not self._waiters and self.in_flight == self._patient_in_flight
+    def _wake_spare(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give turns to writes that can wait, or set the timer for the next turn."""
+        if self._spare_timer is not None:
+            self._spare_timer.cancel()
+            self._spare_timer = None
+        now = loop.time()
+        while self._spare and not self._waiters:
+            turn = self._spare[0][2]
+            if turn.done():
+                heapq.heappop(self._spare)
+            elif now >= self._paused_until and self.budget.take(now):
+                heapq.heappop(self._spare)
+                turn.set_result(None)
+            else:
+                break
+        due_in = self.budget.due_in(now)
+        if self._spare and not self._waiters and due_in is not None:
+            delay = max(due_in, self._paused_until - now, 0.001)
+            self._spare_timer = loop.call_later(delay, self._wake_spare, loop)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         """Set the timer for the next token; if all slots are taken, `release` wakes waiters."""
@@ -212,8 +261,6 @@ class RateLimiter:
             return
         now = loop.time()
         delay = max((1.0 - self._tokens) / self.rate, self._paused_until - now, 0.001)
-        if not self._waiters and not self._is_quiet():
-            delay = max(delay, self._patient[0][1] - now)
         self._timer = loop.call_later(delay, self._on_timer, loop)
 
     def _on_timer(self, loop: asyncio.AbstractEventLoop) -> None:

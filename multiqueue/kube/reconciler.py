@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -51,6 +52,7 @@ class Reconciler(Generic[K]):
         name: Names this reconciler in logs and metrics.
         reconcile: Brings the object of a key to its desired state; must be idempotent.
         concurrency: Number of keys that are reconciled at a time.
+        turn: Entered before each reconcile, to wait for its turn, and left after it.
         on_outcome: Called with name, outcome and seconds of every reconcile.
     """
 
@@ -60,12 +62,14 @@ class Reconciler(Generic[K]):
         reconcile: Callable[[K], Awaitable[Result]],
         *,
         concurrency: int = 1,
+        turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
         on_outcome: Callable[[str, ReconcileOutcome, float], None] | None = None,
     ) -> None:
         self.name = name
         self.queue: WorkQueue[K] = WorkQueue()
         self._reconcile = reconcile
         self._concurrency = concurrency
+        self._turn = turn
         self._on_outcome = on_outcome
 
     async def run(self) -> None:
@@ -92,7 +96,8 @@ class Reconciler(Generic[K]):
 
     async def _reconcile_one(self, key: K) -> ReconcileOutcome:
         try:
-            result = await self._reconcile(key)
+            async with self._turn():
+                result = await self._reconcile(key)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():

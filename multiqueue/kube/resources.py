@@ -91,6 +91,7 @@ DISPATCH_PROFILES = Resource(
     kind="DispatchProfile",
     namespaced=False,
 )
+JOB_KINDS = resource_of("multiqueue.dev/v1alpha1", "jobkinds", "JobKind", namespaced=False)
 PROVISIONING_REQUESTS = resource_of(
     "autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest"
 )
@@ -145,4 +146,10 @@ TOKEN_REVIEWS = resource_of(
 )
 SUBJECT_ACCESS_REVIEWS = resource_of(
     "authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+SELF_SUBJECT_ACCESS_REVIEWS = resource_of(
+    "authorization.k8s.io/v1",
+    "selfsubjectaccessreviews",
+    "SelfSubjectAccessReview",
+    namespaced=False,
 )

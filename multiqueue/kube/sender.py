@@ -33,16 +33,10 @@ class Sender:
         limiter: RateLimiter,
         *,
         on_outcome: Callable[[SendOutcome], None] | None,
-        patience: float = 0.0,
     ) -> None:
         self._transport = transport
         self._limiter = limiter
         self._on_outcome = on_outcome
-        self._patience = patience
-
-    def giving_way(self, seconds: float) -> Sender:
-        """Return a sender whose requests let all others go first, for at most these seconds."""
-        return Sender(self._transport, self._limiter, on_outcome=self._on_outcome, patience=seconds)
 
     async def send(
         self, request: ApiRequest, *, resource: str, limited: bool, cheap: bool = True
@@ -58,7 +52,7 @@ class Sender:
         attempt = 1
         while True:
             if limited:
-                await self._limiter.acquire(patience=self._patience)
+                await self._limiter.acquire(write=request.method != "GET")
             try:
                 return await self._send_once(request, resource, limited=limited, cheap=cheap)
             except TooManyRequests as error:
@@ -86,9 +80,9 @@ class Sender:
             if limited:
                 self._limiter.release(
                     seconds=seconds if cheap and 200 <= status < 400 else None,
-                    refused=status in {429, 503},
+                    refused=status in {429, 503, 504},
                     retry_after=retry_after,
-                    patient=bool(self._patience),
+                    write=request.method != "GET",
                 )
             if self._on_outcome is not None:
                 self._on_outcome(

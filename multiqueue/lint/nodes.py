@@ -35,6 +35,16 @@ def allocatable(nodes: Sequence[Object], resource: str) -> Quantity:
     return Quantity(total, format_)
 
 
+def has_taint(node: Object) -> bool:
+    """Whether a lasting taint keeps pods away that do not tolerate it."""
+    taints = (taint for _, taint in items(mapping(node, "spec").get("taints")))
+    return any(
+        taint.get("effect") != "PreferNoSchedule"
+        and not text(taint.get("key")).startswith(_TRANSIENT)
+        for taint in taints
+    )
+
+
 def uncovered_taints(node: Object, flavor: Object) -> Iterator[str]:
     """Yield the taints that keep pods away, and that the flavor neither lists nor tolerates."""
     spec = mapping(flavor, "spec")

@@ -34,19 +34,26 @@ OURS = (
 OWN = {"DispatchProfile": V1ALPHA1}
 """The apiVersion of each kind that upstream does not have."""
 FOREIGN = {
+    "ClusterRole": "rbac.authorization.k8s.io/v1",
     "LimitRange": "v1",
     "Namespace": "v1",
     "Node": "v1",
     "PodDisruptionBudget": "policy/v1",
     "PriorityClass": "scheduling.k8s.io/v1",
+    "ResourceQuota": "v1",
     "Secret": "v1",
 }
 """The apiVersion of each other kind that rules read; those of `JOB_KINDS` are included."""
 
 
-_NAMESPACED = {"LimitRange", "LocalQueue", "PodDisruptionBudget", "Secret", "Workload"}.union(
-    row.kind for row in JOB_KINDS
-)
+_NAMESPACED = {
+    "LimitRange",
+    "LocalQueue",
+    "PodDisruptionBudget",
+    "ResourceQuota",
+    "Secret",
+    "Workload",
+}.union(row.kind for row in JOB_KINDS)
 
 
 class Sight(Enum):
@@ -172,6 +179,16 @@ def known_kind(obj: Object) -> str:
     if row is not None:
         return kind if kind == "Job" or QUEUE_NAME in labels_of(obj) else ""
     return kind if version in {FOREIGN.get(kind), OWN.get(kind)} else ""
+
+
+def why_unread(obj: Object) -> str:
+    """Return the kind that no rule reads, or why rules do not read the object; empty if they do."""
+    if known_kind(obj):
+        return ""
+    kind, version = text(obj.get("kind")), text(obj.get("apiVersion"))
+    row = find_job_kind(version, kind)
+    unlabelled = f" without the label {QUEUE_NAME}" if row is not None else ""
+    return f"{kind} ({version}){unlabelled}"
 
 
 def name_of(obj: Object) -> str:

@@ -21,22 +21,7 @@ CQ = "cluster_queue"
 
 
 ATTEMPT_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-REQUEST_BUCKETS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-)
+REQUEST_BUCKETS = tuple(sorted((*ATTEMPT_BUCKETS, 0.0025, 30.0)))
 
 
 class RequestOutcome(Protocol):
@@ -101,6 +86,14 @@ class ManagerMetrics(DispatchMetrics):
         "result",
         ROLE,
         buckets=ATTEMPT_BUCKETS,
+    )
+    admission_stage_seconds = histogram(
+        "multiqueue_admission_stage_seconds",
+        "Seconds from an event to the admission that follows it, by stage: event (seen, until its "
+        "cycle begins), cycle, queue (decided, until a writer is free) and write.",
+        "stage",
+        ROLE,
+        buckets=REQUEST_BUCKETS,
     )
     pending_workloads = gauge(
         "kueue_pending_workloads",

@@ -10,6 +10,9 @@ from multiqueue.plugins.hardware import describe_constraint
 from multiqueue.plugins.suitability import Suitability
 from multiqueue.plugins.view import PodSetView, QueueView, WorkloadView
 
+NO_FLAVOR = "has no flavor for"
+"""How the reason begins why a cluster without suitable hardware never holds a Workload."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
@@ -42,7 +45,7 @@ def why_never(suited: Suitability) -> Limit | str:
     for need in suited.needs:
         pod_set = need.pod_set
         if not need.candidates:
-            return f"has no flavor for {describe_constraint(pod_set) or 'these pods'}"
+            return f"{NO_FLAVOR} {describe_constraint(pod_set) or 'these pods'}"
         for resource in need.group.resources:
             most = max(
                 [most_of(queue, candidate.flavor, resource) for candidate in need.candidates]

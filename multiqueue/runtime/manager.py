@@ -20,6 +20,8 @@ import structlog
 
 from multiqueue.api import names
 from multiqueue.api.config import Configuration, Gate
+from multiqueue.controllers.declared.catalog import DeclaredKinds
+from multiqueue.controllers.declared.controller import DeclaredJobs
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
 from multiqueue.engine.engine import Engine
@@ -143,7 +145,12 @@ class Manager:
         engine = build_engine(self.config)
         # Connect before the informers run, so that the engine sees everything from the start.
         multikueue = build_multikueue(context)
-        leading_parts = [*build_controllers(context, engine, multikueue.gate), *multikueue.parts]
+        declared = DeclaredKinds(context)
+        leading_parts = [
+            *build_controllers(context, engine, multikueue.gate),
+            DeclaredJobs(context, declared, dispatches=True),
+            *multikueue.parts,
+        ]
         self._keep(scope, Component("events", context.recorder.run))
         if self._endpoint is not None:
             self._keep(scope, self._endpoint)
@@ -156,6 +163,8 @@ class Manager:
             self._keep(scope, Component(f"informer-{informer.resource.plural}", informer.run))
         timeout = self.config.controller.cache_sync_timeout.total_seconds()
         await wait_until_settled(informers, seconds=timeout)
+        self._keep(scope, declared)
+        await declared.ready.wait()
         tune_garbage_collector()
         self._starting = None
         log.info("ready", server=self._credentials.server, identity=self.identity)

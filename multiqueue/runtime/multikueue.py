@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from multiqueue.api.cluster_orders import DrainPace
@@ -26,6 +28,8 @@ from multiqueue.forecast.views import Forecasts
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.fleet_gate import FleetGate
+from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.jobs.registry import SupportedKind
 from multiqueue.kube.call_thread import OpenThread, PluginThread
 from multiqueue.kube.transport import HttpTransport, OpenTransport
 from multiqueue.workers.clusters.reconciler import ClusterReconciler
@@ -86,6 +90,10 @@ def build_multikueue(
         grace=settings.worker_lost_timeout,
         is_here=OwnCluster(context.informers).has,
     )
+    context.integrations.add_listener(
+        on_added=partial(_with_adapter, fleet.follow_kind),
+        on_removed=partial(_with_adapter, fleet.forget_kind),
+    )
     choice = DispatcherChoice(
         dispatchers or Dispatchers(),
         context.config,
@@ -139,3 +147,8 @@ def build_multikueue(
         capacity=capacity,
         workloads=workloads,
     )
+
+
+def _with_adapter(do: Callable[[MultiKueueAdapter], None], kind: SupportedKind) -> None:
+    if kind.adapter is not None:
+        do(kind.adapter)

@@ -21,6 +21,17 @@ from multiqueue.api.v1beta2.meta import parse_time
 _NAMED_CLUSTER = re.compile(r'\bcluster "([^"]+)"', re.IGNORECASE)
 """How the rules name the cluster that a Workload leaves; an eviction's message keeps it."""
 
+PLAIN_WORDS: Mapping[str, str] = {
+    "Bypassed scheduling evaluation because an equivalent workload recently failed: ": "",
+    "Workload no longer fits after processing another workload": (
+        "another Workload took the room in the same cycle"
+    ),
+    "Workload has overlapping preemption targets with another workload": (
+        "another Workload preempts the same Workloads first"
+    ),
+}
+"""What upstream's words in conditions, which tools read, mean to people."""
+
 
 _REJECTED = f"{workload_state.DEACTIVATED_DUE_TO}{Reason.ADMISSION_CHECK}"
 """The reason of an eviction because of a Rejected check."""
@@ -141,7 +152,10 @@ def _judge_waiting(workload: Workload) -> Phase:
     if reserved is None:
         since = parse_time(workload.metadata.creation_timestamp)
         return Phase(state=PhaseState.QUEUED, why="not looked at yet", left=left, since=since)
-    why = f"{reserved.reason}: {reserved.message}" if reserved.message else reserved.reason
+    message = reserved.message
+    for words, plain in PLAIN_WORDS.items():
+        message = message.replace(words, plain)
+    why = f"{reserved.reason}: {message}" if message else reserved.reason
     since = parse_time(reserved.last_transition_time)
     return Phase(state=PhaseState.QUEUED, why=why, left=left, since=since)
 

@@ -6,29 +6,29 @@ the engine. A standby knows everything except the reason, which only cycles find
 whether the leader answered.
 
 A user who may read the explanations of one namespace sees no names from other namespaces. The names
-of LocalQueues there are shown only to users who may list the whole ClusterQueue.
+of queues and Workloads elsewhere are shown only to users who may list the whole ClusterQueue.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-from typing import Any
 
 import orjson
 from aiohttp import web
 
-from multiqueue.api.names import key_of, split_key
+from multiqueue.api.names import key_of
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.pending_reasons import Explanation
-from multiqueue.engine.state import ClusterQueueState
-from multiqueue.lib.amount import Amount, add, subtract
-from multiqueue.model.resources import format_amount
 from multiqueue.serving.request import HttpRequest
 from multiqueue.visibility import documents, refusals
 from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.authorization import ApiAction, RightsReviewer
-from multiqueue.visibility.positions import PositionReader, Positions
+from multiqueue.visibility.explanation_status import (
+    add_words,
+    build_status,
+    hide_names,
+    names_others,
+)
+from multiqueue.visibility.positions import PositionReader
 from multiqueue.visibility.remote import is_exact
 from multiqueue.visibility.remote_documents import (
     EXPLANATION,
@@ -39,10 +39,7 @@ from multiqueue.visibility.remote_documents import (
 )
 from multiqueue.visibility.summary import VERSIONS, FindWorkload
 
-MAX_LOCAL_QUEUES = 100
-"""The limit of LocalQueues whose past usage is given, those with the least usage first."""
 JSON = "application/json"
-Json = dict[str, Any]
 
 
 class ExplanationAnswers:
@@ -95,10 +92,11 @@ class ExplanationAnswers:
         local_queue = key_of(action.namespace, workload.spec.queue_name)
         name = self._engine.local_queue_target(local_queue) or ""
         positions = await self._positions.of_cluster_queue(name)
-        shows_names = bool(name) and await self._may_list(user, name, action)
         status = build_status(self._engine, key, name, positions, leading=self._leading.is_set())
-        if not shows_names:
-            _hide_names(status, action.namespace)
+        others = names_others(status, action.namespace)
+        if others and not await self._may_list(user, name, action):
+            hide_names(status, action.namespace)
+        add_words(status)
         body = {
             "kind": EXPLANATION_KIND,
             "apiVersion": f"{GROUP}/{VERSION}",
@@ -111,8 +109,6 @@ class ExplanationAnswers:
         self, user: AuthenticatedUser, cluster_queue: str, action: ApiAction
     ) -> bool:
         """Whether a user may see all pending Workloads of a ClusterQueue."""
-        if self._engine.usage is None or not self._engine.usage.counts_in(cluster_queue):
-            return False  # the answer would show nothing
         whole = ApiAction(
             verb="get",
             path=action.path,
@@ -127,122 +123,3 @@ class ExplanationAnswers:
         except refusals.StatusRefusal:
             return False
         return True
-
-
-def build_status(
-    engine: Engine, key: str, cluster_queue: str, positions: Positions | None, *, leading: bool
-) -> Json:
-    """Return the explanation of a Workload.
-
-    Reads one state of the engine, so it must not await.
-
-    Args:
-        engine: The engine, which has the numbers.
-        key: The Workload's key.
-        cluster_queue: The ClusterQueue of its LocalQueue; empty if there is none.
-        positions: The order of that ClusterQueue.
-        leading: Whether this is the leader's engine, which knows reasons.
-    """
-    explanation = engine.workload_reason(key)
-    status: Json = {
-        "leading": leading,
-        "clusterQueue": cluster_queue,
-        "pending": explanation is not None,
-    }
-    if explanation is None:
-        return status
-    if leading:
-        status |= _tell(explanation)
-    state = engine.cluster_queue_state(cluster_queue)
-    if state is None or positions is None:
-        return status
-    status["pendingInClusterQueue"] = len(positions.keys)
-    if key in positions.keys:
-        place = positions.keys.index(key)
-        status["positionInClusterQueue"] = place
-        status["positionInLocalQueue"] = positions.in_local_queue[place]
-    status["flavors"] = _flavors(engine, key, state)
-    if state.weighted_share is not None:
-        status["fairSharing"] = {"weightedShare": state.weighted_share.reported}
-        if leading and explanation.share_loss is not None:
-            name, share, other, other_share = explanation.share_loss
-            loss = {"name": name, "share": share, "other": other, "otherShare": other_share}
-            status["fairSharing"]["loss"] = loss
-    if engine.usage is not None and engine.usage.counts_in(cluster_queue):
-        status["pastUsage"] = _past_usage(engine, positions)
-    return status
-
-
-def _tell(explanation: Explanation) -> Json:
-    return {
-        "reason": explanation.reason,
-        "message": explanation.message,
-        "preemption": {"victims": explanation.victims, "gated": explanation.is_gated},
-        "podSets": [
-            {
-                "name": pod_set.name,
-                "pods": pod_set.pods,
-                "flavors": [
-                    {
-                        "name": attempt.flavor,
-                        "reason": attempt.reason,
-                        "messages": [str(refusal) for refusal in attempt.refusals],
-                    }
-                    for group in pod_set.groups
-                    for attempt in group
-                ],
-            }
-            for pod_set in explanation.pod_sets
-        ],
-    }
-
-
-def _flavors(engine: Engine, key: str, state: ClusterQueueState) -> list[Json]:
-    """Return the request and the quota of each flavor, without resources not requested."""
-    rows = []
-    for flavor, requests in engine.requests_by_flavor(key).items():
-        for resource, asked in requests.items():
-            if asked <= 0:
-                continue
-            free, borrowable = state.free[flavor][resource], state.borrowable[flavor][resource]
-            amounts = {
-                "requested": asked,
-                "nominal": state.nominal[flavor][resource],
-                "used": state.reservation[flavor][resource].total,
-                "free": free,
-                "borrowable": borrowable,
-            }
-            told = {name: format_amount(resource, value) for name, value in amounts.items()}
-            verdict = _verdict(resource, asked, free, borrowable)
-            rows.append({"name": flavor, "resource": resource, **told, "verdict": verdict})
-    return rows
-
-
-def _verdict(resource: str, asked: Amount, free: Amount, borrowable: Amount) -> str:
-    if asked <= free:
-        return "fits"
-    missing = subtract(asked, add(free, borrowable))
-    if missing <= 0:
-        return "fits by borrowing"
-    return f"{format_amount(resource, missing)} more needed"
-
-
-def _past_usage(engine: Engine, positions: Positions) -> list[Json]:
-    """Return the LocalQueues with pending Workloads, those with the least usage first.
-
-    ``usage`` is None if the weight is zero, because the weighted usage is then infinite.
-    """
-    assert engine.usage is not None, "the caller has looked"
-    usage = {key: engine.usage.usage_of(key) for key in positions.by_local_queue}
-    order = sorted(usage, key=lambda key: (usage[key], key))[:MAX_LOCAL_QUEUES]
-    return [
-        {"localQueue": key, "usage": None if math.isinf(usage[key]) else usage[key]}
-        for key in order
-    ]
-
-
-def _hide_names(status: Json, namespace: str) -> None:
-    """Remove the names of LocalQueues in other namespaces, which the user may not see."""
-    for row in status.get("pastUsage", ()):
-        if split_key(row["localQueue"])[0] != namespace:
-            row["localQueue"] = ""

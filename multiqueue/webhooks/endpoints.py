@@ -39,6 +39,8 @@ VALIDATED_KINDS = (
 )
 CONVERT = "/convert"
 MUTATE_UNLABELLED = "/mutate-jobs-without-a-queue"
+DECLARED = "declared-jobs"
+"""Ends the path of the endpoints for jobs of all declared kinds."""
 VALIDATE_UNQUEUED = "/validate-kinds-that-are-not-queued"
 
 
@@ -72,6 +74,8 @@ class Endpoints:
         handlers: dict[str, Handler] = {
             MUTATE_UNLABELLED: self.mutate_job,
             VALIDATE_UNQUEUED: self.validate_unqueued,
+            f"/mutate-{DECLARED}": self.mutate_job,
+            f"/validate-{DECLARED}": self.validate_job,
         }
         for row in JOB_KINDS:
             if row.framework:

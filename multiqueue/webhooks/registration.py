@@ -31,6 +31,7 @@ from multiqueue.webhooks.addresses import (
     covers,
 )
 from multiqueue.webhooks.endpoints import (
+    DECLARED,
     MUTATE_UNLABELLED,
     MUTATED_KINDS,
     VALIDATE_UNQUEUED,
@@ -100,8 +101,8 @@ class _Builder:
         """
         hooks = [
             self.job_hook(
-                f"m{kind.integration.gvk.kind.lower()}",
-                job_path("mutate", kind.integration.gvk),
+                f"m{_name(kind)}",
+                _path("mutate", kind),
                 [_job_rule(kind, kind.webhook.mutates_on)],
                 condition=kind.scope(self.config).queued,
             )
@@ -128,15 +129,20 @@ class _Builder:
 
     def validating_job_hooks(self) -> list[dict[str, Any]]:
         """Return a webhook for each kind."""
-        return [
-            self.job_hook(
-                f"v{kind.integration.gvk.kind.lower()}",
-                job_path("validate", kind.integration.gvk),
+        hooks = []
+        for kind in self.kinds.kinds:
+            scope = kind.scope(self.config)
+            hook = self.job_hook(
+                f"v{_name(kind)}",
+                _path("validate", kind),
                 [_job_rule(kind, ("CREATE", "UPDATE"))],
-                condition=kind.scope(self.config).queued,
+                condition=scope.queued,
             )
-            for kind in self.kinds.kinds
-        ]
+            if scope.validated:
+                only = {"name": "validated", "expression": scope.validated}
+                hook["matchConditions"] = [*hook.get("matchConditions", ()), only]
+            hooks.append(hook)
+        return hooks
 
     def job_hook(
         self,
@@ -195,6 +201,17 @@ class _Builder:
             "sideEffects": "None",
             "timeoutSeconds": FAIL_TIMEOUT_SECONDS if must_answer else IGNORE_TIMEOUT_SECONDS,
         }
+
+
+def _name(kind: SupportedKind) -> str:
+    """Return what the names of a kind's webhooks have; only declared kinds may share their kind."""
+    gvk = kind.integration.gvk
+    name = gvk.kind.lower()
+    return f"{name}.{gvk.group}" if kind.is_declared else name
+
+
+def _path(verb: str, kind: SupportedKind) -> str:
+    return f"/{verb}-{DECLARED}" if kind.is_declared else job_path(verb, kind.integration.gvk)
 
 
 def _job_rule(kind: SupportedKind, operations: Sequence[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import structlog
 from multiqueue.api.config import Configuration
 from multiqueue.jobs.context import ManagerContext, UnrecoverableError
 from multiqueue.jobs.queue_lookup import InformerLookup
+from multiqueue.jobs.registry import SupportedKind
 from multiqueue.kube.certificate_source import (
     CertificateSource,
     FileCertificates,
@@ -140,6 +141,7 @@ class WebhookService:
         self.must_convert = False
         """Whether listed objects may need our conversion, and it is registered."""
         context.informers.secrets.add_handler(self._on_secret)
+        context.integrations.add_listener(on_added=self._on_kind, on_removed=self._on_kind)
 
     def lead(self) -> None:
         """Register anew as the new leader: the earlier leader's address may be dead."""
@@ -314,6 +316,10 @@ class WebhookService:
             == self._context.config.internal_cert_management.webhook_secret_name
         ):
             self._wake.set()
+
+    def _on_kind(self, _: SupportedKind) -> None:
+        """Register the webhooks of a kind that was declared or removed."""
+        self._wake.set()
 
     def _address(self) -> Address:
         config = self._context.config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from multiqueue.jobs.context import Informers
@@ -18,11 +19,11 @@ class OwnCluster:
     """
 
     def __init__(self, informers: Informers) -> None:
-        here: list[Informer[Any]] = [informers.workloads, *informers.jobs.values()]
-        self._informers = {informer.resource: informer for informer in here}
+        self._informers = informers
 
     def has(self, resource: Resource, seen: ObjectKeyAndVersion) -> bool:
         """Whether the manager's own cluster has this very Workload or job."""
-        informer = self._informers.get(resource)
+        here: Iterable[Informer[Any]] = (self._informers.workloads, *self._informers.jobs.values())
+        informer = next((each for each in here if each.resource == resource), None)
         known = informer.store.get(seen.key) if informer is not None else None
         return known is not None and bool(seen.uid) and identify(known).uid == seen.uid

@@ -22,7 +22,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.model.cluster_queue import Preemption, PreemptionPolicy
-from tests.bench.upstream_generators import BASELINE, Generator, fluid_makespan, fluid_waits
+from tests.bench.upstream_generators import BASELINE, fluid_makespan, fluid_waits, scaled
 from tests.bench.upstream_runner import Runner
 from tests.processes import running, wait_for_text
 
@@ -61,12 +61,6 @@ webhook:
 internalCertManagement:
   enable: false
 """
-
-
-def scaled(generator: Generator, share: int) -> Generator:
-    return generator._replace(
-        sets=tuple(each._replace(size=each.size // share) for each in generator.sets)
-    )
 
 
 def table(name: str, run: Runner, events: Counter[str], spent: float) -> str:

@@ -56,6 +56,13 @@ class Generator(NamedTuple):
                 yield (i + 1) * each.interval_ms / 1000, each, i
 
 
+def scaled(generator: Generator, share: int) -> Generator:
+    """Return the generator with one of so many workloads of each set."""
+    return generator._replace(
+        sets=tuple(each._replace(size=each.size // share) for each in generator.sets)
+    )
+
+
 BASELINE = Generator(
     5,
     6,

@@ -1,9 +1,9 @@
 """Upstream's scheduler benchmark on the engine in virtual time.
 
 The generators are upstream's, what is done with them is ours: workloads arrive, run for their time
-once admitted and finish. A preempted workload stops in two steps and begins anew later. Writes take
-no time but for the two steps of an eviction, so what is measured is what the decisions cost, not an
-API server.
+once admitted and finish. A preempted workload stops in two steps and begins anew later. Each write
+takes `round_trip` until everybody has seen it. By default that is nothing, so what is measured is
+what the decisions cost, not an API server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, Preempt
 from multiqueue.model.cluster_queue import LocalQueue, Preemption, PreemptionPolicy
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
-from multiqueue.model.workload import PodSet, Workload
+from multiqueue.model.workload import Admission, PodSet, Workload
 from tests.bench.upstream_generators import BORROWING, NOMINAL, Generator, WorkloadSet
 from tests.builders.engine import (
     NAMESPACE,
@@ -40,7 +40,7 @@ from tests.builders.engine import (
 from tests.topology_world import LEVELS
 
 EVICTION_STEP = 0.010
-"""Seconds that each of the two steps of an eviction takes, as long as a slow write."""
+"""Seconds that each of the two steps of an eviction takes at least, as long as a slow write."""
 
 
 class Event(NamedTuple):
@@ -62,6 +62,8 @@ class Job:
     cohort: int
     token: int = 0
     first: datetime | None = None
+    admission: Admission | None = None
+    admitted_at: datetime = T0
 
 
 @dataclass
@@ -88,10 +90,11 @@ class CohortMeter:
 
 @dataclass
 class Simulation:
-    """One run; ``spent`` is the engine's CPU time in seconds."""
+    """One run; ``spent`` is the engine's CPU time in seconds, ``round_trip`` that of a write."""
 
     generator: Generator
     options: EngineOptions = field(default_factory=EngineOptions)
+    round_trip: float = 0.0
     now: datetime = T0
     spent: float = 0.0
     finished: int = 0
@@ -103,6 +106,7 @@ class Simulation:
         self.jobs: dict[str, Job] = {}
         self.meters = [CohortMeter() for _ in range(self.generator.cohorts)]
         self._events: list[Event] = []
+        self._writes = 0
         self._numbers = itertools.count()
         self.engine.upsert_namespace(NAMESPACE, {})
         self._add_flavor()
@@ -140,10 +144,15 @@ class Simulation:
                 pod_sets=[make_pods(work)],
             )
             self.jobs[workload.key] = Job(workload, work, cohort)
-            self._plan(at, "arrive", workload.key)
+            self._plan(at + self._latency(), "arrive", workload.key)
 
     def _plan(self, after: float, kind: str, key: str, token: int = 0) -> None:
-        event = Event(self.now + seconds(after), next(self._numbers), kind, key, token)
+        at, job = self.now + seconds(after), self.jobs[key]
+        if kind == "admit":
+            job.admitted_at = at
+        elif kind == "evict":
+            at = max(at, job.admitted_at)  # an eviction is written after the admission
+        event = Event(at, next(self._numbers), kind, key, token)
         heapq.heappush(self._events, event)
 
     def run(self) -> None:
@@ -178,19 +187,34 @@ class Simulation:
     def _admit(self, decision: Admit) -> None:
         job = self.jobs[decision.workload]
         job.token += 1
+        job.admission = decision.admission
+        if self.round_trip:
+            self._plan(self._latency(), "admit", decision.workload, job.token)
+        else:
+            self._start(job)
+
+    def _start(self, job: Job) -> None:
         if job.first is None:
             job.first = self.now
             waited = (self.now - job.workload.created_at).total_seconds()
             self.waits[job.work.name].append(waited)
         self.meters[job.cohort].change(self.now, used=job.work.request, waiting=-1)
         done = with_changes(job.workload, evicted=None, requeued=None)
-        self._tell(job, reserved(done, decision.admission, at=self.now))
-        self._plan(job.work.runtime_ms / 1000, "finish", decision.workload, job.token)
+        assert job.admission is not None
+        self._tell(job, reserved(done, job.admission, at=self.now))
+        ends = job.work.runtime_ms / 1000 + self._latency()
+        self._plan(ends, "finish", job.workload.key, job.token)
+
+    def _latency(self) -> float:
+        """Seconds of the next write: from half to one and a half round trips, in turn."""
+        self._writes += 1
+        return self.round_trip * (0.5 + self._writes * 0.618 % 1)
 
     def _preempt(self, decision: Preempt) -> bool:
         new = [victim for victim in decision.victims if victim.is_new]
         for victim in new:
-            self._plan(EVICTION_STEP, "evict", victim.workload, self.jobs[victim.workload].token)
+            step = max(EVICTION_STEP, self._latency())
+            self._plan(step, "evict", victim.workload, self.jobs[victim.workload].token)
         return bool(new)
 
     def _happen(self, event: Event) -> None:
@@ -201,6 +225,8 @@ class Simulation:
         if event.kind == "arrive":
             meter.change(self.now, waiting=1)
             self._tell(job, job.workload)
+        elif event.kind == "admit":
+            self._start(job)
         elif event.kind == "finish":
             job.token += 1
             self.finished += 1
@@ -210,7 +236,7 @@ class Simulation:
             job.token += 1  # its pods stop: it does not finish any more
             self.preempted += 1
             self._tell(job, with_changes(job.workload, evicted=self._gone("EVICTED")))
-            self._plan(EVICTION_STEP, "release", event.key, job.token)
+            self._plan(max(EVICTION_STEP, self._latency()), "release", event.key, job.token)
         else:
             meter.change(self.now, used=-job.work.request, waiting=1)
             requeued = self._gone("REQUEUED")

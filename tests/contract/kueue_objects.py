@@ -121,6 +121,25 @@ def valid(kind: str, version: str = NEW) -> dict[str, Any]:
             "metadata": {"name": "a"},
             "spec": {"dispatcher": "score", "scorers": [{"name": "price", "weight": 20}]},
         }
+    if kind == "JobKind":
+        return {
+            "apiVersion": "multiqueue.dev/v1alpha1",
+            "kind": "JobKind",
+            "metadata": {"name": "a"},
+            "spec": {
+                "group": "gadgets.example.com",
+                "version": "v1",
+                "kind": "Gadget",
+                "plural": "gadgets",
+                "suspend": {"field": "spec.pause"},
+                "podSets": [{"template": "spec.template", "count": "self.spec.size"}],
+                "states": {
+                    "active": "self.status.phase == 'Running'",
+                    "succeeded": "self.status.phase == 'Done'",
+                    "failed": "self.status.phase == 'Broken'",
+                },
+            },
+        }
     obj: dict[str, Any] = {
         "apiVersion": f"{GROUP}/{version}",
         "kind": kind,

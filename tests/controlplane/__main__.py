@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.bench.upstream import programs
 from tests.controlplane import binaries, kinds
 from tests.controlplane.plane import RealControlPlane
 from tests.controlplane.record import record
@@ -31,7 +32,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
     if given.command == "build":
-        sys.stdout.write(f"{binaries.build()}\n{kinds.download()}\n")
+        sys.stdout.write(f"{binaries.build()}\n{kinds.download()}\n{programs.build()}\n")
         return 0
     with tempfile.TemporaryDirectory(prefix="controlplane-") as temporary:
         if given.command == "record":

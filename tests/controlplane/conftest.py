@@ -30,7 +30,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def require(*names: str) -> None:
     """Skip the test where a program is missing; on CI that is a failure."""
-    missing = [name for name in names if binaries.find(name) is None]
+    skip_without([name for name in names if binaries.find(name) is None])
+
+
+def skip_without(missing: Sequence[str]) -> None:
+    """Skip the test if programs are missing; on CI that is a failure."""
     if missing and os.environ.get("CI"):
         pytest.fail(f"on CI {', '.join(missing)} must be there: {binaries.HOW_TO_GET_THEM}")
     if missing:

@@ -21,7 +21,6 @@ from multiqueue.api.config.gates import find_gate_errors
 from tests.controlplane.binaries import TOOLS, versioned_folder
 from tests.controlplane.plane import RealControlPlane
 
-MODULES = TOOLS / "kinds"
 GATES = ("SparkApplicationIntegration",)
 """Gates that kinds need."""
 OUR_GATES = tuple(gate for gate in GATES if not list(find_gate_errors({gate: True})))
@@ -42,6 +41,15 @@ class Source:
     """Of definitions of job kinds: "jobsets.jobset.x-k8s.io"."""
     others: tuple[str, ...] = ()
     """Of definitions of kinds that jobs refer to."""
+    file: str = "{group}_{plural}.yaml"
+    """How its files are called."""
+    modules: str = "kinds"
+    """The folder of ``tools/`` that names its version."""
+
+    @property
+    def cache(self) -> Path:
+        """Where `make controlplane` puts its definitions; another one for other versions."""
+        return versioned_folder(self.modules, [self.modules])
 
 
 _KUBEFLOW = ("paddlejobs", "pytorchjobs", "tfjobs", "xgboostjobs", "jaxjobs")
@@ -77,6 +85,22 @@ SOURCES = (
         ("sparkapplications.sparkoperator.k8s.io",),
     ),
 )
+DECLARED = (
+    Source(
+        "github.com/argoproj/argo-workflows/v3",
+        "manifests/base/crds/minimal",
+        ("workflows.argoproj.io",),
+        modules="declared",
+    ),
+    Source(
+        "github.com/tektoncd/pipeline",
+        "config/300-crds",
+        ("pipelineruns.tekton.dev",),
+        file="300-{singular}.yaml",
+        modules="declared",
+    ),
+)
+"""Of kinds that config/samples-jobkinds declares."""
 CRDS = tuple(name for source in SOURCES for name in (*source.names, *source.others))
 """The names of all definitions."""
 
@@ -158,7 +182,7 @@ def download() -> str:
     module are left out of what is tested with these definitions, which says so.
     """
     troubles = []
-    for source in SOURCES:
+    for source in (*SOURCES, *DECLARED):
         if not all(_path(name).exists() for name in (*source.names, *source.others)):
             try:
                 _copy(source)
@@ -175,24 +199,28 @@ def download() -> str:
 
 
 def _copy(source: Source) -> None:
-    crds_folder().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=crds_folder()) as temporary:
-        found = _sources_of(source.module, Path(temporary)) / source.folder
+    source.cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=source.cache) as temporary:
+        found = _sources_of(source, Path(temporary)) / source.folder
         for name in (*source.names, *source.others):
             plural, _, group = name.partition(".")
             unfinished = Path(temporary) / name
-            shutil.copyfile(found / f"{group}_{plural}.yaml", unfinished)
+            file = source.file.format(group=group, plural=plural, singular=plural.removesuffix("s"))
+            shutil.copyfile(found / file, unfinished)
             unfinished.rename(_path(name))
 
 
 def _path(name: str) -> Path:
-    return crds_folder() / f"{name}.yaml"
+    source = next((each for each in DECLARED if name in each.names), SOURCES[0])
+    return source.cache / f"{name}.yaml"
 
 
-def _sources_of(module: str, temporary: Path) -> Path:
+def _sources_of(source: Source, temporary: Path) -> Path:
     """The folder with a module's sources: from the registry, or else from its repository."""
+    module = source.module
     command = ["go", "mod", "download", "-json", module]
-    done = subprocess.run(command, cwd=MODULES, check=False, capture_output=True, text=True)
+    folder = TOOLS / source.modules
+    done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
     answer = json.loads(done.stdout or "{}")
     if "Dir" in answer:
         return Path(answer["Dir"])

@@ -115,7 +115,9 @@ async def test_the_numbers_are_the_managers_with_fair_sharing_and_transformation
         assert why["flavors"] == [want]
         assert "credits in flavor a100, 3 more needed" in reserved["message"]
         assert "3 more needed" in why["why"]
-        assert why["share"] == "ClusterQueue own has a weighted share of 250; less goes first"
+        assert why["share"] == (
+            "ClusterQueue own has a weighted share of 250 (others: lender 0); less goes first"
+        )
         assert (why["waiting"], why["problem"]) == (2, None)
     places = {row["workload"]: row["position"] for row in rows if row["position"]}
     assert places == {why["workload"]: why["position"] for why in told.values()}

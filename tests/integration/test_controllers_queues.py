@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
 
 from multiqueue.api.conditions import Reason, WorkloadCondition
-from multiqueue.api.names import RESOURCE_IN_USE
-from multiqueue.api.workload_state import find, has_quota
+from multiqueue.api.names import LOG_ADMISSION, RESOURCE_IN_USE, V1BETA2
+from multiqueue.api.workload_state import find, has_quota, is_admitted, is_evicted
 from multiqueue.kube import resources
+from multiqueue.kube.resources import Resource
 from tests.builders.jobs import make_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
-from tests.builders.workloads import NAMESPACE
+from tests.builders.workloads import NAMESPACE, make_template
 from tests.integration.queue_steps import complete, create_queue, running, submit
 from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
@@ -205,3 +210,95 @@ async def test_a_status_that_somebody_else_changes_is_put_right() -> None:
             ),
             "one admitted again",
         )
+
+
+def counts(cluster: QueueCluster) -> tuple[int, ...]:
+    """How many Workloads hold quota and wait, by the ClusterQueue and by the LocalQueue."""
+    cluster_queue = cluster.informers.cluster_queues.store.get("cq")
+    local_queue = cluster.informers.local_queues.store.get(f"{NAMESPACE}/lq")
+    assert cluster_queue is not None
+    assert local_queue is not None
+    found = (cluster_queue.status, local_queue.status)
+    return tuple(n or 0 for s in found for n in (s.reserving_workloads, s.pending_workloads))
+
+
+@pytest.mark.parametrize("how", ["drained", "deactivated"])
+@virtual_time
+async def test_an_evicted_workload_without_a_job_holds_no_quota_and_counts_nowhere(
+    how: str,
+) -> None:
+    by_hand = {
+        "apiVersion": V1BETA2,
+        "kind": "Workload",
+        "metadata": {"name": "by-hand", "namespace": NAMESPACE},
+        "spec": {
+            "queueName": "lq",
+            "podSets": [{"name": "main", "count": 1, "template": make_template()}],
+        },
+    }
+    async with queue_cluster() as cluster, cluster.manager():
+        await create_queue(cluster)
+        await cluster.create(resources.WORKLOADS, by_hand)
+        key = f"{NAMESPACE}/by-hand"
+        store = cluster.informers.workloads.store
+        await cluster.changes.until(
+            lambda: (w := store.get(key)) and is_admitted(w.status), "an admitted Workload"
+        )
+        await cluster.changes.until(lambda: counts(cluster) == (1, 0, 1, 0), "its quota counts")
+        if how == "drained":
+            await stop(cluster, "HoldAndDrain")
+        else:
+            spec = {"spec": {"active": False}}
+            await cluster.patch(resources.WORKLOADS, "by-hand", spec, namespace=NAMESPACE)
+        await cluster.changes.until(
+            lambda: (w := store.get(key)) and is_evicted(w.status) and not has_quota(w.status),
+            "an evicted Workload without quota",
+        )
+        waits = 1 if how == "drained" else 0
+        await cluster.changes.until(
+            lambda: counts(cluster) == (0, waits, 0, waits), "no quota counts"
+        )
+        await cluster.client.delete(resources.WORKLOADS, "by-hand", namespace=NAMESPACE)
+        await cluster.changes.until(lambda: store.get(key) is None, "a deleted Workload")
+        await cluster.changes.until(lambda: counts(cluster) == (0, 0, 0, 0), "nothing counts")
+
+
+def told(logs: list[Any], event: str) -> list[tuple[str, str]]:
+    return [(line["workload"], line["message"]) for line in logs if line["event"] == event]
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "namespace"),
+    [
+        (resources.CLUSTER_QUEUES, "cq", None),
+        (resources.LOCAL_QUEUES, "lq", NAMESPACE),
+    ],
+    ids=["ClusterQueue", "LocalQueue"],
+)
+@virtual_time
+async def test_the_admission_log_of_a_queue_is_switched_while_the_manager_runs(
+    resource: Resource, name: str, namespace: str | None
+) -> None:
+    async def switch(value: str | None) -> None:
+        patch = {"metadata": {"annotations": {LOG_ADMISSION: value}}}
+        await cluster.patch(resource, name, patch, namespace=namespace)
+        await asyncio.sleep(1)
+
+    short = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor"
+    async with queue_cluster() as cluster, cluster.manager():
+        await create_queue(cluster, cpu="4", gpu="a100")
+        await submit(cluster, make_job("runs", cpu="3"))
+        await cluster.changes.until(lambda: running(cluster, "runs"), "a running job")
+        with capture_logs() as logs:
+            await submit(cluster, make_job("large", cpu="2"))
+            await asyncio.sleep(5)
+            assert told(logs, "admission decided") == []
+            await switch("true")
+            await submit(cluster, make_job("larger", cpu="4"))
+            await asyncio.sleep(5)
+            await switch(None)
+            await submit(cluster, make_job("last", cpu="3"))
+            await asyncio.sleep(5)
+    (decided,) = told(logs, "admission decided")
+    assert decided[1] == f"{short} default, 3 more needed"
+    assert "larger" in decided[0]

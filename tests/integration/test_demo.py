@@ -15,6 +15,7 @@ import orjson
 import pytest
 import yaml
 
+from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
@@ -56,6 +57,21 @@ async def test_twelve_jobs_end_as_they_should() -> None:
     assert "ExceedsMaxQuota" in jobs["too-wide"]["reason"]
     assert "quantities must match" in jobs["typo"]["reason"]
     assert jobs["vit-large"]["waitedSeconds"] > 3
+
+
+async def test_a_job_of_every_kind_runs_on_a_worker() -> None:
+    pipe = asyncio.subprocess.PIPE
+    process = await start(
+        "demo", "--once", "--kinds", "all", "-o", "json", stdout=pipe, stderr=pipe
+    )
+    output, errors = await asyncio.wait_for(process.communicate(), 120)
+    jobs = orjson.loads(output)["jobs"]
+    assert process.returncode == 0, (jobs, errors.decode())
+    queued = {row.kind for row in JOB_KINDS if row.is_queued or row.template}
+    assert queued - {job["kind"] for job in jobs} == {"SparkApplication"}  # it has no adapter
+    for job in jobs:
+        assert job["worker"]
+        assert job["state"] in ("Succeeded", "Running")
 
 
 class Served:

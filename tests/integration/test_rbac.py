@@ -41,6 +41,7 @@ from multiqueue.runtime.manager import Manager
 from multiqueue.runtime.manifests import create_missing
 from multiqueue.visibility.setup import SECRET_NAME as VISIBILITY_SECRET
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
+from tests.builders.job_kinds import GADGET
 from tests.builders.queues import make_cluster_queue
 from tests.integration import test_controllers_admission as admission
 from tests.integration import test_controllers_devices as devices
@@ -48,6 +49,7 @@ from tests.integration import test_controllers_faults as faults
 from tests.integration import test_controllers_queues as queues
 from tests.integration import test_controllers_recovery as recovery
 from tests.integration import test_controllers_topology as topology
+from tests.integration import test_declared_kinds as declared_kinds
 from tests.integration import test_dispatch_profiles as dispatch_profiles
 from tests.integration import test_multikueue_capabilities as capabilities
 from tests.integration import test_multikueue_dispatch as dispatch
@@ -130,7 +132,12 @@ def covers(grant: Grant, wanted: Attributes) -> bool:
 
 
 def constraints(calls: list[Call], user: str) -> set[Attributes]:
-    return {wanted for caller, wanted in calls if caller.name == user and wanted.resource}
+    """What a user asked for, except for jobs of declared kinds: an administrator grants those."""
+    return {
+        wanted
+        for caller, wanted in calls
+        if caller.name == user and wanted.resource and wanted.group != GADGET.group
+    }
 
 
 async def write_to_a_worker_twice() -> None:
@@ -263,6 +270,7 @@ SCENARIOS: tuple[Callable[[], Any], ...] = (
     provisioning_faults.test_a_check_that_leaves_the_queue_takes_its_requests_along,
     capabilities.test_versions_kinds_and_flavors_of_workers_are_published_and_shown,
     dispatch.test_score_sends_one_copy_to_the_worker_where_the_least_is_left_over,
+    declared_kinds.test_the_older_of_two_kinds_wins_and_a_built_in_kind_is_refused,
     dispatch_profiles.test_a_shadow_is_asked_and_nothing_of_it_is_done,
     remote_jobs.test_an_eviction_here_stops_the_job_there_before_the_quota_goes,
     remote_jobs.test_status_comes_back_and_the_end_cleans_up,

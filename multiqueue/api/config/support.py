@@ -37,6 +37,8 @@ INERT: Mapping[str, str] = MappingProxyType(
     }
 )
 """Field -> the reason why it has no effect."""
+OUTSIDE_QUOTA = frozenset({"integrations.externalFrameworks"})
+"""The fields without effect for which jobs run that no quota counts."""
 
 _IS_SET: Mapping[str, Callable[[Configuration], bool]] = MappingProxyType(
     {
@@ -63,6 +65,11 @@ def find_inert(config: Configuration) -> Iterator[str]:
     for path, why in INERT.items():
         if _IS_SET[path](config):
             yield f"{path}: does nothing: {why}"
+
+
+def has_jobs_outside_quota(config: Configuration) -> bool:
+    """Whether a field without effect lets jobs run that no quota counts."""
+    return any(_IS_SET[path](config) for path in OUTSIDE_QUOTA)
 
 
 @dataclass(frozen=True, slots=True)

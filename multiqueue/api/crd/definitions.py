@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from multiqueue.api.config.types import Configuration, InternalCertManagement
-from multiqueue.api.crd.dispatch_profile import dispatch_profile_crd
 from multiqueue.api.crd.kinds import KINDS, Column, CustomKind
+from multiqueue.api.crd.own_kinds import own_crds
 from multiqueue.api.crd.schema import object_schema
 from multiqueue.api.crd.v1beta1 import downgrade_schema
 from multiqueue.api.names import GROUP
@@ -32,7 +32,7 @@ def load_crds() -> list[Definition]:
 @cache
 def _encoded() -> bytes:
     """Return the definitions as cached JSON, because reading the types is slow."""
-    return orjson.dumps([*(_definition(kind) for kind in KINDS), dispatch_profile_crd()])
+    return orjson.dumps([*(_definition(kind) for kind in KINDS), *own_crds()])
 
 
 def _definition(kind: CustomKind) -> Definition:

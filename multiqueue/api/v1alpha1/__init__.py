@@ -14,16 +14,34 @@ from multiqueue.api.v1alpha1.dispatch_profile import (
     ShadowStatus,
     SideStatus,
 )
+from multiqueue.api.v1alpha1.job_kind import (
+    AdmissionPaths,
+    JobKind,
+    JobKindPodSet,
+    JobKindSpec,
+    JobKindStates,
+    JobKindStatus,
+    RemoteCopy,
+    SuspendField,
+)
 
 __all__ = [
+    "AdmissionPaths",
     "CanaryLimits",
     "CanarySpec",
     "CanaryStatus",
     "DispatchProfile",
     "DispatchProfileSpec",
     "DispatchProfileStatus",
+    "JobKind",
+    "JobKindPodSet",
+    "JobKindSpec",
+    "JobKindStates",
+    "JobKindStatus",
+    "RemoteCopy",
     "Scorer",
     "ShadowSpec",
     "ShadowStatus",
     "SideStatus",
+    "SuspendField",
 ]

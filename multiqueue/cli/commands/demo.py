@@ -123,7 +123,7 @@ async def _kinds(world: DemoWorld, output: str) -> int:
     _say(f"Setting up in {world.options.data_dir} ...")
     async with world.running():
         _say(f"Manager: {world.manager.command_line}")
-        outcomes = await run_kinds(world.clients[MANAGER], world.options.kinds)
+        outcomes = await run_kinds(world.clients, MANAGER, world.options.kinds)
     if output == "human":
         rows = [[each.kind, each.name, each.worker, each.state, each.problem] for each in outcomes]
         print_table(["KIND", "JOB", "WORKER", "STATE", "REASON"], rows)

@@ -143,6 +143,9 @@ def _print(findings: Sequence[Finding], world: LintInput, skipped: list[str], ou
         echo(f"skipped: {text}", err=True)
     counts = [sum(f.severity == level for f in findings) for level in _COLOURS]
     words = ", ".join(f"{n} {level}" for n, level in zip(counts, _COLOURS, strict=True))
+    if not world.count:
+        echo("nothing was checked: no object is of a kind that a rule reads")
+        return
     echo(f"{world.count} objects: {words if findings else 'nothing found'}")
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from multiqueue.cli.queue_objects import QueueObjects
     from multiqueue.cli.views.queues import QueueRow, QueueSummary
     from multiqueue.cli.visibility import Places
+    from multiqueue.kube.client import KubeClient
 
 
 @click.command("queue")
@@ -79,14 +80,17 @@ async def _show(
     from multiqueue.cli.views.queues import list_rows, summarize
     from multiqueue.cli.visibility import read_cluster_queue, read_local_queue
 
-    objects = QueueObjects(now=datetime.now(UTC))
     kinds = ("cluster_queues", "local_queues", "workloads")
     async with connect(target) as (client, namespace):
+        objects = QueueObjects(now=datetime.now(UTC), namespace=namespace)
         if cluster_queue is not None:
             reading = objects.list(client, *kinds)
             _, places = await asyncio.gather(reading, read_cluster_queue(client, cluster_queue))
             await objects.list_jobs(client)
-            _require(cluster_queue, objects.cluster_queues, "ClusterQueue")
+            if "clusterqueues" not in objects.hidden:
+                _require(cluster_queue, objects.cluster_queues, "ClusterQueue")
+            if objects.narrowed and places.problem:
+                places = await _read_own_places(client, objects, cluster_queue)
             rows = list_rows(objects, places.by_key, cluster_queue=cluster_queue, ended=show_all)
             _print_rows(rows, places, objects, output)
         elif local_queue is not None:
@@ -102,7 +106,35 @@ async def _show(
             chosen = None if all_namespaces else namespace
             await objects.list(client, *kinds, namespace=chosen)
             await objects.list_jobs(client, namespace=chosen)
+            _note_narrowed(objects)
             _print_summaries(summarize(objects, chosen), chosen, output)
+
+
+async def _read_own_places(client: KubeClient, objects: QueueObjects, cluster_queue: str) -> Places:
+    """Return the positions in a ClusterQueue of the Workloads that the user may see."""
+    from multiqueue.cli.visibility import Places, read_local_queue
+
+    queues = [
+        queue.metadata
+        for queue in objects.local_queues.values()
+        if queue.spec.cluster_queue == cluster_queue
+    ]
+    found = await asyncio.gather(
+        *(read_local_queue(client, queue.namespace, queue.name) for queue in queues)
+    )
+    return Places(
+        by_key={key: place for each in found for key, place in each.by_key.items()},
+        problem=next((each.problem for each in found if each.problem), ""),
+    )
+
+
+def _note_narrowed(objects: QueueObjects) -> None:
+    if objects.narrowed:
+        click.echo(
+            f"note: you may list {', '.join(objects.narrowed)} in namespace "
+            f'"{objects.namespace}" only: those of other namespaces are not shown.',
+            err=True,
+        )
 
 
 def _require(name: str, known: Collection[str], kind: str) -> None:
@@ -115,6 +147,7 @@ def _require(name: str, known: Collection[str], kind: str) -> None:
 def _print_rows(rows: list[QueueRow], places: Places, objects: QueueObjects, output: str) -> None:
     from multiqueue.cli.views.ages import format_age
 
+    _note_narrowed(objects)
     if places.problem:
         note = f"note: {places.problem}. Everything else is read from the objects."
         click.echo(note, err=True)

@@ -110,6 +110,7 @@ async def _submit(
             *(_follow(client, result, _is_judged, seconds=WORKLOAD_SECONDS) for result in jobs)
         )
         await _find_positions(client, jobs)
+        await _explain_unseen(client, jobs)
         if output == "human":
             for result in results:
                 _show(result)
@@ -277,11 +278,20 @@ async def _find_positions(client: KubeClient, jobs: list[_Submitted]) -> None:
         click.echo(f"note: {problem}", err=True)
 
 
+async def _explain_unseen(client: KubeClient, jobs: list[_Submitted]) -> None:
+    """Say why jobs have no Workload yet."""
+    from multiqueue.cli.find import explain_unseen
+
+    for job in jobs:
+        if job.view is None and job.queue and job.uid and not job.message:
+            job.message = await explain_unseen(client, job.namespace, job.queue)
+
+
 async def _wait_for_end(client: KubeClient, result: _Submitted, output: str) -> None:
     if result.view is None:
         raise CliError(
-            f"{result.title}: no Workload appeared within {WORKLOAD_SECONDS:g} s; is a manager "
-            f'running, and is there a LocalQueue "{result.queue}" in "{result.namespace}"?'
+            f"{result.title}: no Workload appeared within {WORKLOAD_SECONDS:g} s in LocalQueue "
+            f'"{result.namespace}/{result.queue}": {result.message}'
         )
     has_ended = await _follow_to_verdict(client, result)
     if output == "human" and not has_ended:
@@ -304,7 +314,7 @@ def _show(result: _Submitted) -> None:
         return
     view = result.view
     if view is None:
-        echo(f"  LocalQueue {result.queue}: no Workload yet; is a manager running?")
+        echo(f"  LocalQueue {result.queue}: no Workload yet: {result.message}")
         return
     place = f", position {result.position}" if result.position else ""
     echo(

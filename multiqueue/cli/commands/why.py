@@ -1,13 +1,13 @@
 """``multiqueue why``: explain a job's state and why it waits, with the numbers.
 
-`_show` prints the lines. The pending reason behind "Why" is worded in `engine/pending_reasons.py`,
-and every other text in `cli/views/explanation.py`.
+`_show` prints the lines, and `cli/views/explanation.py` puts them together. The manager words what
+is behind "Why": `visibility/pending_words.py`, or the message of the Workload's condition.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -100,6 +100,8 @@ async def _why(target: ClusterTarget, name: str, system_namespace: str, output: 
         print_data(explanation.to_dict(), output)
         return
     _show(explanation, objects.now)
+    if objects.narrowed:
+        echo(f"\nRead in this namespace only, for want of rights: {', '.join(objects.narrowed)}")
     if objects.hidden:
         echo(f"\nNot readable for you, so some rows may lack: {', '.join(objects.hidden)}")
 
@@ -114,9 +116,9 @@ async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, M
     from multiqueue.cli.visibility import explain_workload
     from multiqueue.views.phase import PhaseState, find_phase
 
-    objects = QueueObjects(now=datetime.now(UTC))
-    objects.add("workloads", [workload])
     namespace, queue = workload.metadata.namespace, workload.spec.queue_name
+    objects = QueueObjects(now=datetime.now(UTC), namespace=namespace)
+    objects.add("workloads", [workload])
     reading = [
         objects.get(client, "local_queues", queue, namespace=namespace),
         objects.list(client, "checks", "configs", "clusters"),
@@ -181,6 +183,7 @@ def _show(explanation: WorkloadExplanation, now: datetime) -> None:
         ("Asks", explanation.asks),
         ("Order", explanation.order),
         ("Share", explanation.share),
+        ("Others", explanation.no_preemption),
         ("Left", explanation.preempted),
         ("Next", explanation.next),
     ):
@@ -195,12 +198,20 @@ def _show(explanation: WorkloadExplanation, now: datetime) -> None:
         print_table(
             ["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"],
             [
-                [c["type"], c["status"], c["reason"], c["since"], c["message"]]
+                [c["type"], c["status"], c["reason"], c["since"], _message(c, explanation)]
                 for c in explanation.conditions
             ],
         )
     if explanation.problem:
         echo(f"\nNote: {explanation.problem}. Everything else is read from the objects.")
+
+
+def _message(condition: dict[str, Any], explanation: WorkloadExplanation) -> str:
+    """Return a condition's message; an older one than the manager's answer is not repeated."""
+    is_answered = explanation.position is not None and not explanation.problem
+    if is_answered and (condition["type"], condition["status"]) == ("QuotaReserved", "False"):
+        return "now: see Why above"
+    return str(condition["message"])
 
 
 def _show_numbers(explanation: WorkloadExplanation) -> None:

@@ -62,13 +62,6 @@ SERVED = (
     resources.JOBS,
 )
 """The kinds that a worker must serve."""
-ACCESS_REVIEWS = Resource(
-    group="authorization.k8s.io",
-    version="v1",
-    plural="selfsubjectaccessreviews",
-    kind="SelfSubjectAccessReview",
-    namespaced=False,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,11 +192,11 @@ async def _may(client: KubeClient, right: Right) -> bool:
         "name": right.name,
     }
     review = {
-        "apiVersion": ACCESS_REVIEWS.api_version,
-        "kind": ACCESS_REVIEWS.kind,
+        "apiVersion": resources.SELF_SUBJECT_ACCESS_REVIEWS.api_version,
+        "kind": resources.SELF_SUBJECT_ACCESS_REVIEWS.kind,
         "spec": {"resourceAttributes": {k: v for k, v in wanted.items() if v}},
     }
-    answer = await client.create(ACCESS_REVIEWS, review)
+    answer = await client.create(resources.SELF_SUBJECT_ACCESS_REVIEWS, review)
     return bool(mapping(answer, "status").get("allowed"))
 
 

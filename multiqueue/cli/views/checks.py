@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from multiqueue.api import workload_state
 from multiqueue.api.conditions import ACTIVE, CheckState, ProvisioningCondition, find_condition
-from multiqueue.api.names import PROVISIONING_REQUEST_CONTROLLER
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER
+from multiqueue.api.v1beta2 import AdmissionCheckState, Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_checks import retry_at
 from multiqueue.cli.views.ages import format_age, format_seconds
@@ -65,18 +65,23 @@ def list_checks(objects: QueueObjects, workload: Workload) -> tuple[CheckRow, ..
             state=check.state,
             since=check.last_transition_time,
             retries=check.retry_count or 0,
-            message=check.message or _awaited(objects, check.name, check.state),
+            message=check.message or _awaited(objects, workload, check),
             inactive=explain_check(objects, check.name),
         )
         for check in workload.status.admission_checks
     )
 
 
-def _awaited(objects: QueueObjects, name: str, state: str) -> str:
+def _awaited(objects: QueueObjects, workload: Workload, state: AdmissionCheckState) -> str:
     """Return who must answer a check that has no answer yet."""
-    check = objects.checks.get(name)
-    if check is None or state != CheckState.PENDING:
+    check, status = objects.checks.get(state.name), workload.status
+    if check is None or state.state != CheckState.PENDING:
         return ""
+    if not workload_state.has_quota(status):
+        return "begins once quota is reserved"
+    offered_to = status.nominated_cluster_names
+    if check.spec.controller_name == MULTIKUEUE_CONTROLLER and offered_to:
+        return f"offered to {', '.join(offered_to)}, which have not admitted it yet"
     return f"waits for its controller, {check.spec.controller_name}"
 
 

@@ -65,7 +65,9 @@ class WorkloadExplanation:
         next: When, or by whose action, it continues; empty if quota decides.
         preempted: The Workload that preempted it; empty if none did.
         order: Whose turn it is, if LocalQueues take turns; else empty.
-        share: Its ClusterQueue's share of others' quota, with fair sharing; else empty.
+        share: Its ClusterQueue's share of others' quota beside those of other queues, with fair
+            sharing; else empty.
+        no_preemption: Why no running Workload leaves for it; empty if one does, or none has to.
         pods: How many pods it runs with and why, if that depends on the hardware; else empty.
         asks: Its topology request, or its request beside its running job, while it waits; else
             empty.
@@ -81,6 +83,7 @@ class WorkloadExplanation:
     preempted: str
     order: str
     share: str
+    no_preemption: str
     pods: str
     asks: str
     stays: str
@@ -105,6 +108,7 @@ class WorkloadExplanation:
             "preempted": self.preempted or None,
             "order": self.order or None,
             "share": self.share or None,
+            "noPreemption": self.no_preemption or None,
             "pods": self.pods or None,
             "asks": self.asks or None,
             "stays": self.stays or None,
@@ -151,6 +155,7 @@ def explain(
         preempted=explain_preemption(objects, workload),
         order=_order(answer) if place else "",
         share=_share(answer) if place else "",
+        no_preemption=answer.no_preemption if place else "",
         pods=explain_width(workload) if view.state not in ENDED else "",
         asks=_asks(objects, workload) if view.state in NEEDS_NUMBERS else "",
         stays=_stays(objects, view) if view.state in AT_WORK else "",
@@ -216,10 +221,12 @@ def _why(view: WorkloadRow, workload: Workload, answer: ManagerAnswer) -> Worklo
     """Use the manager's reason, which may be newer than the Workload's condition."""
     written = find_condition(workload.status.conditions, WorkloadCondition.QUOTA_RESERVED)
     # A new leader has evaluated nothing yet, so the written condition says more.
-    is_older = answer.reason == Reason.PENDING_EVALUATION and written is not None
+    is_unseen = answer.reason == Reason.PENDING_EVALUATION and answer.why in {"", answer.message}
+    is_older = is_unseen and written is not None
     if view.state is not PhaseState.QUEUED or not answer.reason or is_older:
         return view
-    told = f"{answer.reason}: {answer.message}" if answer.message else answer.reason
+    words = answer.why or answer.message
+    told = f"{answer.reason}: {words}" if words else answer.reason
     return replace(view, phase=replace(view.phase, why=told))
 
 
@@ -237,11 +244,22 @@ def _order(answer: ManagerAnswer) -> str:
 
 
 def _share(answer: ManagerAnswer) -> str:
-    """Return how much a ClusterQueue uses of what others lend."""
+    """Return how much the ClusterQueues of the cohort use of what others lend."""
     if answer.share is None:
         return ""
-    share = "endless" if answer.share == ENDLESS else str(answer.share)
-    return f"ClusterQueue {answer.cluster_queue} has a weighted share of {share}; less goes first"
+    own = f"ClusterQueue {answer.cluster_queue} has a weighted share of {_number(answer.share)}"
+    others = [
+        f"{name or 'another queue'} {_number(share)}"
+        for name, share in answer.shares
+        if name != answer.cluster_queue
+    ]
+    more = f" and {len(others) - MAX_TURNS} more" if len(others) > MAX_TURNS else ""
+    beside = f" (others: {', '.join(others[:MAX_TURNS])}{more})" if others else ""
+    return f"{own}{beside}; less goes first"
+
+
+def _number(share: int) -> str:
+    return "endless" if share == ENDLESS else str(share)
 
 
 def _workers(

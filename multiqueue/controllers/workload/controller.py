@@ -34,7 +34,6 @@ from multiqueue.controllers.workload.plan import (
     WriteStatus,
 )
 from multiqueue.controllers.workload.reserved import HOLD_AND_DRAIN
-from multiqueue.controllers.workload.status_rationing import Words
 from multiqueue.controllers.workload.view import WorkloadOptions, WorkloadSituation
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
@@ -48,10 +47,13 @@ from multiqueue.jobs.informers import (
 from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
+from multiqueue.kube.write_budget import WriteClass
 from multiqueue.model import workload as model
 from multiqueue.model.resources import format_amount
 
 CONCURRENCY = 16
+EXPLAINERS = 8
+"""Reasons that are written at a time, at most."""
 MAX_STEPS = 8
 QUEUE_CHANGE_SECONDS = 1.0
 """Delay between a queue's change and the reconcile of its Workloads. The scheduler runs first, so
@@ -72,6 +74,9 @@ class WorkloadController:
         context: The manager's context.
         engine: Asked why a Workload waits.
         is_admitting: Whether the admission of a Workload is being written.
+
+    Attributes:
+        reasons: The Workloads that need a new reason; each is written when the server has capacity.
     """
 
     name = "workload"
@@ -87,7 +92,13 @@ class WorkloadController:
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=workers
         )
-        self._words = Words(self._reconciler.queue.add, self._waits)
+        self._limiter = context.client.limiter
+        self.reasons: Reconciler[str] = Reconciler(
+            f"{self.name}-reasons",
+            self.explain,
+            concurrency=EXPLAINERS,
+            turn=partial(self._limiter.spare, WriteClass.EXPLANATION),
+        )
         self._refined_at: dict[str, float] = {}
 
     async def run(self) -> None:
@@ -105,7 +116,7 @@ class WorkloadController:
         informers.priority_classes.add_handler(self._on_priority_class)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._reconciler.run(), name=self.name)
-            tasks.create_task(self._words.run(), name=f"{self.name}-words")
+            tasks.create_task(self.reasons.run(), name=f"{self.name}-reasons")
 
     def enqueue(self, key: str, *, after: float = 0) -> None:
         """Schedule the reconcile of a Workload, now or after that many seconds."""
@@ -130,10 +141,12 @@ class WorkloadController:
             if isinstance(plan, NothingToDo):
                 return Result(requeue_after=plan.requeue_after)
             if isinstance(plan, WriteStatus) and plan.minor:
-                wait = self._patience(key)
+                busy = self._limiter.is_saturated
+                wait = MINOR_SECONDS if busy else self._patience(key)
                 if wait > 0:
                     return Result(requeue_after=wait)
-            if isinstance(plan, WriteStatus) and plan.explains and not self._words.may(key):
+            if isinstance(plan, WriteStatus) and plan.explains:
+                self.reasons.queue.add(key)
                 return Result(requeue_after=backoff_left(view))
             try:
                 await self._execute(plan, view)
@@ -143,6 +156,20 @@ class WorkloadController:
                 return DONE
         log.warning("workload does not come to rest", workload=key, steps=MAX_STEPS)
         return Result(requeue_after=1.0)
+
+    async def explain(self, key: str) -> Result:
+        """Write why a Workload waits; called when the server has capacity for that.
+
+        A Workload that was admitted meanwhile needs no reason.
+        """
+        view = self.observe(key)
+        plan = decide(view) if view is not None else None
+        if view is not None and isinstance(plan, WriteStatus) and plan.explains:
+            try:
+                await self._execute(plan, view)
+            except NotFound:
+                return DONE
+        return DONE
 
     def observe(self, key: str) -> WorkloadSituation | None:
         """Return what is known about a Workload; None if it is gone."""
@@ -211,10 +238,6 @@ class WorkloadController:
             self._refined_at[key] = now
         return wait
 
-    def _waits(self, key: str) -> bool:
-        workload = self._context.informers.workloads.store.get(key)
-        return workload is not None and not has_quota(workload.status)
-
     def _record(self, workload: Workload, kind: str, reason: str, message: str) -> None:
         self._context.recorder.event(workload_reference(workload), kind, reason, message)
 
@@ -224,8 +247,6 @@ class WorkloadController:
         if new is None or has_quota(new.status):
             self._refined_at.pop(seen.metadata.key, None)
         if new is not None:
-            if has_quota(new.status) and old is not None and not has_quota(old.status):
-                self._words.admitted()
             self._reconciler.queue.add(new.metadata.key)
             if has_quota(new.status) and (replaced := replaced_key(new)):
                 self._reconciler.queue.add(replaced)

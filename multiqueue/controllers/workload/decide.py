@@ -20,6 +20,8 @@ RULES: tuple[Rule, ...] = (
     lifecycle.leave_deleted,
     lifecycle.end_replaced,
     lifecycle.clear_active,
+    # Before the rule for inactive Workloads, which leaves an evicted one alone.
+    reserved.end_ownerless_eviction,
     lifecycle.evict_inactive,
     lifecycle.end_backoff,
     lifecycle.follow_class,

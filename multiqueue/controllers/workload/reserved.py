@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from multiqueue.api.conditions import CheckState, Reason
+from multiqueue.api.names import MULTIKUEUE_ORIGIN
 from multiqueue.api.v1beta2 import WorkloadStatus
 from multiqueue.api.variants import parent_of
 from multiqueue.api.workload_checks import (
@@ -19,6 +20,7 @@ from multiqueue.api.workload_checks import (
 )
 from multiqueue.api.workload_readiness import give_up_waiting, readiness_deadline
 from multiqueue.api.workload_state import (
+    complete_eviction,
     evict,
     execution_time_left,
     has_quota,
@@ -55,6 +57,34 @@ def _restarted(view: WorkloadSituation) -> WorkloadStatus:
         "QuotaReserved is True, but status.admission is empty",
         now=view.now,
         generation=view.generation,
+    )
+
+
+def end_ownerless_eviction(view: WorkloadSituation) -> WorkloadPlan | None:
+    """Release the quota of an evicted Workload that has no job, because nothing can run (E-104).
+
+    A copy from another manager may get its job at any time, and dispatch ends the eviction of a
+    Workload that is offered to workers.
+
+    Deviates: upstream leaves that to the job's reconciler, so such a Workload holds its quota until
+    it is deleted.
+    """
+    if _unowned(view) == view.workload.status:
+        return None
+    return WriteStatus(change=_unowned)
+
+
+def _unowned(view: WorkloadSituation) -> WorkloadStatus:
+    metadata, status = view.workload.metadata, view.workload.status
+    is_offered = status.cluster_name is not None or bool(status.nominated_cluster_names)
+    is_copy = MULTIKUEUE_ORIGIN in metadata.labels
+    if metadata.owner_references or is_copy or is_offered or not is_evicted(status):
+        return status
+    return complete_eviction(
+        status,
+        now=view.now,
+        generation=view.generation,
+        reason=view.options.word(Reason.PENDING_EVALUATION),
     )
 
 

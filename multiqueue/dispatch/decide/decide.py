@@ -18,7 +18,7 @@ Rules (order is normative, M-80 to M-95):
 | reject | its job cannot be dispatched |
 | drain | its cluster is being drained and it is its turn |
 | take_over | it took over from a slice whose job runs |
-| follow | a cluster holds the latch |
+| follow | a cluster holds the latch; a Workload whose worker is lost for too long is queued again |
 | choose | a copy is admitted |
 | open_gate | a copy waits for permission to preempt |
 | forget | the check is Ready and nothing runs |

@@ -206,7 +206,7 @@ class LocalWriter:
             metadata["name"],
             {**patch, "metadata": decided_on},
             namespace=metadata.get("namespace"),
-            subresource="status",
+            subresource=adapter.status_subresource,
         )
         kind = GroupVersionKind.of_resource(adapter.resource)
         integration = self._context.integrations.find_by_gvk(kind)

@@ -83,7 +83,6 @@ class RemoteSteps:
         self._fleet = fleet
         self._wake = wake
         self._fitting = fitting
-        self._adapters = {adapter.gvk: adapter for adapter in fleet.adapters}
 
     async def remove(self, removals: Sequence[Removal], key: str) -> Outcome:
         """Remove our objects on some clusters, side by side."""
@@ -94,8 +93,9 @@ class RemoteSteps:
         return Outcome(after=FAILED_SECONDS) if failed else DONE
 
     async def _remove(self, removal: Removal, key: str) -> KubeError | Late | None:
+        adapters = {adapter.gvk: adapter for adapter in self._fleet.adapters}
         got = await self.call(
-            REMOVE, removal.cluster, key, lambda writer: writer.remove(key, self._adapters)
+            REMOVE, removal.cluster, key, lambda writer: writer.remove(key, adapters)
         )
         about = {"worker": removal.cluster, "workload": key}
         if isinstance(got, KubeError):
@@ -317,7 +317,7 @@ class RemoteSteps:
         await asyncio.wait({future}, timeout=patience)
         if not future.done():
             if health is not None:
-                health.note_late()
+                health.note_late(patience)
             log.info("worker is slow", worker=cluster, workload=key, doing=what)
             future.add_done_callback(lambda _: self._wake(key))
             return LATE

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import key_of
@@ -16,6 +17,7 @@ from multiqueue.api.workload_state import has_quota, is_finished
 from multiqueue.capacity.owners import find_kind
 from multiqueue.dispatch.decide.slice_chain import Successor, find_successor
 from multiqueue.jobs.context import Informers
+from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.job_source import BY_OWNER_KEY, owner_key
 from multiqueue.jobs.informers import BY_REPLACED
 from multiqueue.workers.connections.fleet import Fleet
@@ -33,7 +35,6 @@ class Lineage:
     def __init__(self, informers: Informers, fleet: Fleet) -> None:
         self._informers = informers
         self._fleet = fleet
-        self._adapters = {adapter.gvk: adapter for adapter in fleet.adapters}
 
     def list_earlier(self, workload: api.Workload) -> tuple[str, ...]:
         """Return the keys of the slices whose quota a Workload took over, the last one first."""
@@ -77,8 +78,12 @@ class Lineage:
         for owner in workload.metadata.owner_references:
             job = jobs.store.get(key_of(namespace, owner.name)) if jobs is not None else None
             if job is not None and session.owner.owns_job(job):
-                named += list_workload_keys(self._adapters[kind], job)
+                named += self._list_keys(kind, job)
         return named[0] if named else None
+
+    def _list_keys(self, kind: GroupVersionKind, job: dict[str, Any]) -> list[str]:
+        adapter = next((each for each in self._fleet.adapters if each.gvk == kind), None)
+        return list_workload_keys(adapter, job) if adapter is not None else []
 
     def _list_namesakes(self, key: str) -> Iterator[api.Workload]:
         """Yield the elastic Workloads with quota whose job this slice has on some worker."""

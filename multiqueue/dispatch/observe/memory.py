@@ -118,11 +118,12 @@ class GroupMemory:
 
         An eviction clears both latch and nominations, and its worker may have been given up. So
         after a restart, every cluster that was not connected since is suspect for a Workload that
-        was ever evicted.
+        was ever evicted, or whose nominations another controller writes: it may have taken one
+        back after the job began there, before that could be recorded.
         """
         if name in self.suspects or name in {local.cluster_name, self.last_cluster}:
             return True
-        return local.was_evicted and name not in seen
+        return (local.was_evicted or self.followed is not None) and name not in seen
 
     def stopping_for(
         self, cluster: str, local: LocalWorkload | None, seconds: float

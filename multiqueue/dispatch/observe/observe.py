@@ -241,6 +241,8 @@ class Observer:
                 refusal=f'Workload "{workload.metadata.key}" has no owner; MultiKueue runs jobs'
             )
         if adapter is None:
+            if self._context.integrations.is_awaited(kind):
+                return None
             return LocalJob(refusal=f"MultiKueue cannot run jobs of {kind} with this configuration")
         integration = self._context.integrations.find_by_gvk(kind)
         if job is None or integration is None:

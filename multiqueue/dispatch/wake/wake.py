@@ -22,7 +22,7 @@ from multiqueue.jobs.context import Informers
 from multiqueue.jobs.framework.integration import Integration, Job
 from multiqueue.jobs.framework.job_source import BY_OWNER
 from multiqueue.jobs.informers import BY_CHECK
-from multiqueue.jobs.registry import IntegrationRegistry
+from multiqueue.jobs.registry import IntegrationRegistry, SupportedKind
 from multiqueue.kube.clock import Moment
 from multiqueue.model.build_workload import effective_priority
 from multiqueue.workers.connections.fleet import Fleet, FleetListener, Reach
@@ -81,8 +81,9 @@ class Wakes:
         informers.multikueue_clusters.add_handler(self._on_cluster)
         informers.local_queues.add_handler(self._on_queue)
         informers.cluster_queues.add_handler(self._on_queue)
-        for integration in integrations.integrations:
-            informers.jobs[integration.name].add_handler(partial(self._on_job, integration))
+        for kind in integrations.kinds:
+            self._follow(kind)
+        integrations.add_listener(on_added=self._follow)
         fleet.add_listener(
             FleetListener(
                 on_remote=self.on_remote, on_connection=self._on_connection, on_room=on_room
@@ -93,6 +94,10 @@ class Wakes:
     def keys(self) -> tuple[str, ...]:
         """The keys of all Workloads that MultiKueue has a part in."""
         return tuple(self._tracked)
+
+    def _follow(self, kind: SupportedKind) -> None:
+        integration = kind.integration
+        self._informers.jobs[integration.name].add_handler(partial(self._on_job, integration))
 
     def is_waiting(self, key: str) -> bool:
         """Whether a Workload waits for a cluster."""

@@ -2,12 +2,14 @@
 
 A job that is not suspended gets the pods that its integration counts; its status says what became
 of them. A suspended job loses its pods. What the kinds' own controllers make in between (the Jobs
-of a JobSet, the RayCluster of a RayJob) is not simulated.
+of a JobSet, the RayCluster of a RayJob) is not simulated. An object without a suspend field has its
+row say what is made of it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +26,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, Conflict, NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import Reconciler, Result
-from multiqueue.kube.resources import PODS, Resource
+from multiqueue.kube.resources import JOBS, PODS, Resource, resource_of
 
 ENDED = frozenset({"Succeeded", "Failed"})
 _ROWS = {row.framework: row for row in JOB_KINDS}
@@ -39,10 +41,18 @@ class KindController:
         self._client = client
         self._pods = informers.pods
         self._kinds: dict[str, tuple[SimulatedKind, Integration]] = {}
+        self._owners: dict[str, SimulatedKind] = {}
         self._jobs: dict[str, Informer[Object]] = {}
         self._related: dict[Resource, Informer[Object]] = {}
         self._reconciler: Reconciler[tuple[str, str]] = Reconciler(self.name, self.reconcile)
         for each in SIMULATED_KINDS:
+            if each.children is not None:
+                row = _ROWS[each.framework]
+                self._owners[row.kind] = each
+                resource = resource_of(row.api_version, row.plural, row.kind)
+                self._jobs[row.kind] = Informer(client, resource)
+                self._jobs[row.kind].add_handler(self._on_job(row.kind))
+                continue
             integration = load_kind(_ROWS[each.framework]).integration
             if not isinstance(integration, TemplateKind):
                 continue  # the kubelets run pods
@@ -64,18 +74,54 @@ class KindController:
     async def reconcile(self, about: tuple[str, str]) -> Result:
         """Bring the pods and the status of one job in line with its spec."""
         kind, key = about
+        if kind in self._owners:
+            await self._reconcile_owner(kind, key)
+            return Result()
         simulated, integration = self._kinds[kind]
         job = self._jobs[kind].store.get(key)
         if job is None or integration.managed_by(job) or integration.finished(job) is not None:
             return Result()
         job = add_related(integration, job, self._find_related)
-        pods = list(self._pods.store.by_index(BY_CONTROLLER, job["metadata"]["uid"]))
         try:
             wanted = [] if integration.is_suspended(job) else build_pods(job, integration)
         except InvalidJobError:
             return Result()
         if job["metadata"].get("deletionTimestamp"):
             wanted = []
+        await self._sync_pods(job, simulated, integration.resource, wanted)
+        return Result()
+
+    async def _reconcile_owner(self, kind: str, key: str) -> None:
+        """Make what an object without a suspend field has its controller make."""
+        simulated, informer = self._owners[kind], self._jobs[kind]
+        job = informer.store.get(key)
+        if job is None or simulated.children is None or job["metadata"].get("deletionTimestamp"):
+            return
+        owner = _owner_reference(job, informer.resource)
+        namespace = job["metadata"]["namespace"]
+        wanted = [
+            {
+                **each,
+                "metadata": {
+                    **each["metadata"],
+                    "namespace": namespace,
+                    "ownerReferences": [owner],
+                },
+            }
+            for each in simulated.children(job)
+        ]
+        if wanted and wanted[0]["kind"] == JOBS.kind:
+            for each in wanted:
+                with contextlib.suppress(AlreadyExists):
+                    await self._client.create(JOBS, each, namespace=namespace)
+            return
+        await self._sync_pods(job, simulated, informer.resource, wanted)
+
+    async def _sync_pods(
+        self, job: Object, simulated: SimulatedKind, resource: Resource, wanted: Sequence[Object]
+    ) -> None:
+        """Create the pods that are missing, delete the others, and write the job's status."""
+        pods = list(self._pods.store.by_index(BY_CONTROLLER, job["metadata"]["uid"]))
         names = {pod["metadata"]["name"] for pod in wanted}
         known = {pod["metadata"]["name"] for pod in pods}
         for pod in wanted:
@@ -86,8 +132,7 @@ class KindController:
                 await self._delete(pod)
         present = self._pods.store.by_index(BY_CONTROLLER, job["metadata"]["uid"])
         phase = find_job_phase(list(present), len(wanted))
-        await self._write_status(integration, job, simulated.status(job["spec"], phase))
-        return Result()
+        await self._write_status(resource, job, simulated.status(job["spec"], phase))
 
     def _find_related(self, resource: Resource, namespace: str, name: str) -> Object | None:
         key = f"{namespace}/{name}" if namespace else name
@@ -113,16 +158,14 @@ class KindController:
         except (NotFound, Conflict):
             return
 
-    async def _write_status(
-        self, integration: Integration, job: Object, status: dict[str, Any]
-    ) -> None:
+    async def _write_status(self, resource: Resource, job: Object, status: dict[str, Any]) -> None:
         change = diff(job.get("status") or {}, status)
         if not change:
             return
         metadata = job["metadata"]
         try:
             written: Object = await self._client.patch(
-                integration.resource,
+                resource,
                 metadata["name"],
                 {"status": change},
                 namespace=metadata["namespace"],
@@ -130,7 +173,7 @@ class KindController:
             )
         except (NotFound, Conflict):
             return
-        self._jobs[integration.gvk.kind].observe(written)
+        self._jobs[resource.kind].observe(written)
 
     def _on_job(self, kind: str) -> Any:
         def handle(old: Object | None, new: Object | None) -> None:
@@ -141,7 +184,7 @@ class KindController:
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
         pod = new or old or {}
         for owner in pod["metadata"].get("ownerReferences") or ():
-            if owner.get("controller") and owner.get("kind") in self._kinds:
+            if owner.get("controller") and owner.get("kind") in self._jobs:
                 namespace = pod["metadata"]["namespace"]
                 self._reconciler.queue.add((owner["kind"], f"{namespace}/{owner['name']}"))
 
@@ -149,14 +192,7 @@ class KindController:
 def build_pods(job: Object, integration: Integration) -> list[Object]:
     """Return the pods of a job, with names that are the same each time."""
     metadata = job["metadata"]
-    owner = {
-        "apiVersion": integration.resource.api_version,
-        "kind": integration.resource.kind,
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    owner = _owner_reference(job, integration.resource)
     common = _labels_of(integration.pod_selector(job))
     return [
         {
@@ -189,6 +225,17 @@ def find_job_phase(pods: Sequence[Object], wanted: int) -> JobPhase:
         is_pod_ready(pod) or phase == "Succeeded" for pod, phase in zip(pods, phases, strict=True)
     )
     return JobPhase.READY if wanted and up >= wanted else JobPhase.RUNNING
+
+
+def _owner_reference(job: Object, resource: Resource) -> Object:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 def _template(template: Any, field: str) -> dict[str, str]:

@@ -30,12 +30,15 @@ class SimulatedKind:
     """How one kind is simulated.
 
     Attributes:
-        framework: The kind's name in ``integrations.frameworks``.
+        framework: The kind's name in ``integrations.frameworks``; empty for CronJobs.
         spec: Returns the spec of a small example: two pod sets where the kind has several, each
             with one pod that requests one CPU.
         status: Returns the status in a phase, for a job with this spec.
         ends: Whether a job of the kind ends by itself.
         objects: Returns the manifests of other objects that the example refers to.
+        children: Returns the manifests of what the kind's controller makes of an object; None if
+            its pods are those that its integration counts.
+        template: Where the example has its pod template; needed with ``children``.
     """
 
     framework: str
@@ -43,6 +46,8 @@ class SimulatedKind:
     status: Callable[[Mapping[str, Any], JobPhase], Json]
     ends: bool = True
     objects: Callable[[], Sequence[Json]] = tuple
+    children: Callable[[Json], Sequence[Json]] | None = None
+    template: Sequence[str] = ()
 
 
 def pod_template(**more: Any) -> Json:
@@ -289,8 +294,134 @@ def _pod_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
     return {"phase": phases.get(phase, phase.value), "conditions": [ready]}
 
 
+def _child(name: str, template: Json, *, kind: str = "Pod", **labels: str) -> Json:
+    """Return an object that a controller makes of a template."""
+    metadata = dict(template.get("metadata") or {})
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    return {
+        "apiVersion": "v1" if kind == "Pod" else "batch/v1",
+        "kind": kind,
+        "metadata": {**metadata, "name": name},
+        "spec": template["spec"],
+    }
+
+
+_POD_TEMPLATE = ("spec", "template")
+
+
+def _replicas_spec(**more: Any) -> Json:
+    template = {**pod_template(restartPolicy="Always"), "metadata": {"labels": {"app": "demo"}}}
+    selector = {"matchLabels": {"app": "demo"}}
+    return {"replicas": 2, "selector": selector, "template": template, **more}
+
+
+def _numbered_pods(job: Json) -> Sequence[Json]:
+    """Return the pods of a Deployment or StatefulSet; the number is in the name."""
+    name, spec = job["metadata"]["name"], job["spec"]
+    return [
+        _child(
+            f"{name}-{number}", spec["template"], **{"apps.kubernetes.io/pod-index": str(number)}
+        )
+        for number in range(spec.get("replicas", 1))
+    ]
+
+
+def _replicas_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    replicas = spec.get("replicas", 1)
+    is_up = phase is not JobPhase.SUSPENDED
+    counts = {
+        "replicas": replicas if is_up else 0,
+        "readyReplicas": replicas if phase is JobPhase.READY else 0,
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+_LWS = "leaderworkerset.sigs.k8s.io"
+_WORKER_TEMPLATE = ("spec", "leaderWorkerTemplate", "workerTemplate")
+
+
+def _leader_worker_set_spec() -> Json:
+    template = pod_template(restartPolicy="Always")
+    return {"replicas": 2, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template}}
+
+
+def _group_pods(job: Json) -> Sequence[Json]:
+    """Return the pods of all groups; the first pod of a group is its leader."""
+    name, groups = job["metadata"]["name"], job["spec"]["leaderWorkerTemplate"]
+    pods = []
+    for group in range(job["spec"].get("replicas", 1)):
+        leader = f"{name}-{group}"
+        for number in range(groups["size"]):
+            template = groups["workerTemplate"]
+            if not number:
+                template = groups.get("leaderTemplate") or template
+            labels = {
+                f"{_LWS}/name": name,
+                f"{_LWS}/group-index": str(group),
+                f"{_LWS}/worker-index": str(number),
+            }
+            pod = _child(f"{leader}-{number}" if number else leader, template, **labels)
+            if number:
+                annotations = pod["metadata"].get("annotations") or {}
+                pod["metadata"]["annotations"] = {**annotations, f"{_LWS}/leader-name": leader}
+            pods.append(pod)
+    return pods
+
+
+def _job_spec() -> Json:
+    return {"parallelism": 1, "completions": 1, "template": pod_template()}
+
+
+def _cron_job_spec() -> Json:
+    return {"schedule": "* * * * *", "jobTemplate": {"spec": _job_spec()}}
+
+
+def _first_job(job: Json) -> Sequence[Json]:
+    """Return one Job; the schedule is not looked at."""
+    name, template = job["metadata"]["name"], job["spec"]["jobTemplate"]
+    return [_child(f"{name}-1", template, kind="Job")]
+
+
+def _no_status(spec: Mapping[str, Any], phase: JobPhase) -> Json:
+    """Return nothing: another controller writes the status, or nobody reads it."""
+    _ = spec, phase
+    return {}
+
+
 SIMULATED_KINDS = (
+    SimulatedKind(framework="batch/job", spec=_job_spec, status=_no_status),
+    SimulatedKind(
+        framework="",
+        spec=_cron_job_spec,
+        status=_no_status,
+        children=_first_job,
+        template=("spec", "jobTemplate", "spec", "template"),
+    ),
     SimulatedKind(framework="pod", spec=_pod_spec, status=_pod_status),
+    SimulatedKind(
+        framework="deployment",
+        spec=_replicas_spec,
+        status=_replicas_status,
+        ends=False,
+        children=_numbered_pods,
+        template=_POD_TEMPLATE,
+    ),
+    SimulatedKind(
+        framework="statefulset",
+        spec=lambda: _replicas_spec(serviceName="demo"),
+        status=_replicas_status,
+        ends=False,
+        children=_numbered_pods,
+        template=_POD_TEMPLATE,
+    ),
+    SimulatedKind(
+        framework="leaderworkerset.x-k8s.io/leaderworkerset",
+        spec=_leader_worker_set_spec,
+        status=_replicas_status,
+        ends=False,
+        children=_group_pods,
+        template=_WORKER_TEMPLATE,
+    ),
     SimulatedKind(framework="jobset.x-k8s.io/jobset", spec=_jobset_spec, status=_jobset_status),
     _replicated("kubeflow.org/jaxjob", "jaxReplicaSpecs", "Worker"),
     _replicated("kubeflow.org/mpijob", "mpiReplicaSpecs", "Launcher", "Worker"),

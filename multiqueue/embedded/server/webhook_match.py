@@ -83,8 +83,8 @@ class MatchedWebhook:
         """
         if not self.conditions:
             return True
-        from multiqueue.embedded.server.cel.expression import EvaluationError
         from multiqueue.embedded.server.cel.match_conditions import all_hold
+        from multiqueue.lib.cel.expression import EvaluationError
 
         try:
             return all_hold(self.conditions, request)

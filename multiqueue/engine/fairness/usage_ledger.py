@@ -1,4 +1,4 @@
-"""The past usage of LocalQueues and how it changes (E-122 to E-126).
+"""The past usage of LocalQueues and how it changes (E-122 to E-126); quota is `engine/ledger.py`.
 
 Called by the cycle when it assumes, by the intake when Workloads change and by the shell at every
 sampling interval. Keeps the pending queues in the order of usage: a change moves one LocalQueue.

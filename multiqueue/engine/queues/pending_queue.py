@@ -148,12 +148,22 @@ class PendingQueue:
 
     # ---------------------------------------------------------------- leaving
 
+    @property
+    def best(self) -> Entry | None:
+        """The active workload of the best rank; None if none is active."""
+        equals = self.classes.peek()
+        return None if equals is None else equals.active.peek()
+
     def head(self) -> Entry | None:
         """Return the workload to try in this cycle; it stays in place until it is decided.
 
         In BestEffortFIFO the sticky one is first, whatever its rank (E-15).
         """
         self.cycle += 1
+        return self.first()
+
+    def first(self) -> Entry | None:
+        """Return the workload that the next cycle tries, without trying it."""
         equals = self.classes.peek()
         if equals is None:
             return None

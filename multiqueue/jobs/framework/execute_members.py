@@ -20,6 +20,11 @@ from multiqueue.kube.reconciler import DONE, Result
 
 _RELEASE: Mapping[str, Any] = {"metadata": {"$deleteFromPrimitiveList/finalizers": [MANAGED]}}
 """Whatever other finalizers were added meanwhile stay."""
+MAX_WRITING = 16
+"""Members of one kind that are written at the same time. It is enough for the default
+``clientConnection.qps`` if the API server answers within 50 ms. More would only wait there, and
+other writes, such as admissions, would wait behind them.
+"""
 
 log = structlog.get_logger("multiqueue.jobs")
 
@@ -29,6 +34,7 @@ class MemberWriter:
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
+        self._turns = asyncio.Semaphore(MAX_WRITING)
 
     async def write(self, plan: WriteMembers, view: JobView) -> Result | None:
         """Carry out the writes; None asks for another pass at once.
@@ -48,8 +54,9 @@ class MemberWriter:
 
     async def _write(self, write: MemberWrite, note: EventNote | None, view: JobView) -> None:
         try:
-            for position, step in enumerate(write.steps):
-                await self._take(step, write.member, view, strict=position == 0)
+            async with self._turns:
+                for position, step in enumerate(write.steps):
+                    await self._take(step, write.member, view, strict=position == 0)
         except NotFound:
             return
         if note is not None and not write.repeats:

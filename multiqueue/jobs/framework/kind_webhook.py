@@ -43,10 +43,13 @@ class WebhookScope:
         queued: The objects that need an answer; empty for those with a queue label.
         others: Of the others, the objects that may get the default queue; empty for all of them,
             None for none of them.
+        validated: Of the queued objects, those whose creation or change is validated, as CEL over
+            ``object`` and ``oldObject``; empty for all of them.
     """
 
     queued: str = ""
     others: str | None = ""
+    validated: str = ""
 
 
 class KindWebhook(Protocol):

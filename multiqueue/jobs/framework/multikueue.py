@@ -32,6 +32,11 @@ class StatusSync:
 class AdapterDefaults(Protocol):
     """What holds for kinds whose jobs are one object each; a kind made of members overrides it."""
 
+    @property
+    def status_subresource(self) -> str | None:
+        """Return ``status``: the subresource by which a local job's status is written."""
+        return "status"
+
     def gather(self, objects: Sequence[Job]) -> Job:
         """Return the job that the objects of one Workload on a worker are."""
         return objects[0]

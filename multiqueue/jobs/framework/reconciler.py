@@ -175,6 +175,20 @@ class JobReconciler:
         for resource, handler in self._on_related.items():
             informers.related[resource].add_handler(handler)
 
+    def detach(self) -> None:
+        """Stop listening: the kind is not queued any more, and `run` has ended."""
+        informers = self._context.informers
+        self._informer.remove_handler(self._on_job)
+        informers.workloads.remove_handler(self._on_workload)
+        informers.priority_classes.remove_handler(self._on_class)
+        informers.kube_priority_classes.remove_handler(self._on_class)
+        informers.namespaces.remove_handler(self._on_namespace)
+
+    def reconcile_all(self) -> None:
+        """Reconcile every job of the kind: it is read in another way now."""
+        for job in self._informer.store.list():
+            self._reconciler.queue.add(self._source.key_of(job))
+
     def _on_job(self, old: Job | None, new: Job | None) -> None:
         key = self._source.key_of(new or old or {})
         self._reconciler.queue.add_after(key, self._source.delay(old, new))

@@ -14,9 +14,10 @@ from multiqueue.jobs.framework.compose import workload_name
 from multiqueue.jobs.framework.fields import FieldPath, get_field
 from multiqueue.jobs.framework.integration import Job
 from multiqueue.jobs.framework.topology_request import build_topology_request
+from multiqueue.jobs.informers import prebuilt_name
 from multiqueue.jobs.pod.pods import Pod, annotations_of, is_gated, labels_of
 from multiqueue.jobs.pod.source import BY_REPLICA_OWNER, LWS_NAME
-from multiqueue.jobs.pod_owners.groups import GroupOwnerKind, PodGroup, origin_uid
+from multiqueue.jobs.pod_owners.groups import GroupOwnerKind, PodGroup, is_copy, origin_uid
 from multiqueue.jobs.pod_owners.webhook import followed_labels, with_metadata
 
 _SPEC = ("spec", "leaderWorkerTemplate")
@@ -89,6 +90,9 @@ class LeaderWorkerSetKind(GroupOwnerKind):
         return str((controller_of(pod) or {}).get("name") or "")
 
     def _workload(self, job: Job, index: str, limit: int) -> str:
+        given = prebuilt_name(job) if is_copy(job) else ""
+        if given:
+            return given
         name = f"{job['metadata']['name']}-{index}"
         return workload_name(self.gvk, name, origin_uid(job), limit=limit)
 

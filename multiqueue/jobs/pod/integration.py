@@ -81,9 +81,14 @@ class PodKind(IntegrationDefaults):
     def is_suspended(self, job: Job) -> bool:
         """Whether a pod waits at its gate, or none is left that could run.
 
+        The pods of a serving group that ended are to be replaced, so the group is not suspended.
+
         Deviates: upstream also counts a terminated pod (J-253), which delays the stop of others.
         """
-        alive = [p for p in members_of(job) if not is_terminated(p) and not is_terminating(p)]
+        left = [pod for pod in members_of(job) if not is_terminating(pod)]
+        alive = [pod for pod in left if not is_terminated(pod)]
+        if left and not alive and is_serving(job):
+            return False
         return not alive or any(is_gated(pod) for pod in alive)
 
     def is_top_level(self, job: Job) -> bool:

@@ -126,7 +126,10 @@ def release_ended(view: JobView) -> JobPlan | None:
 
 
 def own_by_all(view: JobView) -> JobPlan | None:
-    """Make every pod of a group an owner of the Workload (J-262)."""
+    """Make every pod of a group an owner of the Workload (J-262).
+
+    A pod takes the place of an earlier one of its name.
+    """
     workload = _to_keep(view)
     if workload is None:
         return None
@@ -134,8 +137,13 @@ def own_by_all(view: JobView) -> JobPlan | None:
     missing = [pod for pod in _kept(view.job, workload) if pod["metadata"]["uid"] not in known]
     if not missing:
         return None
-    owners = [encode(owner) for owner in workload.metadata.owner_references]
-    references = [*owners, *map(member_reference, missing)]
+    added = {pod["metadata"]["name"] for pod in missing}
+    others = (
+        owner
+        for owner in workload.metadata.owner_references
+        if owner.kind != "Pod" or owner.name not in added
+    )
+    references = [*map(encode, others), *map(member_reference, missing)]
     return PatchWorkload(
         workload=workload,
         patch={"metadata": {"ownerReferences": references}},

@@ -19,6 +19,7 @@ from multiqueue.jobs.pod.pods import (
     annotations_of,
     gather_group,
     group_name,
+    is_active_member,
     is_fast,
     labels_of,
 )
@@ -58,14 +59,14 @@ class PodSource(SingleObjects):
         """Return how long to wait for changes of other pods of the group.
 
         The pods of a group often come and end at the same moment. The last one that was missing is
-        acted on at once.
+        acted on at once. Pods that failed or go do not count: others replace them.
         """
         if new is None or not (group := group_name(new)):
             return 0.0
         if old is not None:
             return BATCH_SECONDS
         key = key_of(new["metadata"]["namespace"], group)
-        known = sum(1 for _ in self._jobs.by_index(BY_GROUP, key))
+        known = sum(map(is_active_member, self._jobs.by_index(BY_GROUP, key)))
         total = annotations_of(new).get(names.POD_GROUP_TOTAL_COUNT, "")
         is_complete = not is_number(total) or known >= int(total)
         return 0.0 if is_complete or is_fast(new) else BATCH_SECONDS
@@ -91,7 +92,7 @@ class PodSource(SingleObjects):
 
     def find_owner(self, workload: Workload) -> Job | None:
         """Return the group of that name, or the pod that owns the Workload."""
-        if workload.metadata.annotations.get(names.IS_GROUP_WORKLOAD) != "true":
+        if not _is_of_group(workload):
             return super().find_owner(workload)
         return self._find_group(workload.metadata.key)
 
@@ -107,7 +108,7 @@ class PodSource(SingleObjects):
 
     def keys_for(self, workload: Workload) -> Iterable[str]:
         """Yield the key of the group of that name, or those of the pods that own the Workload."""
-        is_group = workload.metadata.annotations.get(names.IS_GROUP_WORKLOAD) == "true"
+        is_group = _is_of_group(workload)
         if is_group or any(self._jobs.by_index(BY_GROUP, workload.metadata.key)):
             yield group_key(workload.metadata.namespace, workload.metadata.name)
         if not is_group:
@@ -120,9 +121,10 @@ class PodSource(SingleObjects):
         """
         group = _find_group(key)
         if group is None:
-            return super().left_behind(key, job)
+            # A pod of a group comes before it is stamped; the group's Workload is not its own.
+            return [w for w in super().left_behind(key, job) if not _is_of_group(w)]
         found = self._workloads.get(group)
-        if found is None or found.metadata.annotations.get(names.IS_GROUP_WORKLOAD) != "true":
+        if found is None or not _is_of_group(found):
             return []
         owners = found.metadata.owner_references
         known = {pod["metadata"]["uid"] for pod in self._jobs.by_index(BY_GROUP, group)}
@@ -145,6 +147,10 @@ def by_replica_owner(pod: Job) -> Iterable[str]:
     """Return the value for the index `BY_REPLICA_OWNER`."""
     name = labels_of(pod).get(LWS_NAME)
     return (key_of(pod["metadata"]["namespace"], name),) if name else ()
+
+
+def _is_of_group(workload: Workload) -> bool:
+    return workload.metadata.annotations.get(names.IS_GROUP_WORKLOAD) == "true"
 
 
 def _find_group(key: str) -> str | None:

@@ -65,6 +65,23 @@ WITHOUT_CONTROLLER = (
     " || !object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller)"
 )
 """Pods that people make; a controller's pods get no default queue, nor wait for our answer."""
+_START = (names.CLUSTER_QUEUE_NAME, names.LOCAL_QUEUE_NAME, names.PODSET, names.WORKLOAD)
+"""Labels and annotations that each pod gets at its start; no rule reads them."""
+
+
+def _is_same(part: str) -> str:
+    at, was = f"object.metadata.{part}", f"oldObject.metadata.{part}"
+    return (
+        f"has({at}) && has({was})"
+        f" && {at}.all(k, k in {list(_START)} || k in {was} && {was}[k] == {at}[k])"
+        f" && {was}.all(k, k in {list(_START)} || k in {at})"
+    )
+
+
+VALIDATED = f"oldObject == null || !({_is_same('labels')} && {_is_same('annotations')})"
+"""New pods, and changes of labels and annotations: the rules for changes read nothing else. So
+neither the start of a pod nor the removal of its finalizer costs a call.
+"""
 
 
 def find_scope(name: str, config: Configuration) -> WebhookScope:
@@ -78,8 +95,8 @@ def find_scope(name: str, config: Configuration) -> WebhookScope:
         config: The Configuration.
     """
     if name not in config.integrations.frameworks:
-        return WebhookScope(queued=STAMPED, others=None)
-    return WebhookScope(queued=QUEUED, others=WITHOUT_CONTROLLER)
+        return WebhookScope(queued=STAMPED, others=None, validated=VALIDATED)
+    return WebhookScope(queued=QUEUED, others=WITHOUT_CONTROLLER, validated=VALIDATED)
 
 
 class PodWebhook:

@@ -1,4 +1,4 @@
-"""Objects that are queued through their pods, on workers. Pure. Parity: J-294, J-313.
+"""Objects that are queued through their pods, on workers. Pure. Parity: J-294, J-313, M-24.
 
 The worker's own controller makes the pods there; those on the manager stay gated.
 """
@@ -18,7 +18,7 @@ from multiqueue.jobs.pod_owners.kind import PodOwnerKind
 
 
 class PodOwnerAdapter(AdapterDefaults):
-    """The adapter of a kind whose pods are one group.
+    """The adapter of a kind whose pods are one group for each Workload.
 
     Args:
         kind: The integration of the kind.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from multiqueue.lint.rule import LintRule
 from multiqueue.lint.rules import (
+    accelerators,
     checks,
     flavors,
     jobs,
@@ -28,6 +29,7 @@ LOCAL_RULES: tuple[LintRule[Lookup], ...] = (
     *pods.LOCAL,
     *constraints.LOCAL,
     *profiles.LOCAL,
+    *accelerators.LOCAL,
 )
 """Rules that need only an object and the objects that it names."""
 RULES: tuple[LintRule[LintInput], ...] = (
@@ -38,4 +40,5 @@ RULES: tuple[LintRule[LintInput], ...] = (
     *checks.WORLD,
     *pods.WORLD,
     *workers.WORLD,
+    *accelerators.WORLD,
 )

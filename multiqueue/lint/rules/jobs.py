@@ -49,14 +49,17 @@ def of_queued(
 @of_queued
 def _queue_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
     name, namespace = queue_label(job), namespace_of(job)
-    if lookup.sight("LocalQueue") is Sight.NONE or lookup.get("LocalQueue", name, namespace):
+    is_other = lookup.get("ClusterQueue", name) is not None
+    if lookup.get("LocalQueue", name, namespace) is not None:
         return
-    yield Hit(
-        LABEL,
-        f'{absent(lookup, "LocalQueue", name)} in namespace "{namespace}"',
-        "create it there, or correct the label",
-        missing_severity(lookup, "LocalQueue"),
-    )
+    if lookup.sight("LocalQueue") is Sight.NONE and not is_other:
+        return
+    what = f'{absent(lookup, "LocalQueue", name)} in namespace "{namespace}"'
+    todo = "create it there, or correct the label"
+    if is_other:
+        what = f'names ClusterQueue "{name}", but the label is for a LocalQueue; {what}'
+        todo = f"name a LocalQueue of the namespace that leads to {name}; kubectl get localqueues"
+    yield Hit(LABEL, what, todo, missing_severity(lookup, "LocalQueue"))
 
 
 QUEUE_MISSING = LintRule[Lookup](

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import structlog
@@ -126,7 +127,7 @@ class SessionMaker:
         self,
         name: str,
         *,
-        adapters: tuple[MultiKueueAdapter, ...],
+        adapters: Collection[MultiKueueAdapter],
         owner: ManagerIdentity,
         metrics: ManagerMetrics,
         health: WorkerHealth,

@@ -12,6 +12,7 @@ one.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from datetime import timedelta
 from enum import Enum
 from typing import Protocol
@@ -105,7 +106,7 @@ class WorkerConnection:
         self,
         name: str,
         *,
-        adapters: tuple[MultiKueueAdapter, ...],
+        adapters: Collection[MultiKueueAdapter],
         maker: SessionMaker,
         health: WorkerHealth,
         clock: Clock,

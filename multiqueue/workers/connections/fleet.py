@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -27,6 +28,7 @@ from multiqueue.kube.transport import HttpTransport, OpenTransport
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.attempt import SessionMaker
 from multiqueue.workers.connections.connection import GRACE, ConnectionState, WorkerConnection
+from multiqueue.workers.connections.informers import build_remote_jobs
 from multiqueue.workers.connections.servers import ServerTable
 from multiqueue.workers.connections.session import SessionPart, WorkerSession
 from multiqueue.workers.connections.status import FIRST_CHANCE
@@ -49,7 +51,6 @@ HEALTHY_SECONDS = 60.0
 IDENTIFY_SECONDS = 3.0
 """How long a worker waits for older names to identify their servers, before it is assumed to be
 another server."""
-
 
 log = structlog.get_logger("multiqueue.workers")
 
@@ -90,7 +91,7 @@ class Fleet:
     def __init__(
         self,
         *,
-        adapters: tuple[MultiKueueAdapter, ...],
+        adapters: Collection[MultiKueueAdapter],
         origin: str,
         clock: Clock,
         metrics: ManagerMetrics,
@@ -115,6 +116,7 @@ class Fleet:
         self._seen: set[str] = set()
         self._started: Moment | None = None
         self._progress = asyncio.Event()
+        self._attached: WeakKeyDictionary[WorkerSession, WorkerConnection] = WeakKeyDictionary()
 
     # ------------------------------------------------------------ the workers
 
@@ -194,6 +196,9 @@ class Fleet:
         connection = self._connections.get(name)
         return connection.health if connection is not None else None
 
+    def _healths_beside(self, name: str) -> list[WorkerHealth]:
+        return [other.health for key, other in self._connections.items() if key != name]
+
     def first_chance_left(self, name: str) -> timedelta | None:
         """How long a worker is waited for that was not seen since the start; None once it was."""
         if name in self._seen:
@@ -220,7 +225,11 @@ class Fleet:
         """Return the connection of that name, made if there is none."""
         connection = self._connections.get(name)
         if connection is None:
-            health = WorkerHealth(name, partial(self._tell_connection, name))
+            health = WorkerHealth(
+                name,
+                partial(self._tell_connection, name),
+                others=partial(self._healths_beside, name),
+            )
             self._metrics.watch_health(name, health)
             connection = WorkerConnection(
                 name,
@@ -347,28 +356,45 @@ class Fleet:
 
         What a session shows before it is in use is handled when it comes into use.
         """
-        self._watch_for_own(connection, session)
-        session.informers.workloads.add_handler(partial(self._on_workload, connection, session))
-        session.informers.workloads.add_listener(partial(self._on_watch, connection, session))
+        self._attached[session] = connection
+        workloads = session.informers.workloads
+        workloads.add_handler(partial(self._look_for_own, connection, workloads.resource))
+        workloads.add_handler(partial(self._on_workload, connection, session))
+        workloads.add_listener(partial(self._on_watch, connection, session))
         for adapter in self.adapters:
-            jobs = session.informers.jobs[adapter.gvk]
-            jobs.add_handler(partial(self._on_job, connection, session, adapter))
-        for informer in (*session.informers.jobs.values(), *session.informers.queues):
+            self._attach_jobs(connection, session, adapter, session.informers.jobs[adapter.gvk])
+        for informer in session.informers.queues:
             informer.add_listener(lambda _: self._tell_connection(connection.name))
         for hook in self._session_hooks:
             hook(connection.name, session)
 
-    def _watch_for_own(self, connection: WorkerConnection, session: WorkerSession) -> None:
-        """Refuse a server that shows objects of the manager's own cluster.
+    def follow_kind(self, adapter: MultiKueueAdapter) -> None:
+        """Follow jobs of one more kind on all workers that are connected, or about to be."""
+        for session, connection in list(self._attached.items()):
+            if adapter.gvk in session.informers.jobs:
+                continue
+            jobs = build_remote_jobs(
+                session.client, adapter, self.owner.origin, self._metrics, connection.name
+            )
+            self._attach_jobs(connection, session, adapter, jobs)
+            session.follow_jobs(adapter.gvk, jobs)
 
-        That server is usually known by its identity, before anything is listed. Older roles do not
-        let us ask for it; then it is known by the uids of its objects, before anything acts on
-        these.
-        """
-        informers = session.informers
-        watched: list[Informer[Any]] = [informers.workloads, *informers.jobs.values()]
-        for informer in watched:
-            informer.add_handler(partial(self._look_for_own, connection, informer.resource))
+    def forget_kind(self, adapter: MultiKueueAdapter) -> None:
+        """Do not follow jobs of a kind any more."""
+        for session, connection in list(self._attached.items()):
+            session.forget_jobs(adapter.gvk)
+            self._tell_connection(connection.name)
+
+    def _attach_jobs(
+        self,
+        connection: WorkerConnection,
+        session: WorkerSession,
+        adapter: MultiKueueAdapter,
+        jobs: Informer[Json],
+    ) -> None:
+        jobs.add_handler(partial(self._look_for_own, connection, jobs.resource))
+        jobs.add_handler(partial(self._on_job, connection, session, adapter))
+        jobs.add_listener(lambda _: self._tell_connection(connection.name))
 
     def watch_others(
         self, name: str, informer: Informer[T], identity: Callable[[T], ObjectKeyAndVersion]
@@ -391,6 +417,10 @@ class Fleet:
     def _look_for_own(
         self, connection: WorkerConnection, resource: Resource, _: Any, new: Any
     ) -> None:
+        """Refuse the manager's own cluster, if older roles did not let us ask for its identity.
+
+        It is known by the uids of its objects, before anything acts on these.
+        """
         self._judge_own(connection, resource, identify(new) if new is not None else None)
 
     def _judge_own(

@@ -22,7 +22,13 @@ SLOW_SECONDS = 5.0
 """Answers after this time are as bad as failures."""
 STALLED_AFTER = 3
 """After this many requests that waited longer than a Workload does, without any answer in between,
-a worker counts as hanging."""
+a worker may hang."""
+HANG_FACTOR = 4.0
+"""A worker hangs if it is silent for this many times its usual time for an answer."""
+MIN_HANG_SECONDS = 1.0
+MAX_HANG_SECONDS = 5.0
+"""Bounds of that time: a fast worker may be held up for a second by its own webhooks, and jobs do
+not wait longer for a worker that was slow before it began to hang."""
 LOST_WEIGHT = 3
 """A broken session counts as this many failed requests: three in a minute open the circuit."""
 OPEN_SECONDS = 5.0
@@ -51,7 +57,9 @@ class HealthRecord:
         rejections: Average of its refusals to take a copy or a job: 0 none, 1 all. They tell more
             about what is sent than about the worker, and do not open the circuit.
         heard_at: When the averages were last true.
+        usual: Average seconds that its answers to writes took lately; falls while there are none.
         stalled: Requests that got no answer in time since the last answer.
+        silent_since: When the first of them was sent.
         circuit: Whether it is sent new Workloads.
         since: Since when the circuit is in this state.
         trips: How often it opened without having been closed in between.
@@ -59,12 +67,15 @@ class HealthRecord:
         arrived: How many of them the worker took.
         answered: Whether it has answered any request since the circuit opened.
         trouble: Why the circuit opened.
+        is_slow: Whether it opened because of slow answers alone.
     """
 
     good: float = 1.0
     rejections: float = 0.0
     heard_at: float = 0.0
+    usual: float = 0.0
     stalled: int = 0
+    silent_since: float = 0.0
     circuit: Circuit = Circuit.CLOSED
     since: float = 0.0
     trips: int = 0
@@ -72,6 +83,7 @@ class HealthRecord:
     arrived: int = 0
     answered: bool = True
     trouble: str = ""
+    is_slow: bool = False
 
     @property
     def score(self) -> float:
@@ -88,10 +100,26 @@ class HealthRecord:
         return self.since + PROBATION_SECONDS if self.circuit is Circuit.HALF_OPEN else None
 
 
-def note_answer(health: HealthRecord, seconds: float, now: float) -> HealthRecord:
-    """Count an answer that took this many seconds."""
-    value = min(1.0, max(0.0, (SLOW_SECONDS - seconds) / (SLOW_SECONDS - FAST_SECONDS)))
-    return _weigh(replace(health, stalled=0, answered=True), value, now, "it answers slowly")
+def note_answer(
+    health: HealthRecord, seconds: float | None, now: float, *, common: float = 0.0
+) -> HealthRecord:
+    """Count an answer.
+
+    Args:
+        health: The health until now.
+        seconds: How long it took; None if that says nothing about the worker.
+        now: The time.
+        common: Seconds that every other worker takes too. Their cause is this program, or the
+            network, and they are taken off.
+    """
+    health = replace(_age(health, now), stalled=0, answered=True)
+    if seconds is None:
+        return _weigh(health, 1.0, now, "")
+    health = replace(health, usual=health.usual + ALPHA * (seconds - health.usual))
+    own = seconds - common
+    value = min(1.0, max(0.0, (SLOW_SECONDS - own) / (SLOW_SECONDS - FAST_SECONDS)))
+    weighed = _weigh(health, value, now, "it answers slowly")
+    return replace(weighed, is_slow=True) if weighed.trips > health.trips else weighed
 
 
 def note_failure(health: HealthRecord, what: str, now: float, *, weight: int = 1) -> HealthRecord:
@@ -101,14 +129,24 @@ def note_failure(health: HealthRecord, what: str, now: float, *, weight: int = 1
     return health
 
 
-def note_late(health: HealthRecord, now: float) -> HealthRecord:
-    """Count a request without an answer for as long as a Workload waits."""
-    return replace(_age(health, now), stalled=health.stalled + 1)
+def note_late(health: HealthRecord, now: float, *, waited: float) -> HealthRecord:
+    """Count a request that got no answer while a Workload waited for it, so many seconds."""
+    since = health.silent_since if health.stalled else now - waited
+    return replace(_age(health, now), stalled=health.stalled + 1, silent_since=since)
+
+
+def hangs_at(health: HealthRecord) -> float | None:
+    """Return when a worker counts as hanging if it stays silent; None if it need not answer."""
+    if health.stalled < STALLED_AFTER or health.circuit is Circuit.OPEN:
+        return None
+    usual = max(MIN_HANG_SECONDS, HANG_FACTOR * health.usual)
+    return health.silent_since + min(MAX_HANG_SECONDS, usual)
 
 
 def note_hang(health: HealthRecord, now: float) -> HealthRecord:
     """Open the circuit of a worker that takes requests and answers none of them."""
-    if health.stalled < STALLED_AFTER or health.circuit is Circuit.OPEN:
+    due_at = hangs_at(health)
+    if due_at is None or now < due_at:
         return health
     return _open(_age(health, now), "it takes requests and does not answer", now)
 
@@ -159,6 +197,7 @@ def _age(health: HealthRecord, now: float) -> HealthRecord:
         health,
         good=1.0 - (1.0 - health.good) * kept,
         rejections=health.rejections * kept,
+        usual=health.usual * kept,
         heard_at=max(now, health.heard_at),
     )
 
@@ -184,6 +223,7 @@ def _open(health: HealthRecord, trouble: str, now: float) -> HealthRecord:
         arrived=0,
         answered=False,
         trouble=trouble,
+        is_slow=False,
     )
 
 

@@ -5,7 +5,7 @@ The views of the rules are built from these; nothing on the hot path asks a work
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -35,11 +35,12 @@ BY_WORKLOAD = "workload"
 class WorkerInformers:
     """Live copies of one worker: of our objects, and of its queues.
 
-    ``jobs`` is by kind; a kind that the worker does not serve has an unavailable informer.
+    ``jobs`` is by kind, and changes with the declared kinds; a kind that the worker does not serve
+    has an unavailable informer.
     """
 
     workloads: Informer[api.Workload]
-    jobs: Mapping[GroupVersionKind, Informer[Json]]
+    jobs: dict[GroupVersionKind, Informer[Json]]
     local_queues: Informer[api.LocalQueue]
     cluster_queues: Informer[api.ClusterQueue]
     cohorts: Informer[api.Cohort]
@@ -58,7 +59,7 @@ class WorkerInformers:
 
 def build_worker_informers(
     client: KubeClient,
-    adapters: tuple[MultiKueueAdapter, ...],
+    adapters: Iterable[MultiKueueAdapter],
     origin: str,
     metrics: ManagerMetrics,
     name: str,
@@ -79,20 +80,31 @@ def build_worker_informers(
     return WorkerInformers(
         workloads=typed(resources.WORKLOADS, api.Workload, ours),
         jobs={
-            adapter.gvk: Informer(
-                client,
-                adapter.resource,
-                label_selector=ours,
-                on_restart=metrics.watch_observer(adapter.resource.plural, name),
-                max_bytes=MAX_COLLECTION_BYTES,
-                indexers={BY_WORKLOAD: partial(list_workload_keys, adapter)},
-            )
+            adapter.gvk: build_remote_jobs(client, adapter, origin, metrics, name)
             for adapter in adapters
         },
         local_queues=typed(resources.LOCAL_QUEUES, api.LocalQueue),
         cluster_queues=typed(resources.CLUSTER_QUEUES, api.ClusterQueue),
         cohorts=typed(resources.COHORTS, api.Cohort),
         flavors=typed(resources.RESOURCE_FLAVORS, api.ResourceFlavor),
+    )
+
+
+def build_remote_jobs(
+    client: KubeClient,
+    adapter: MultiKueueAdapter,
+    origin: str,
+    metrics: ManagerMetrics,
+    name: str,
+) -> Informer[Json]:
+    """Build the informer of our jobs of one kind on a worker."""
+    return Informer(
+        client,
+        adapter.resource,
+        label_selector=f"{MULTIKUEUE_ORIGIN}={origin}",
+        on_restart=metrics.watch_observer(adapter.resource.plural, name),
+        max_bytes=MAX_COLLECTION_BYTES,
+        indexers={BY_WORKLOAD: partial(list_workload_keys, adapter)},
     )
 
 

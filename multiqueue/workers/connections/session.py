@@ -7,7 +7,7 @@ tasks with timeouts: a worker that hangs delays no other worker (M-51, I-7).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
@@ -61,7 +61,7 @@ class WorkerSession:
         self,
         client: KubeClient,
         informers: WorkerInformers,
-        adapters: tuple[MultiKueueAdapter, ...],
+        adapters: Collection[MultiKueueAdapter],
         tasks: asyncio.TaskGroup,
         owner: ManagerIdentity,
     ) -> None:
@@ -77,6 +77,7 @@ class WorkerSession:
         self._creating = 0
         self._closing = False
         self._blind_since: dict[GroupVersionKind, float] = {}
+        self._followers: dict[GroupVersionKind, asyncio.Task[None]] = {}
 
     def add_part(self, part: SessionPart) -> None:
         """Add a part, which `find_part` finds by its class; call this before anything is listed."""
@@ -126,6 +127,24 @@ class WorkerSession:
         self._blind_since = dict.fromkeys(self.informers.jobs, asyncio.get_running_loop().time())
         for kind, informer in self.informers.jobs.items():
             informer.add_listener(partial(self._note_sight, kind))
+
+    def follow_jobs(self, kind: GroupVersionKind, informer: Informer[Json]) -> None:
+        """Follow jobs of one more kind from now on; add the handlers of the informer before."""
+        if self._closing:
+            return
+        self.informers.jobs[kind] = informer
+        self._blind_since[kind] = asyncio.get_running_loop().time()
+        informer.add_listener(partial(self._note_sight, kind))
+        name = f"worker {informer.resource.plural}"
+        self._followers[kind] = self._tasks.create_task(informer.run(), name=name)
+
+    def forget_jobs(self, kind: GroupVersionKind) -> None:
+        """Do not follow jobs of a kind any more."""
+        self.informers.jobs.pop(kind, None)
+        self._blind_since.pop(kind, None)
+        follower = self._followers.pop(kind, None)
+        if follower is not None:
+            follower.cancel()
 
     def _note_sight(self, kind: GroupVersionKind, _: Informer[Json]) -> None:
         if self.knows_jobs(kind):
@@ -178,7 +197,9 @@ class WorkerSession:
 
     def list_jobs(self, adapter: MultiKueueAdapter) -> list[Json]:
         """Return all our jobs of a kind."""
-        return [j for j in self.informers.jobs[adapter.gvk].store.list() if self.owner.owns_job(j)]
+        informer = self.informers.jobs.get(adapter.gvk)
+        jobs = informer.store.list() if informer is not None else ()
+        return [job for job in jobs if self.owner.owns_job(job)]
 
     @property
     def copy_keys(self) -> list[str]:
@@ -275,7 +296,8 @@ class WorkerSession:
         changed = self._differing_keys(old) | old._differing_keys(self)
         _observe_all(self.informers.workloads, old.informers.workloads)
         for kind, informer in self.informers.jobs.items():
-            _observe_all(informer, old.informers.jobs[kind])
+            if kind in old.informers.jobs:
+                _observe_all(informer, old.informers.jobs[kind])
         for type_, part in self._parts.items():
             if type_ in old._parts:
                 part.take_over(old._parts[type_])
@@ -288,9 +310,11 @@ class WorkerSession:
             for copy in _unknown_to(other.informers.workloads, self.informers.workloads)
         }
         for adapter in self._adapters:
-            known, mine = other.informers.jobs[adapter.gvk], self.informers.jobs[adapter.gvk]
-            for job in _unknown_to(known, mine):
-                found.update(list_workload_keys(adapter, job))
+            known = other.informers.jobs.get(adapter.gvk)
+            mine = self.informers.jobs.get(adapter.gvk)
+            if known is not None and mine is not None:
+                for job in _unknown_to(known, mine):
+                    found.update(list_workload_keys(adapter, job))
         return found
 
     async def _work(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -30,7 +30,7 @@ from multiqueue.workers.connections.informers import (
 from multiqueue.workers.connections.session import WorkerSession
 from multiqueue.workers.owner import ManagerIdentity
 
-PING_SECONDS = 10.0
+PING_SECONDS = 5.0
 """How often a silent worker is asked whether it is there."""
 PING_TIMEOUT = 5.0
 SICK_SECONDS = 15.0
@@ -63,7 +63,7 @@ class SessionHooks:
 
 async def run_session(
     client: KubeClient,
-    adapters: tuple[MultiKueueAdapter, ...],
+    adapters: Collection[MultiKueueAdapter],
     *,
     name: str,
     owner: ManagerIdentity,

@@ -6,7 +6,7 @@ Everything here happens at once, in the task of the request; nothing waits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import structlog
@@ -19,7 +19,7 @@ CONFIRM_SECONDS = 0.2
 delayed, the answers have already arrived and are read first."""
 PUNCTUAL_SECONDS = 0.1
 """How late this program's own timers may be for the proof to count: a program without CPU time
-cannot tell which worker hangs."""
+cannot tell which worker hangs. Nor can it if all workers are silent."""
 GRANT_SECONDS = 5.0
 """How long a place on probation is kept for a Workload that may be sent elsewhere."""
 
@@ -51,11 +51,19 @@ class WorkerHealth:
     Args:
         name: The name of the worker.
         on_change: Called when more, or less, may be sent to it.
+        others: Returns the health of all other workers.
     """
 
-    def __init__(self, name: str, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        on_change: Callable[[], None],
+        *,
+        others: Callable[[], Sequence[WorkerHealth]] = tuple,
+    ) -> None:
         self._name = name
         self._on_change = on_change
+        self._others = others
         self._health = HealthRecord(heard_at=_now(), since=_now())
         self._grants: dict[str, float] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -92,9 +100,11 @@ class WorkerHealth:
         """Return why a Workload is not sent there now, or why its copy must not wait there.
 
         On probation, the first Workloads that ask are let through; each keeps its place for a
-        while, unless it `only_asks`.
+        while, unless it `only_asks`. A copy stays on a worker that is only slow.
         """
         known = self._health
+        if has_copy and known.is_slow:
+            return ""
         if known.circuit is not Circuit.HALF_OPEN:
             return self.refusal
         if has_copy:
@@ -118,8 +128,9 @@ class WorkerHealth:
             self._become(health.note_failure(self._health, what, _now()))
         else:
             # The time of a read depends on the amount of data.
-            seconds = outcome.seconds if outcome.method != "GET" else 0.0
-            self._become(health.note_answer(self._health, seconds, _now()))
+            seconds = outcome.seconds if outcome.method != "GET" else None
+            common = min((other.now.usual for other in self._others()), default=0.0)
+            self._become(health.note_answer(self._health, seconds, _now(), common=common))
 
     def note_watch_failure(self) -> None:
         """Count a failure of the watch of our Workloads there."""
@@ -131,10 +142,10 @@ class WorkerHealth:
         weight = health.LOST_WEIGHT
         self._become(health.note_failure(self._health, what, _now(), weight=weight))
 
-    def note_late(self) -> None:
-        """Count a request whose caller stopped waiting for the answer."""
-        self._become(health.note_late(self._health, _now()))
-        if self._health.stalled >= health.STALLED_AFTER and self._confirmation is None:
+    def note_late(self, waited: float) -> None:
+        """Count a request whose caller stopped waiting for the answer, after so many seconds."""
+        self._become(health.note_late(self._health, _now(), waited=waited))
+        if self._confirmation is None:
             self._begin_confirmation()
 
     def note_dispatch(self, key: str, *, taken: bool) -> None:
@@ -151,12 +162,17 @@ class WorkerHealth:
     # ------------------------------------------------------------ inside
 
     def _begin_confirmation(self) -> None:
-        due_at = _now() + CONFIRM_SECONDS
+        hangs_at = health.hangs_at(self._health)
+        if hangs_at is None:
+            return
+        due_at = max(_now() + CONFIRM_SECONDS, hangs_at)
         self._confirmation = asyncio.get_running_loop().call_at(due_at, self._confirm, due_at)
 
     def _confirm(self, due_at: float) -> None:
         self._confirmation = None
-        if _now() - due_at > PUNCTUAL_SECONDS:
+        others = self._others()
+        all_silent = bool(others) and all(other.is_stalled for other in others)
+        if _now() - due_at > PUNCTUAL_SECONDS or all_silent:
             self._begin_confirmation()
             return
         self._become(health.note_hang(self._health, _now()))

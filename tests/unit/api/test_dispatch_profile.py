@@ -12,7 +12,9 @@ from multiqueue.api.v1alpha1 import CanaryLimits, DispatchProfile
 from multiqueue.embedded.server.custom import kind_from_crd
 from multiqueue.embedded.server.schema import admit
 
-(DEFINITION,) = (crd for crd in load_crds() if crd["spec"]["group"] == "multiqueue.dev")
+DEFINITION = next(
+    crd for crd in load_crds() if crd["metadata"]["name"] == "dispatchprofiles.multiqueue.dev"
+)
 KIND = kind_from_crd(DEFINITION)
 
 

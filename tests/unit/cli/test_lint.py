@@ -109,6 +109,26 @@ def test_reads_standard_input(
     assert "stdin:2: warning" in capsys.readouterr().out
 
 
+def test_kinds_that_no_rule_reads_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = {"kind": "Widget", "apiVersion": "example.com/v1", "metadata": {"name": "w"}}
+    ray = {"kind": "RayJob", "apiVersion": "ray.io/v1", "metadata": {"name": "r"}}
+    (tmp_path / "all.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [other, other, ray]})
+    )
+    assert main(["lint", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "nothing was checked: no object is of a kind that a rule reads\n"
+    assert captured.err.splitlines() == [
+        (
+            "skipped: 1 x RayJob (ray.io/v1) without the label kueue.x-k8s.io/queue-name: "
+            "no rule reads it"
+        ),
+        "skipped: 2 x Widget (example.com/v1): no rule reads it",
+    ]
+
+
 def test_reads_directories_and_says_what_is_no_object(
     manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

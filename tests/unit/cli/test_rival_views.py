@@ -131,6 +131,26 @@ def test_a_check_that_nobody_answered_names_who_should() -> None:
     assert check.message == "waits for its controller, kueue.x-k8s.io/multikueue"
 
 
+def test_a_check_begins_once_quota_is_reserved() -> None:
+    pending = {"name": "mk", "state": "Pending", "message": "", "lastTransitionTime": WHEN}
+    workload = make_workload("w", WAITS, admissionChecks=[pending])
+
+    (check,) = explain(make_objects(workload, checks=True), workload).checks
+
+    assert check.message == "begins once quota is reserved"
+
+
+def test_a_check_names_the_workers_that_have_not_admitted_the_workload_yet() -> None:
+    pending = {"name": "mk", "state": "Pending", "message": "", "lastTransitionTime": WHEN}
+    workload = make_workload(
+        "w", QUOTA, admission=HOLDS, admissionChecks=[pending], nominatedClusterNames=["a", "b"]
+    )
+
+    (check,) = explain(make_objects(workload, checks=True), workload).checks
+
+    assert check.message == "offered to a, b, which have not admitted it yet"
+
+
 def test_where_past_usage_decides_the_position_the_numbers_say_so() -> None:
     workload = make_workload("w")
     usage = (("team/idle", 0.0), ("", 3.0), ("team/busy", 12.5), ("team/free", None))

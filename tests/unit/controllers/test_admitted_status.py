@@ -29,7 +29,9 @@ def decided(*checks: str) -> PendingAdmission:
         admission=Assigned(cluster_queue="cq", pod_sets=(ASSIGNED,)),
         checks=checks,
     )
-    return PendingAdmission(decision=decision, uid="uid-wl", generation=1, resource_version="1")
+    return PendingAdmission(
+        decision=decision, decided_at=0.0, uid="uid-wl", generation=1, resource_version="1"
+    )
 
 
 def test_quota_and_admission_come_in_one() -> None:

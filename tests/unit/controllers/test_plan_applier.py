@@ -18,10 +18,18 @@ from multiqueue.controllers.plan_applier import MAX_RETRY_SECONDS, WRITERS, Plan
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.jobs.fleet_gate import NoFleet
-from multiqueue.kube.errors import Forbidden, KubeError, NotFound, RequestTimeout, ServerError
+from multiqueue.kube.errors import (
+    Conflict,
+    Forbidden,
+    KubeError,
+    NotFound,
+    RequestTimeout,
+    ServerError,
+)
 from multiqueue.model.build_workload import build_workload
 from multiqueue.model.cluster_queue import LocalQueue
 from multiqueue.model.workload import Admission
+from multiqueue.observability.metrics import ManagerMetrics
 from tests.builders.engine import make_queue
 from tests.builders.workloads import NAMESPACE, make_workload, reserved, with_status
 from tests.engine_world import EngineWorld
@@ -95,6 +103,7 @@ class ApplierFixture:
             clock=self.clock,
             config=Configuration(),
             writer=self.server,
+            metrics=ManagerMetrics(),
             informers=SimpleNamespace(workloads=self.server),
         )
         self.applier = PlanApplier(
@@ -275,6 +284,7 @@ async def test_only_those_that_wait_for_an_offer_wait_behind_others_that_do() ->
         clock=LoopClock(),
         config=Configuration(),
         writer=SimpleNamespace(update_status=update_status),
+        metrics=ManagerMetrics(),
         informers=SimpleNamespace(workloads=workloads),
     )
     applier = PlanApplier(context, Engine(), gate, on_pending=str, on_forgotten=str)
@@ -290,3 +300,51 @@ async def test_only_those_that_wait_for_an_offer_wait_behind_others_that_do() ->
     assert sorted(written) == sorted(names)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+@virtual_time
+async def test_all_admissions_of_a_cycle_are_written_at_once_and_their_stages_measured() -> None:
+    began: list[float] = []
+
+    async def update_status(key: str, change: Any) -> None:
+        began.append(asyncio.get_running_loop().time() - 1000.0)
+        await asyncio.sleep(0.3)
+        if key.endswith("wl-0"):
+            raise Conflict("written by somebody else")
+
+    names = [f"{NAMESPACE}/wl-{n}" for n in range(WRITERS + 1)]
+    store = {key: make_workload(key.split("/")[1]) for key in names}
+    metrics = ManagerMetrics()
+    context: Any = SimpleNamespace(
+        clock=LoopClock(),
+        config=Configuration(),
+        writer=SimpleNamespace(update_status=update_status),
+        metrics=metrics,
+        informers=SimpleNamespace(workloads=SimpleNamespace(store=store, add_handler=str)),
+    )
+    forgotten = asyncio.Event()
+    applier = PlanApplier(context, Engine(), NoFleet(), on_pending=str, on_forgotten=forgotten.set)
+    admission = Admission(cluster_queue="cq", pod_sets=())
+    applier.apply(
+        CyclePlan(
+            decisions=tuple(
+                Admit(workload=key, cluster_queue="cq", admission=admission) for key in names
+            )
+        )
+    )
+    running = asyncio.create_task(applier.run())
+    await asyncio.sleep(1)
+
+    assert began == pytest.approx([0.0] * WRITERS + [0.3]), "one more than there are writers"
+    assert forgotten.is_set(), "only the one that failed is decided again"
+    assert not any(applier.is_writing(key) for key in names)
+    assert stage_seconds(metrics, "queue") == pytest.approx(0.3)
+    assert stage_seconds(metrics, "write") == pytest.approx(0.3 * (WRITERS + 1))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+def stage_seconds(metrics: ManagerMetrics, stage: str) -> float:
+    labels = {"stage": stage, "replica_role": metrics.role}
+    got = metrics.registry.get_sample_value("multiqueue_admission_stage_seconds_sum", labels)
+    return got or 0.0

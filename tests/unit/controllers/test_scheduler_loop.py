@@ -14,14 +14,24 @@ from structlog.testing import capture_logs
 
 from multiqueue.controllers.scheduler_loop import SPARE_TURNS, SchedulerLoop
 from multiqueue.controllers.status_ticker import StatusTicker
-from multiqueue.engine.plan import CyclePlan, Requeue, RequeueReason, TreeFailure
+from multiqueue.engine.plan import Admit, CyclePlan, Requeue, RequeueReason, TreeFailure
 from multiqueue.engine.state import Changed
 from multiqueue.jobs.context import UnrecoverableError
+from multiqueue.model.workload import Admission
 from multiqueue.observability.metrics import ManagerMetrics
 from tests.unit.controllers.workload_views import because
 from tests.virtual_time import LoopClock, virtual_time
 
 NOTHING = CyclePlan()
+ADMITTED = CyclePlan(
+    decisions=(
+        Admit(
+            workload="team-a/wl",
+            cluster_queue="cq",
+            admission=Admission(cluster_queue="cq", pod_sets=()),
+        ),
+    )
+)
 REFUSED = CyclePlan(
     decisions=(
         Requeue(
@@ -78,8 +88,12 @@ class Settled:
 
 
 @asynccontextmanager
-async def running(engine: FakeEngine, applier: FakeApplier) -> AsyncIterator[SchedulerLoop]:
-    context: Any = SimpleNamespace(informers=Settled(), clock=LoopClock(), metrics=ManagerMetrics())
+async def running(
+    engine: FakeEngine, applier: FakeApplier, metrics: ManagerMetrics | None = None
+) -> AsyncIterator[SchedulerLoop]:
+    context: Any = SimpleNamespace(
+        informers=Settled(), clock=LoopClock(), metrics=metrics or ManagerMetrics()
+    )
     nobody: Any = SimpleNamespace(apply=lambda plan: None)
     loop = SchedulerLoop(context, engine, applier, nobody)  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())
@@ -112,6 +126,20 @@ async def test_each_of_a_few_events_is_decided_on_before_the_next_is_heard_of() 
         for _ in range(1_000):
             loop.wake()
         assert len(engine.ran_at) == 1 + SPARE_TURNS, "a burst is decided on together"
+
+
+@virtual_time
+async def test_it_measures_how_long_an_event_waits_for_the_cycle_that_admits() -> None:
+    engine, metrics = FakeEngine(next_at=lambda now: None), ManagerMetrics()
+    async with running(engine, FakeApplier(), metrics) as loop:
+        await asyncio.sleep(60)
+        engine.results = [*[REFUSED] * SPARE_TURNS, ADMITTED]
+        for _ in range(SPARE_TURNS + 1):
+            loop.wake()
+        await asyncio.sleep(1)
+    seconds = "multiqueue_admission_stage_seconds_count"
+    labels = {"stage": "event", "replica_role": metrics.role}
+    assert metrics.registry.get_sample_value(seconds, labels) == 1
 
 
 @virtual_time

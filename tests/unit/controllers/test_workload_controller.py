@@ -13,6 +13,7 @@ from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_state import find
 from multiqueue.controllers.workload.controller import WorkloadController
 from multiqueue.engine.pending_reasons import Explanation
+from multiqueue.kube.limiter import RateLimiter
 from tests.builders.workloads import make_workload, with_status
 from tests.unit.controllers.workload_views import because, make_cluster_queue, make_local_queue
 from tests.virtual_time import LoopClock, virtual_time
@@ -27,6 +28,7 @@ class ControllerFixture:
         self.workload = make_workload()
         self.explanation: Explanation = because(Reason.WAITING_FOR_QUOTA, "1 more needed")
         self.messages: list[str] = []
+        self.limiter = RateLimiter()
         context: Any = SimpleNamespace(
             informers=SimpleNamespace(
                 workloads=store_of({KEY: lambda: self.workload}),
@@ -35,6 +37,7 @@ class ControllerFixture:
                 priority_classes=store_of({}),
             ),
             writer=self,
+            client=SimpleNamespace(limiter=self.limiter),
             clock=LoopClock(),
             config=Configuration(),
         )
@@ -54,7 +57,12 @@ class ControllerFixture:
     async def told(self, message: str, reason: Reason = Reason.WAITING_FOR_QUOTA) -> float | None:
         """The engine says something; when to come again."""
         self.explanation = because(reason, message)
-        return (await self.controller.reconcile(KEY)).requeue_after
+        result = await self.controller.reconcile(KEY)
+        queue = self.controller.reasons.queue
+        if len(queue):
+            await self.controller.explain(await queue.get())
+            queue.done(KEY)
+        return result.requeue_after
 
 
 def store_of(objects: dict[str, Callable[[], Any]]) -> Any:
@@ -92,3 +100,17 @@ async def test_what_is_written_already_is_not_written_again() -> None:
     for _ in range(3):
         assert await world.told("1 more needed") is None
     assert world.messages == ["1 more needed"]
+
+
+@virtual_time
+async def test_a_busy_slow_server_gets_no_new_figures() -> None:
+    world = ControllerFixture()
+    await world.told("1 more needed")
+    await world.limiter.acquire(write=True)
+    await world.limiter.acquire(write=True)
+    world.limiter.release(seconds=1.0, write=True)
+    assert await world.told("2 more needed") == 5
+    world.limiter.release(write=True)
+    await asyncio.sleep(1)
+    assert await world.told("3 more needed") is None
+    assert world.messages == ["1 more needed", "3 more needed"]

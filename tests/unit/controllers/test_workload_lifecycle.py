@@ -88,7 +88,7 @@ def test_the_finished_go_after_the_retention_time() -> None:
 
 def test_a_deactivation_is_first_asked_for_then_done_then_told() -> None:
     """E-108."""
-    workload = admitted(make_workload())
+    workload = admitted(make_workload(owner_uid="job-uid"))
     asked = with_status(
         workload,
         target_deactivation(workload.status, Reason.ADMISSION_CHECK, "a check said no", now=T0),

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 from multiqueue.api.conditions import CheckState, Reason
+from multiqueue.api.names import MULTIKUEUE_ORIGIN
 from multiqueue.api.v1beta2 import AdmissionCheckState, Workload
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_readiness import ReadinessRules, sync_pods_ready
-from multiqueue.api.workload_state import complete_eviction, is_admitted, is_evicted
+from multiqueue.api.workload_state import complete_eviction, has_quota, is_admitted, is_evicted
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import NothingToDo, WriteStatus
 from multiqueue.controllers.workload.view import WorkloadOptions
+from tests.builders import workloads
 from tests.builders.workloads import (
     T0,
     admitted,
     evicted,
-    make_workload,
     minutes,
     reserved,
     with_checks,
@@ -35,6 +37,11 @@ from tests.unit.controllers.workload_views import (
     make_view,
     step,
 )
+
+
+def make_workload(**fields: Any) -> Workload:
+    """A Workload of a job, which stops before an eviction ends."""
+    return workloads.make_workload(**{"owner_uid": "job-uid", **fields})
 
 
 def with_retry(workload: Workload, *, seconds: int | None) -> Workload:
@@ -52,6 +59,38 @@ def with_retry(workload: Workload, *, seconds: int | None) -> Workload:
 
 def without_admission(workload: Workload) -> Workload:
     return with_status(workload, msgspec.structs.replace(workload.status, admission=None))
+
+
+# ---------------------------------------------------------------- without a job
+
+
+@pytest.mark.parametrize("active", [True, False], ids=["active", "inactive"])
+def test_an_eviction_without_a_job_to_stop_releases_the_quota_at_once(active: bool) -> None:
+    workload = evicted(admitted(workloads.make_workload(active=active)))
+    view = step(make_view(workload))
+    assert not has_quota(view.workload.status)
+    assert view.workload.status.admission is None
+    assert condition_of(view, "QuotaReserved") == ("False", "PendingEvaluation", "go away")
+
+
+def offered(workload: Workload) -> Workload:
+    status = msgspec.structs.replace(workload.status, nominated_cluster_names=("worker",))
+    return with_status(workload, status)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        pytest.param(evicted(admitted(make_workload())), id="with a job"),
+        pytest.param(
+            evicted(admitted(workloads.make_workload(labels={MULTIKUEUE_ORIGIN: "manager"}))),
+            id="the copy of another manager",
+        ),
+        pytest.param(offered(evicted(reserved(workloads.make_workload()))), id="offered"),
+    ],
+)
+def test_the_quota_is_kept_until_nothing_can_run_any_more(workload: Workload) -> None:
+    assert is_done(decide(make_view(workload)))
 
 
 # ---------------------------------------------------------------- broken reservations

@@ -145,7 +145,8 @@ def test_a_flavor_that_only_clusters_lack_is_named_with_its_reason():
     world.cycle()
 
     assert world.reason("train") == (
-        "ExceedsMaxQuota: couldn't assign flavors to pod set main: too large for a 12 (flavor h100)"
+        "ExceedsMaxQuota: couldn't assign flavors to pod set main: on flavor h100, too large for "
+        "a 12"
     )
 
 

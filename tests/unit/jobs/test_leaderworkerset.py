@@ -14,6 +14,8 @@ from multiqueue.jobs.leaderworkerset.integration import (
     LeaderWorkerSetKind,
     group_count,
 )
+from multiqueue.jobs.leaderworkerset.multikueue import as_set
+from multiqueue.jobs.pod_owners.multikueue import PodOwnerAdapter
 from multiqueue.jobs.setup import load_kind
 from tests.job_kinds import ROWS
 from tests.pod_objects import make_pod, running, stored
@@ -138,3 +140,30 @@ def test_the_number_of_replicas_has_bounds(replicas: int) -> None:
     """J-304."""
     errors = WEBHOOK.validate_create(make(replicas), CONFIG)
     assert [error.path for error in errors] == ["spec.replicas"]
+
+
+def test_each_group_is_a_set_of_its_own_on_a_worker() -> None:
+    """J-313: the pods there get the name of the manager's Workload."""
+    local = make(2, leader=True)
+    for index, group in enumerate(KIND.groups(local, LIMIT)):
+        job = as_set(local, index)
+        copy = PodOwnerAdapter(KIND).remote_job(job, workload_name=group.workload, origin="hub")
+        assert copy["metadata"]["name"] == ("llm", "llm-replica-1")[index]
+        assert copy["spec"] == {**local["spec"], "replicas": 1}
+        copy["metadata"]["uid"] = "another"
+        pod = KIND.stamp(copy, stored(make_pod("p", labels={GROUP_INDEX: "0"})), LIMIT)
+        assert pod["metadata"]["annotations"][names.PREBUILT_WORKLOAD_NAME] == group.workload
+    assert local["spec"]["replicas"] == 2
+
+
+def test_an_upstream_worker_derives_the_name_of_the_first_group() -> None:
+    """M-144: without the prebuilt name, from the uid of the original."""
+    local = make(2)
+    [first, _] = KIND.groups(local, LIMIT)
+    copy = PodOwnerAdapter(KIND).remote_job(
+        as_set(local, 0), workload_name=first.workload, origin="hub"
+    )
+    del copy["metadata"]["annotations"][names.PREBUILT_WORKLOAD_NAME]
+    del copy["metadata"]["labels"][names.PREBUILT_WORKLOAD_NAME]
+    copy["metadata"]["uid"] = "another"
+    assert [group.workload for group in KIND.groups(copy, LIMIT)] == [first.workload]

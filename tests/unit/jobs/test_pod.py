@@ -6,12 +6,15 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
+import orjson
 import pytest
 
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason
 from multiqueue.api.config import Configuration
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.serde import decode as decode_object
+from multiqueue.api.v1beta2 import OwnerReference, Workload
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.integration import Finished, MemberAction, PodSetInfo
 from multiqueue.jobs.framework.plan import (
@@ -21,7 +24,9 @@ from multiqueue.jobs.framework.plan import (
     Wait,
     WriteMembers,
 )
+from multiqueue.jobs.informers import WORKLOAD_INDEXES
 from multiqueue.jobs.pod.multikueue import PodAdapter
+from multiqueue.jobs.pod.rules import member_reference
 from multiqueue.jobs.pod.source import BY_GROUP, PodSource, by_group
 from multiqueue.kube.store import Store
 from tests.builders.workloads import T0, admitted, evicted, make_workload
@@ -172,12 +177,19 @@ def test_a_pod_that_ended_and_is_gone_gets_its_end() -> None:
 # ---------------------------------------------------------------- finding pods
 
 
-def source(*pods: dict[str, Any], config: Configuration = PODS_ENABLED) -> PodSource:
+def source(
+    *pods: dict[str, Any],
+    workloads: tuple[Workload, ...] = (),
+    config: Configuration = PODS_ENABLED,
+) -> PodSource:
+    known: Store[Workload] = Store(WORKLOAD_INDEXES)
+    for workload in workloads:
+        known.put(workload.metadata.key, workload)
     jobs: Store[dict[str, Any]] = Store({BY_GROUP: by_group})
     for pod in pods:
         jobs.put(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", pod)
     informers = SimpleNamespace(
-        jobs={"pod": SimpleNamespace(store=jobs)}, workloads=SimpleNamespace(store=Store({}))
+        jobs={"pod": SimpleNamespace(store=jobs)}, workloads=SimpleNamespace(store=known)
     )
     context = SimpleNamespace(informers=informers, config=config)
     return PodSource(cast("Any", context), KIND)
@@ -193,6 +205,19 @@ def test_pods_of_a_group_have_one_key() -> None:
     group = found.find("team-a/group/g")
     assert group is not None
     assert group["members"] == [member]
+
+
+def test_a_group_keeps_its_workload_while_its_pods_are_made_again() -> None:
+    """A new pod has the name of a former owner, and no mark of the group yet (J-291)."""
+    former = stored(make_pod("p0", group="g", total=1))
+    again = {**former, "metadata": {**make_pod("p0")["metadata"], "uid": "another"}}
+    for marks, left in (({names.IS_GROUP_WORKLOAD: "true"}, False), ({}, True)):
+        reference = decode_object(OwnerReference, orjson.dumps(member_reference(former)))
+        made = make_workload("g", annotations=marks, pod_sets=KIND.pod_sets(former))
+        metadata = msgspec.structs.replace(made.metadata, owner_references=(reference,))
+        workload = msgspec.structs.replace(made, metadata=metadata)
+        found = source(again, workloads=(workload,))
+        assert bool(found.left_behind("team-a/p0", again)) is left
 
 
 def test_implied_pods_are_served_only_if_they_are_stamped() -> None:
@@ -212,3 +237,10 @@ def test_changes_of_members_are_batched_but_the_last_one_is_not_waited_for() -> 
     assert found.delay(member, None) == 0
     assert found.delay(solo, solo) == 0
     assert found.delay(member, member) > 0
+
+
+def test_pods_that_replace_others_are_batched_like_the_first_ones() -> None:
+    gone = [stored(make_pod(f"p{n}", group="g", total=2), phase="Failed") for n in range(2)]
+    first, second = (stored(make_pod(f"p{n}", group="g", total=2)) for n in (2, 3))
+    assert source(*gone, first).delay(None, first) > 0
+    assert source(*gone, first, second).delay(None, second) == 0

@@ -214,6 +214,19 @@ def test_new_pods_become_owners() -> None:
     assert note_of(plan) == ("OwnerReferencesAdded", "Added 1 owner reference(s)")
 
 
+def test_a_pod_takes_the_place_of_an_earlier_one_of_its_name() -> None:
+    """J-262."""
+    earlier = gang(2)
+    newer = {**earlier[0], "metadata": {**earlier[0]["metadata"], "uid": "newer"}}
+    plan = plan_for([newer, earlier[1]], workload_of(*earlier))
+    assert isinstance(plan, PatchWorkload)
+    owners = plan.patch["metadata"]["ownerReferences"]
+    assert [(owner["name"], owner["uid"]) for owner in owners] == [
+        ("p1", earlier[1]["metadata"]["uid"]),
+        ("p0", "newer"),
+    ]
+
+
 def waiting_condition(workload: Workload) -> tuple[str, str] | None:
     found = find(workload.status, WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS)
     return (found.status, found.reason) if found is not None else None
@@ -303,6 +316,17 @@ def test_how_a_group_ends(
     ]
     finished = KIND.finished(make_group(*pods))
     assert (finished.message if finished else None) == end
+
+
+def test_a_serving_group_whose_pods_ended_waits_for_new_ones() -> None:
+    """J-256, J-259."""
+    marks = {names.POD_GROUP_SERVING: "true"}
+    ended = [
+        stored(make_pod(f"p{i}", group="g", total=2, annotations=marks), phase="Succeeded")
+        for i in range(2)
+    ]
+    assert not KIND.is_suspended(make_group(*ended))
+    assert not KIND.pods_ready(make_group(*ended))
 
 
 def test_the_workload_of_a_finished_group_is_released_before_its_pods() -> None:

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from multiqueue.kube.events import (
-    MAX_QUEUE,
-    PATIENCE_SECONDS,
-    EventRecorder,
-    build_reference,
-)
+from multiqueue.kube.events import MAX_QUEUE, EventRecorder, build_reference
 from multiqueue.kube.resources import PODS
 from tests.unit.kube.scripted_server import ScriptedServer, drop, html, json_answer, pod, status
 from tests.virtual_time import LoopClock, virtual_time
@@ -162,11 +157,14 @@ async def test_events_let_other_requests_go_first() -> None:
     async with ScriptedServer(json_answer({})) as server, server.client() as client:
         recorder = EventRecorder(client, "test", clock=LoopClock())
         task = asyncio.ensure_future(recorder.run())
-        await client.limiter.acquire()
+        await client.limiter.acquire(write=True)
+        await client.limiter.acquire(write=True)
+        client.limiter.release(seconds=1.0, write=True)  # a slow server, and one step under way
         recorder.event(REGARDING, "Normal", "Pending", "no quota")
-        await asyncio.sleep(PATIENCE_SECONDS - 1)
+        await asyncio.sleep(60)
         assert not server.seen
-        await asyncio.sleep(2)
+        client.limiter.release(write=True)
+        await asyncio.sleep(1)
         assert len(server.seen) == 1
         task.cancel()
         await asyncio.wait({task})

@@ -36,6 +36,12 @@ def test_a_job_needs_its_queue() -> None:
     assert not find("job-queue-missing", job())
 
 
+def test_the_label_must_not_name_a_cluster_queue() -> None:
+    (found,) = find("job-queue-missing", job(queue="cq"), cluster_queue("cq"))
+    assert found.what.startswith('names ClusterQueue "cq", but the label is for a LocalQueue')
+    assert "leads to cq" in found.todo
+
+
 def test_jobs_that_ended_or_name_no_queue_are_left_alone() -> None:
     ended = {**job(), "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
     assert not find("job-queue-missing", ended, complete=["LocalQueue"])

@@ -13,6 +13,8 @@ from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.api.v1beta2 import Admission, AdmissionCheckState, Workload, WorkloadStatus
 from multiqueue.dispatch.decide.cluster_state import ClusterState
 from multiqueue.dispatch.decide.plan import SetCheck
+from multiqueue.engine.plan import SkipReason
+from multiqueue.engine.reading import BYPASSED
 from multiqueue.views.phase import PhaseState, find_phase
 from tests.unit.cli.builders import condition, make_workload
 from tests.unit.dispatch.builders import (
@@ -245,3 +247,23 @@ def test_whatever_sends_a_workload_round_again_names_the_worker_that_it_leaves(
     status = workload_state.evict(status, Reason.ADMISSION_CHECK, words, now=now)
     workload = msgspec.structs.replace(make_workload(), status=status)
     assert find_phase(workload).words == "moving from w1"
+
+
+@pytest.mark.parametrize(
+    ("message", "want"),
+    [
+        (f"{BYPASSED}: 3 more needed", "WaitingForQuota: 3 more needed"),
+        (
+            f"{SkipReason.NO_LONGER_FITS}: 3 more needed",
+            "WaitingForQuota: another Workload took the room in the same cycle: 3 more needed",
+        ),
+        (
+            str(SkipReason.OVERLAPPING_TARGETS),
+            "WaitingForQuota: another Workload preempts the same Workloads first",
+        ),
+    ],
+    ids=["bypassed", "no longer fits", "overlapping targets"],
+)
+def test_the_words_that_tools_read_are_said_in_plain_ones(message: str, want: str) -> None:
+    waits = condition("QuotaReserved", "False", "WaitingForQuota", message)
+    assert find_phase(make_workload("w", waits)).why == want

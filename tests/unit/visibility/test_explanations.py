@@ -20,7 +20,8 @@ from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.serving.request import HttpRequest
 from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.authorization import ApiAction, RightsReviewer, action_of, forbidden
-from multiqueue.visibility.explanations import ExplanationAnswers, build_status
+from multiqueue.visibility.explanation_status import build_status
+from multiqueue.visibility.explanations import ExplanationAnswers
 from multiqueue.visibility.positions import PositionReader
 from multiqueue.visibility.refusals import StatusRefusal
 from tests.builders.engine import (
@@ -66,7 +67,13 @@ async def test_the_leader_tells_reason_place_and_numbers() -> None:
         "pending": True,
         "reason": "WaitingForQuota",
         "message": f"couldn't assign flavors to pod set main: {SHORT}",
-        "preemption": {"victims": 0, "gated": False},
+        "preemption": {
+            "victims": 0,
+            "gated": False,
+            "refusal": "ClusterQueue cq preempts nobody: its preemption.withinClusterQueue and "
+            "preemption.reclaimWithinCohort are Never",
+        },
+        "takenBy": [],
         "podSets": [
             {
                 "name": "main",
@@ -76,6 +83,8 @@ async def test_the_leader_tells_reason_place_and_numbers() -> None:
                         "name": "a100",
                         "reason": "WaitingForQuota",
                         "messages": [SHORT],
+                        "words": [SHORT],
+                        "missing": ["nvidia.com/gpu"],
                     }
                 ],
             }
@@ -93,6 +102,7 @@ async def test_the_leader_tells_reason_place_and_numbers() -> None:
                 "free": "1",
                 "borrowable": "0",
                 "verdict": "2 more needed",
+                "missing": "2",
             }
         ],
     }
@@ -101,7 +111,7 @@ async def test_the_leader_tells_reason_place_and_numbers() -> None:
 async def test_a_standby_tells_all_but_the_reason() -> None:
     world = full_world()
     leader, standby = await explain(world, "first"), await explain(world, "first", leading=False)
-    reason = {"reason", "message", "preemption", "podSets"}
+    reason = {"reason", "message", "preemption", "podSets", "takenBy"}
     assert standby == {k: v for k, v in leader.items() if k not in reason} | {"leading": False}
 
 
@@ -138,6 +148,11 @@ async def test_shares_and_what_they_forbid_are_told() -> None:
     world.cycle()
     assert (await explain(world, "more", "a"))["fairSharing"] == {
         "weightedShare": 500,
+        "clusterQueues": [
+            {"name": "lender", "share": 0},
+            {"name": "a", "share": 500},
+            {"name": "b", "share": 500},
+        ],
         "loss": {"name": "a", "share": 667, "other": "b", "otherShare": 500},
     }
 
@@ -159,8 +174,9 @@ def past_usage_world() -> EngineWorld:
     return world
 
 
-async def test_past_usage_is_told_the_least_first() -> None:
+async def test_past_usage_is_told_the_least_first_of_empty_queues_too() -> None:
     world = past_usage_world()
+    world.engine.delete_workload("other/x", T0)
     status = await explain(world, "w")
     assert status["pastUsage"] == [
         {"localQueue": "other/lq", "usage": 1.0},

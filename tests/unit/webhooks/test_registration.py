@@ -2,10 +2,17 @@ from __future__ import annotations
 
 import base64
 
+import msgspec
+
 from multiqueue.api.config import Configuration, load_configuration
+from multiqueue.api.v1alpha1 import JobKindSpec
+from multiqueue.jobs.declared.adapter import build_declared
+from multiqueue.jobs.declared.compiled import compile_kind
+from multiqueue.jobs.declared.kind import DeclaredKind
 from multiqueue.jobs.setup import build_registry
 from multiqueue.webhooks.addresses import Address
 from multiqueue.webhooks.registration import build_configurations
+from tests.builders.job_kinds import make_job_kind
 
 URL = Address(url="https://127.0.0.1:9443")
 SERVICE = Address(service_name="svc", service_namespace="ns")
@@ -82,3 +89,20 @@ def test_kinds_that_are_not_queued_cost_a_call_only_with_a_label_and_fail_nothin
     assert rules[""] == ["pods"]
     assert rules["batch"] == ["cronjobs"]
     assert rules["ray.io"] == ["rayclusters", "rayjobs", "rayservices"]
+
+
+def test_a_declared_kind_has_webhooks_of_its_own_beside_a_kind_of_the_same_name() -> None:
+    spec = make_job_kind(group="batch.example.com", kind="Job", plural="jobs")["spec"]
+    declared = build_declared(DeclaredKind(compile_kind(msgspec.convert(spec, JobKindSpec))))
+    config = Configuration()
+    registry = build_registry(config, declared)
+    made = build_configurations(config, registry, URL, b"ca")
+    found = {hook["name"]: hook for each in made for hook in each["webhooks"]}
+    assert "mjob.kb.io" in found
+    hook = found["vjob.batch.example.com.kb.io"]
+    assert hook["clientConfig"]["url"] == "https://127.0.0.1:9443/validate-declared-jobs"
+    assert hook["rules"][0]["resources"] == ["jobs"]
+    assert hook["objectSelector"]["matchExpressions"][0]["key"] == QUEUE
+    registry.remove(declared)
+    made = build_configurations(config, registry, URL, b"ca")
+    assert not [h for each in made for h in each["webhooks"] if "example.com" in h["name"]]

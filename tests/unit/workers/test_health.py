@@ -76,15 +76,23 @@ def test_answers_within_a_second_are_good_whatever_their_number():
     assert known.score == 1.0
 
 
+def late(count: int) -> HealthRecord:
+    """The health of a worker that let so many requests wait, from 0 to 1 s."""
+    known = HealthRecord()
+    for _ in range(count):
+        known = note_late(known, 1.0, waited=1.0)
+    return known
+
+
 def test_a_worker_that_hangs_is_known_after_three_that_waited_in_vain():
-    known = note_late(note_late(HealthRecord(), 1.0), 1.0)
+    known = late(2)
     assert note_hang(known, 1.2).circuit is Circuit.CLOSED
-    known = note_late(known, 1.1)
+    known = note_late(known, 1.1, waited=0.1)
     assert note_hang(known, 1.3).circuit is Circuit.OPEN
 
 
 def test_one_answer_in_between_shows_that_it_does_not_hang():
-    known = note_late(note_late(note_late(HealthRecord(), 1.0), 1.0), 1.0)
+    known = late(3)
     assert note_hang(note_answer(known, 1.1, 1.1), 1.2).circuit is Circuit.CLOSED
 
 

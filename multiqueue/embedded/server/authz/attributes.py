@@ -7,8 +7,8 @@ from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.causes import show
 from multiqueue.embedded.server.field_selectors import parse_field_selector
 from multiqueue.embedded.server.routes import Route
-from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.status import StatusError
+from multiqueue.lib import object_names as names
 
 VERBS = {
     "GET": "get",

@@ -8,7 +8,7 @@ from multiqueue.embedded.server.builtin.columns import AGE, column, condition
 from multiqueue.embedded.server.builtin.pod_defaults import child
 from multiqueue.embedded.server.causes import FieldCause, invalid, required
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
-from multiqueue.embedded.server.schema import names
+from multiqueue.lib import object_names as names
 
 Json = Mapping[str, Any]
 

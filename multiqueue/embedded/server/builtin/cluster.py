@@ -8,8 +8,8 @@ from multiqueue.embedded.server.builtin.resources import validate_amount
 from multiqueue.embedded.server.builtin.tolerations import validate_taints
 from multiqueue.embedded.server.causes import FieldCause, forbidden, invalid
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext, Subresource
-from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.schema.metadata import check_name
+from multiqueue.lib import object_names as names
 
 NAMESPACE_FINALIZER = "kubernetes"
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"

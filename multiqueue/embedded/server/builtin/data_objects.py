@@ -6,8 +6,8 @@ from typing import Any
 
 from multiqueue.embedded.server.causes import FieldCause, forbidden, invalid, required, too_long
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
-from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.schema.metadata import check_name
+from multiqueue.lib import object_names as names
 
 MAX_BYTES = 1024 * 1024
 

@@ -12,7 +12,7 @@ from multiqueue.embedded.server.builtin.job_validation import (
 from multiqueue.embedded.server.builtin.pod_defaults import child, default_template
 from multiqueue.embedded.server.causes import FieldCause, invalid
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
-from multiqueue.embedded.server.schema import names
+from multiqueue.lib import object_names as names
 
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 JOB_NAME = "batch.kubernetes.io/job-name"

@@ -13,7 +13,7 @@ from multiqueue.embedded.server.causes import (
     too_long,
     too_many,
 )
-from multiqueue.embedded.server.schema import names
+from multiqueue.lib import object_names as names
 
 Json = Mapping[str, Any]
 

@@ -14,12 +14,12 @@ from multiqueue.embedded.server.causes import (
     not_supported,
     required,
 )
-from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.schema.metadata import (
     check_name,
     validate_annotations,
     validate_labels,
 )
+from multiqueue.lib import object_names as names
 
 Json = Mapping[str, Any]
 

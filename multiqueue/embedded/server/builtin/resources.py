@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from multiqueue.embedded.server.causes import FieldCause, invalid, required
-from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.schema.metadata import check_name
+from multiqueue.lib import object_names as names
 from multiqueue.lib.quantity import NANO, parse_quantity
 
 _STANDARD = {"cpu", "memory", "ephemeral-storage"}

@@ -5,7 +5,7 @@ from typing import Any
 
 from multiqueue.embedded.server.causes import FieldCause, invalid, required
 from multiqueue.embedded.server.kinds import AdmissionRefused, Hooks, JsonObject, RequestContext
-from multiqueue.embedded.server.schema import names
+from multiqueue.lib import object_names as names
 
 GROUP, PLURAL = "node.k8s.io", "runtimeclasses"
 

@@ -10,8 +10,8 @@ from multiqueue.embedded.server.causes import (
     not_supported,
     required,
 )
-from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.schema.metadata import check_name
+from multiqueue.lib import object_names as names
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 OPERATORS = ("Equal", "Exists")

@@ -14,8 +14,8 @@ from multiqueue.embedded.server.causes import (
     too_many,
 )
 from multiqueue.embedded.server.kinds import Hooks, JsonObject
-from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.schema.metadata import check_name
+from multiqueue.lib import object_names as names
 
 Json = Mapping[str, Any]
 

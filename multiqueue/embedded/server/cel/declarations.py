@@ -18,7 +18,7 @@ from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT_FILE
 from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 
 from multiqueue.embedded.server.cel.escape import escape
-from multiqueue.embedded.server.cel.functions import OPAQUE_TYPES
+from multiqueue.lib.cel.environment import standard_pool
 
 Schema = Mapping[str, Any]
 
@@ -60,17 +60,6 @@ def is_embedded(schema: Schema) -> bool:
     return bool(schema.get("x-kubernetes-embedded-resource"))
 
 
-def opaque_types() -> FileDescriptorProto:
-    """The types of the libraries, as messages without fields.
-
-    CEL has opaque types too, but takes overloads with one of them and any other type for the same.
-    """
-    file = FileDescriptorProto(name="kubernetes.proto", package="kubernetes", syntax="proto2")
-    for opaque in OPAQUE_TYPES:
-        file.message_type.add(name=opaque.name.removeprefix("kubernetes."))
-    return file
-
-
 class Declarations:
     """The types of one version of a custom kind. Declare all, then take the pool."""
 
@@ -96,10 +85,7 @@ class Declarations:
 
     def pool(self) -> DescriptorPool:
         """The descriptors of everything that was declared."""
-        pool = DescriptorPool()
-        for needed in (STRUCT_FILE, TIMESTAMP_FILE, DURATION_FILE):
-            pool.AddSerializedFile(needed.serialized_pb)
-        pool.AddSerializedFile(opaque_types().SerializeToString())
+        pool = standard_pool()
         pool.AddSerializedFile(self._file.SerializeToString())
         return pool
 

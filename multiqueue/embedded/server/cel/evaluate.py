@@ -14,7 +14,6 @@ from multiqueue.embedded.server.causes import (
     invalid,
     required,
 )
-from multiqueue.embedded.server.cel.expression import EvaluationError, activation
 from multiqueue.embedded.server.cel.rules import (
     OLD_SELF,
     OLD_SELVES,
@@ -24,6 +23,7 @@ from multiqueue.embedded.server.cel.rules import (
     PassedKey,
 )
 from multiqueue.embedded.server.schema.structural import item_key
+from multiqueue.lib.cel.expression import EvaluationError, activation
 
 MAX_EVALUATIONS = 100_000
 """Of rules per object: about a second. A million numbers with a rule for each are refused."""

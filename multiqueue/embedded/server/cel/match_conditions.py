@@ -11,8 +11,8 @@ from typing import Any
 import cel_expr_python.cel as cel  # noqa: PLR0402 - mypy finds it only so
 
 from multiqueue.embedded.server.cel.declarations import Declarations
-from multiqueue.embedded.server.cel.environment import check_environment
-from multiqueue.embedded.server.cel.expression import (
+from multiqueue.lib.cel.environment import check_environment
+from multiqueue.lib.cel.expression import (
     CheckError,
     EvaluationError,
     Program,

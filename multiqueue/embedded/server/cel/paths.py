@@ -7,7 +7,7 @@ of a list and the values of a map. An empty one says that only the presence matt
 from collections.abc import Mapping
 from typing import Any
 
-from multiqueue.embedded.server.cel.syntax import CelNode
+from multiqueue.lib.cel.syntax import CelNode
 
 Mask = dict[str, Any] | None
 Path = tuple[str, ...]

@@ -9,8 +9,13 @@ import orjson
 
 from multiqueue.embedded.server.causes import FieldCause, forbidden, invalid
 from multiqueue.embedded.server.cel.declarations import Declarations, is_embedded
-from multiqueue.embedded.server.cel.environment import check_environment
-from multiqueue.embedded.server.cel.expression import (
+from multiqueue.embedded.server.cel.field_path import parse_field_path
+from multiqueue.embedded.server.cel.paths import Reads
+from multiqueue.embedded.server.cel.rule_shape import KEYWORD as RULES
+from multiqueue.embedded.server.cel.rule_shape import has_rules, shape_causes
+from multiqueue.embedded.server.cel.values import Convert, compile_values
+from multiqueue.lib.cel.environment import check_environment
+from multiqueue.lib.cel.expression import (
     CelBinding,
     Checked,
     CheckError,
@@ -18,11 +23,6 @@ from multiqueue.embedded.server.cel.expression import (
     check,
     program,
 )
-from multiqueue.embedded.server.cel.field_path import parse_field_path
-from multiqueue.embedded.server.cel.paths import Reads
-from multiqueue.embedded.server.cel.rule_shape import KEYWORD as RULES
-from multiqueue.embedded.server.cel.rule_shape import has_rules, shape_causes
-from multiqueue.embedded.server.cel.values import Convert, compile_values
 
 Schema = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from multiqueue.embedded.server.causes import FieldCause, invalid, required, too_long
-from multiqueue.embedded.server.schema import names
+from multiqueue.lib import object_names as names
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 

@@ -8,8 +8,8 @@ fields are not looked at: the kind's own validation asks for what it needs.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from multiqueue.embedded.server.schema import formats
 from multiqueue.embedded.server.schema.types import COMPONENT, Schema
+from multiqueue.lib import formats
 
 
 class Findings:

@@ -9,9 +9,9 @@ from typing import Any
 import jsonschema_rs
 
 from multiqueue.embedded.server.causes import FieldCause, duplicate
-from multiqueue.embedded.server.schema import formats
 from multiqueue.embedded.server.schema.structural import item_key
 from multiqueue.embedded.server.schema.wording import causes_of
+from multiqueue.lib import formats
 
 Schema = Mapping[str, Any]
 

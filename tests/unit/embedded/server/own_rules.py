@@ -48,6 +48,11 @@ def same(value: Json, old: Json) -> bool:
     return bool(value == old)
 
 
+def needs(field: str, other: str) -> Holds:
+    """With a field, there must be another one."""
+    return lambda value, _: field not in value or other in value
+
+
 def reserved(workload: Json) -> bool:
     conditions = workload.get("status", {}).get("conditions", [])
     return {"type": "QuotaReserved", "status": "True"} in conditions
@@ -420,5 +425,46 @@ OWN_RULES: tuple[OwnRule, ...] = (
             versions=("v1alpha1",),
         )
         for who in ("shadow", "canary")
+    ),
+    *(
+        OwnRule(
+            kind="JobKind",
+            path="spec.podSets[]",
+            message=message,
+            values=some(
+                template=words,
+                templateExpression=words,
+                admission=st.just({}),
+                forEach=words,
+                nameExpression=words,
+            ),
+            holds=holds,
+            versions=("v1alpha1",),
+        )
+        for message, holds in (
+            (
+                "exactly one of template and templateExpression is required",
+                one_of("template", "templateExpression"),
+            ),
+            (
+                "admission goes with templateExpression; a template has its own fields",
+                needs("admission", "templateExpression"),
+            ),
+            (
+                "nameExpression is required with forEach, such as item.name",
+                needs("forEach", "nameExpression"),
+            ),
+        )
+    ),
+    OwnRule(
+        kind="JobKind",
+        path="spec",
+        message="group, version, kind and plural are immutable; create another JobKind",
+        values=st.fixed_dictionaries(
+            {"group": words, "version": words, "kind": words, "plural": words}, optional={}
+        ),
+        holds=same,
+        changes=True,
+        versions=("v1alpha1",),
     ),
 )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.schema.metadata import MAX_ANNOTATIONS_BYTES, validate_metadata
+from multiqueue.lib import object_names as names
 from tests.unit.embedded.server.kind_builders import fields, texts
 
 LONG = "a" * 64

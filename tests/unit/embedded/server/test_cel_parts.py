@@ -3,12 +3,12 @@
 import pytest
 
 from multiqueue.embedded.server.cel.declarations import Declarations
-from multiqueue.embedded.server.cel.environment import check_environment
 from multiqueue.embedded.server.cel.escape import escape
-from multiqueue.embedded.server.cel.expression import check
 from multiqueue.embedded.server.cel.field_path import parse_field_path
 from multiqueue.embedded.server.cel.paths import Mask, Reads
 from multiqueue.embedded.server.cel.values import compile_values
+from multiqueue.lib.cel.environment import check_environment
+from multiqueue.lib.cel.expression import check
 from tests.unit.embedded.server.cel_kinds import INT, STRING, list_of, map_of, struct
 
 PART = struct(name=STRING, n=INT)

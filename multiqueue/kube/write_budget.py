@@ -1,0 +1,126 @@
+"""How many writes that can wait one API server takes now.
+
+Writes have classes. A step (an admission, an eviction, the start, stop or end of a job, a check, a
+finalizer) never waits here. Statuses of queues, reasons and Events get what is left. On a server
+that answers quickly, or while no step is under way, an AIMD window bounds how many of them are
+under way. On a busy server that answers slowly or refuses requests, each step earns a fixed share
+of one. Pure: ``now`` is in seconds of a clock that never jumps.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+SHARE = 0.02
+"""Writes that wait for each step on a busy, slow server. A job takes at least five steps: its
+Workload is made and admitted, it is started, it ends, its finalizer goes. So that is a tenth of a
+write for each admission."""
+MAX_EARNED = 2.0
+"""Most writes that steps can save up: an earlier burst of steps is no reason for a later one."""
+MAX_WINDOW = 16.0
+QUIET_SECONDS = 0.25
+"""The longest time without a step after which a server is no longer busy."""
+FAST_SECONDS = 0.02
+"""Answers within this time are never slow."""
+SLOW_SECONDS = 0.05
+"""Answers after this time are always slow. A quiet kube-apiserver writes in 5 to 10 ms."""
+SLOW_FACTOR = 3.0
+"""Ratio of the average to the best duration from which other answers are slow."""
+BACK_OFF_EVERY_SECONDS = 1.0
+"""Seconds in which the window is halved at most once."""
+ALPHA = 0.2
+"""How much one answer moves the average."""
+
+
+class WriteClass(IntEnum):
+    """The classes of writes that can wait; the lower value goes first."""
+
+    QUEUE_STATUS = 3
+    EXPLANATION = 4
+
+
+class WriteBudget:
+    """The budget of one API server."""
+
+    def __init__(self) -> None:
+        self.window = MAX_WINDOW
+        self._under_way = 0
+        self._steps = 0
+        self._step_ended_at = float("-inf")
+        self._earned = 0.0
+        self._best: float | None = None
+        self._average = 0.0
+        self._refused_at = float("-inf")
+        self._halved_at = float("-inf")
+
+    def begin_step(self) -> None:
+        """Count a step that is about to be sent, or that waits to be sent."""
+        self._steps += 1
+
+    def end_step(self, now: float) -> None:
+        """Count a step that got its answer, or was given up."""
+        self._steps -= 1
+        self._step_ended_at = now
+        self._earned = min(MAX_EARNED, self._earned + SHARE)
+
+    def learn(self, seconds: float | None, now: float, *, refused: bool) -> None:
+        """Adapt to the answer to a write of any class.
+
+        Args:
+            seconds: How long it took; None if that says nothing about the server.
+            now: The time.
+            refused: Whether the server had no capacity (429, 503) or no time (504) for it.
+        """
+        if refused:
+            self._refused_at = now
+        elif seconds is not None:
+            best = self._best
+            # The best time rises slowly, so that a server that moved away is not slow for ever.
+            self._best = seconds if best is None else min(seconds, best * 1.001)
+            first = best is None
+            self._average += (seconds - self._average) * (1.0 if first else ALPHA)
+        if refused or self._is_slow(now):
+            if now - self._halved_at >= BACK_OFF_EVERY_SECONDS:
+                self.window = max(1.0, self.window / 2)
+                self._halved_at = now
+        elif seconds is not None:
+            self.window = min(MAX_WINDOW, self.window + 1.0 / self.window)
+
+    def is_saturated(self, now: float) -> bool:
+        """Whether steps are under way on a server that is slow or refuses requests."""
+        return self._quiet_in(now) > 0 and self._is_slow(now)
+
+    def take(self, now: float) -> bool:
+        """Begin a write that can wait, if it may be sent now; end it with `give_back`."""
+        if self._under_way >= int(self.window):
+            return False
+        if self.is_saturated(now):
+            if self._earned < 1.0:
+                return False
+            self._earned -= 1.0
+        self._under_way += 1
+        return True
+
+    def give_back(self, *, used: bool) -> None:
+        """End what `take` began; `used` tells whether a write was sent."""
+        self._under_way -= 1
+        if not used:
+            self._earned = min(MAX_EARNED, self._earned + 1.0)
+
+    def due_in(self, now: float) -> float | None:
+        """Return the seconds until `take` may succeed; None if an answer must come first."""
+        if self._under_way >= int(self.window) or self._steps:
+            return None
+        return self._quiet_in(now)
+
+    def _quiet_in(self, now: float) -> float:
+        if self._steps:
+            return float("inf")
+        pause = min(QUIET_SECONDS, max(FAST_SECONDS, 2 * self._average))
+        return max(0.0, self._step_ended_at + pause - now)
+
+    def _is_slow(self, now: float) -> bool:
+        if now - self._refused_at < BACK_OFF_EVERY_SECONDS:
+            return True
+        usual = SLOW_FACTOR * (self._best or 0.0)
+        return self._average > min(SLOW_SECONDS, max(FAST_SECONDS, usual))

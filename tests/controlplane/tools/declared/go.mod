@@ -1,0 +1,8 @@
+module multiqueue.test/declared
+
+go 1.26.0
+
+require (
+	github.com/argoproj/argo-workflows/v3 v3.6.5
+	github.com/tektoncd/pipeline v1.0.0
+)

@@ -1,0 +1,172 @@
+"""Statuses of queues, reasons and Events get what steps leave of a server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from multiqueue.kube.limiter import RateLimiter
+from multiqueue.kube.write_budget import MAX_WINDOW, SHARE, WriteBudget, WriteClass
+from tests.virtual_time import settle, virtual_time
+
+STEPS_OF_AN_ADMISSION = 5
+
+
+class Server:
+    """A server that writes so many objects at a time; each takes so long.
+
+    Attributes:
+        sent: What was written, in order.
+    """
+
+    def __init__(self, seconds: float, at_a_time: int = 10_000) -> None:
+        self.limiter = RateLimiter()
+        self.sent: list[str] = []
+        self._seconds = seconds
+        self._room = asyncio.Semaphore(at_a_time)
+
+    async def step(self, *, refused: bool = False) -> None:
+        await self._write("step", refused=refused)
+
+    async def tell(self, write_class: WriteClass = WriteClass.EXPLANATION) -> None:
+        async with self.limiter.spare(write_class):
+            await self._write(write_class.name)
+
+    async def _write(self, what: str, *, refused: bool = False) -> None:
+        loop = asyncio.get_running_loop()
+        await self.limiter.acquire(write=True)
+        begun = loop.time()
+        async with self._room:
+            await asyncio.sleep(self._seconds)
+        self.sent.append(what)
+        self.limiter.release(seconds=loop.time() - begun, refused=refused, write=True)
+
+
+async def admit(server: Server, count: int, *, at_a_time: int = 16) -> None:
+    """Write the steps of so many admissions, several admissions side by side."""
+    left = list(range(count))
+
+    async def work() -> None:
+        while left:
+            left.pop()
+            for _ in range(STEPS_OF_AN_ADMISSION):
+                await server.step()
+
+    await asyncio.gather(*(work() for _ in range(at_a_time)))
+
+
+async def stop(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+@virtual_time
+async def test_on_an_idle_server_everybody_is_told_within_a_second() -> None:
+    server, loop = Server(0.005, at_a_time=4), asyncio.get_running_loop()
+    begun = loop.time()
+    await asyncio.gather(*(server.tell() for _ in range(200)))
+    assert loop.time() - begun < 1.0
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.1, 0.5])
+def test_a_saturated_server_gets_a_tenth_of_a_write_for_each_admission(seconds: float) -> None:
+    """E-85."""
+
+    @virtual_time
+    async def run() -> None:
+        server = Server(seconds, at_a_time=4)
+        tasks = [asyncio.ensure_future(admit(server, 300))]
+        await asyncio.sleep(60 * seconds)
+        server.sent.clear()
+        tasks += [asyncio.ensure_future(server.tell()) for _ in range(1000)]
+        await asyncio.sleep(200 * seconds)
+        admissions = server.sent.count("step") / STEPS_OF_AN_ADMISSION
+        assert 0.05 * admissions <= server.sent.count("EXPLANATION") <= 0.1 * admissions + 2
+        await stop(tasks)
+
+    run()
+
+
+@virtual_time
+async def test_they_are_told_as_soon_as_the_steps_end() -> None:
+    server, loop = Server(0.1, at_a_time=4), asyncio.get_running_loop()
+    await admit(server, 20)
+    task, begun = asyncio.ensure_future(server.tell()), loop.time()
+    await task
+    assert loop.time() - begun < 0.5
+
+
+@virtual_time
+async def test_a_step_never_waits_for_reasons() -> None:
+    server, loop = Server(0.1), asyncio.get_running_loop()
+    tasks = [asyncio.ensure_future(server.tell()) for _ in range(1000)]
+    await settle()
+    begun = loop.time()
+    await server.step()
+    assert loop.time() - begun == pytest.approx(0.1)
+    await stop(tasks)
+
+
+@virtual_time
+async def test_statuses_of_queues_go_before_reasons() -> None:
+    server = Server(0.01)
+    tasks = [asyncio.ensure_future(server.tell()) for _ in range(20)]
+    await asyncio.gather(server.tell(WriteClass.QUEUE_STATUS), *tasks)
+    assert server.sent.index("QUEUE_STATUS") < 2 * MAX_WINDOW - 1
+
+
+@virtual_time
+async def test_a_refusal_counts_as_slow() -> None:
+    server = Server(0.001)
+    await server.step(refused=True)
+    assert server.limiter.budget.window == MAX_WINDOW / 2
+    hold = asyncio.ensure_future(admit(server, 100, at_a_time=1))
+    await settle()
+    task = asyncio.ensure_future(server.tell())
+    await asyncio.sleep(0.03)
+    assert not task.done()
+    await hold
+    await task
+
+
+@virtual_time
+async def test_nothing_is_told_before_the_server_wants() -> None:
+    server, loop = Server(0.0), asyncio.get_running_loop()
+    await server.limiter.acquire(write=True)
+    server.limiter.release(refused=True, retry_after=7, write=True)
+    begun = loop.time()
+    await server.tell()
+    assert loop.time() - begun == pytest.approx(7.0, abs=0.01)
+
+
+@virtual_time
+async def test_whoever_stops_waiting_leaves_no_trace() -> None:
+    server = Server(0.1)
+    tasks = [asyncio.ensure_future(server.tell()) for _ in range(40)]
+    await settle()
+    await stop(tasks)
+    await asyncio.wait_for(server.tell(), 0.11)
+
+
+def test_a_turn_that_wrote_nothing_costs_nothing() -> None:
+    budget = saturated()
+    for _ in range(int(1 / SHARE)):
+        budget.begin_step()
+        budget.end_step(now=0.0)
+    budget.begin_step()
+    assert budget.take(0.0)
+    assert not budget.take(0.0)
+    budget.give_back(used=False)
+    assert budget.take(0.0)
+    budget.give_back(used=True)
+    assert not budget.take(0.0)
+
+
+def saturated() -> WriteBudget:
+    """The budget of a slow server, before any step has ended."""
+    budget = WriteBudget()
+    for _ in range(20):
+        budget.learn(1.0, 0.0, refused=False)
+    return budget
