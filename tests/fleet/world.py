@@ -288,11 +288,16 @@ class FleetWorld:
         """The manager that leads."""
         return next((manager for manager in self.managers if manager.is_leading), None)
 
+    @property
+    def is_hub_heard(self) -> bool:
+        """Whether the managers have heard of all that happened on their own cluster."""
+        return self.clock() - self._hub_bad_at >= HUB_SECONDS
+
     def is_calm(self, worker: str) -> bool:
         """Whether nothing keeps the managers from a worker now."""
         return (
             not self.troubled.get(worker)
-            and self.clock() - self._hub_bad_at >= HUB_SECONDS
+            and self.is_hub_heard
             and not self.network.is_silent(worker)
             and not self.network.is_silent(HUB)
             and all(
