@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from multiqueue.kube.client import DEFAULT_TIMEOUT
 from tests.fleet.checkers.checker import Checker, Report
 from tests.fleet.checkers.words import (
     find_job,
@@ -14,7 +15,11 @@ from tests.fleet.checkers.words import (
 )
 from tests.fleet.history import Change
 from tests.fleet.kinds import JOB_PLURALS, has_ended, plural_of
+from tests.fleet.weather import LATE
 from tests.fleet.world import HUB, FleetWorld, workload_key
+
+LATE_SECONDS = 2 * DEFAULT_TIMEOUT
+"""How long after it was sent a request may take effect that its client gave up (`Fault.LATE`)."""
 
 
 class AtMostOneRuns(Checker):
@@ -29,7 +34,7 @@ class AtMostOneRuns(Checker):
 
     def __init__(self, world: FleetWorld, report: Report) -> None:
         super().__init__(world, report)
-        self._excused_until: dict[str, float] = {}
+        self.excused_until: dict[str, float] = {}
         self.released: dict[str, dict[str, None]] = {}
         self.excused: dict[tuple[str, str], float] = {}
 
@@ -60,12 +65,12 @@ class AtMostOneRuns(Checker):
     def on_step(self) -> None:
         for cluster in self.world.workers:
             if self.is_blind(cluster):
-                self._excused_until[cluster] = self.world.clock() + self.UNDER_WAY
+                self.excused_until[cluster] = self.world.clock() + self.UNDER_WAY
 
     def _excuse_given_up(self, key: str, cluster: str) -> None:
         now = self.world.clock()
         for other in self._list_running(key) - {cluster}:
-            if now <= self._excused_until.get(other, 0.0):
+            if now <= self.excused_until.get(other, 0.0):
                 self.excused[other, key] = now
 
     def _list_running(self, key: str) -> set[str]:
@@ -155,5 +160,8 @@ class QuotaWhileRunning(Checker):
             return
         for cluster in pods_of(self.world, change.key):
             excused = (cluster, change.key) in self._one.excused
+            # A request that nobody waits for any more may have been sent while it was given up.
+            until = self._one.excused_until.get(cluster, 0.0) + LATE_SECONDS
+            excused |= change.actor.endswith(LATE) and change.at <= until
             if not excused and not self.is_blind(cluster):
                 self.report(f"{change.key} lost its quota while its pods run on {cluster}")
