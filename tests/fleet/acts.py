@@ -114,6 +114,23 @@ async def kill_manager_at_write(
             await outage(world, worker, cut, down)
 
 
+async def kill_manager_at_each_write(
+    world: FleetWorld, of: str, after: bool, back: float, seconds: float
+) -> None:
+    """Kill a manager at each of its writes to a kind of object: it gets one write further.
+
+    A write that must not take effect would never be got over, so every second one is allowed.
+    """
+    number = 1 if after else 2
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while True:
+                killed = asyncio.Event()
+                world.kill_at_write(0, number, after=after, back=back, on_killed=killed.set, of=of)
+                await killed.wait()
+                await asyncio.sleep(back + 0.1)
+
+
 async def kill_worker_controllers(world: FleetWorld, worker: str, seconds: float) -> None:
     """Kill the controllers of a worker; they come back."""
     program = world.controllers.get(worker)
@@ -407,6 +424,7 @@ ACTS: dict[str, Do] = {
         kill_manager,
         stop_manager,
         kill_manager_at_write,
+        kill_manager_at_each_write,
         kill_worker_controllers,
         wipe,
         resize,

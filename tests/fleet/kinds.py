@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
+
 from multiqueue.api import names
 from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
@@ -69,23 +71,29 @@ def suspend_patch(job: Json, *, value: bool) -> Json:
 
 
 def make_job(kind: str, name: str, *, gpus: int) -> Json:
-    """Return a job as its webhook leaves it: its first pod has the GPUs, the others have none."""
+    """Return a job as its webhook leaves it: a GPU for each further pod set, as far as they go."""
     if kind == JOB:
         return make_gpu_job(name, gpus=gpus)
     example = OTHERS[kind]
     integration = example.kind.integration
     assert isinstance(integration, TemplateKind)
     assert integration.managed_by_field
-    job = example.make(name)
-    resources = {"requests": {GPU: str(gpus)}, "limits": {GPU: str(gpus)}}
+    job = orjson.loads(orjson.dumps(example.make(name)))  # its templates share parts
     if example.simulated.objects():
-        job = set_field(job, ("spec", "trainer", "resourcesPerNode"), resources)
+        job = set_field(job, ("spec", "trainer", "resourcesPerNode"), _resources(gpus))
     else:
-        containers = list(_containers(job))
-        for number, container in enumerate(containers):
-            container["resources"] = resources if number == 0 else {}
+        first, *others = _containers(job)
+        for container in others:
+            container["resources"] = _resources(1 if gpus > 1 else 0)
+            gpus -= 1 if gpus > 1 else 0
+        first["resources"] = _resources(gpus)
     job = set_field(job, integration.managed_by_field, names.MULTIKUEUE_CONTROLLER)
     return integration.set_suspended(job, value=True)
+
+
+def _resources(gpus: int) -> Json:
+    limits = {GPU: str(gpus)} if gpus else {}
+    return {"requests": limits, "limits": limits}
 
 
 def without_manager(job: Json) -> Json:

@@ -338,19 +338,33 @@ class FleetWorld:
         after: bool,
         back: float,
         on_killed: Callable[[], None],
+        of: str = "",
     ) -> None:
-        """Kill a manager at one of its next writes: just before or just after its effect."""
+        """Kill a manager at one of its next writes: just before or just after its effect.
+
+        Args:
+            index: Which manager.
+            number: Which of its next writes.
+            after: Whether the write takes effect.
+            back: Seconds until it is started again.
+            on_killed: Called once it is killed.
+            of: Part of the target of the writes that count.
+        """
         manager = self.managers[index]
         process = manager.process
         if process is None:
             on_killed()
             return
-        last = process.writes + number
+        count = 0
 
-        def on_write(process: Process, count: int, done: bool) -> None:
-            if count >= last and done is after and process.alive:
+        def on_write(process: Process, target: str, done: bool) -> None:
+            nonlocal count
+            if of not in target:
+                return
+            count += not done
+            if count >= number and done is after and process.alive:
                 process.alive = False
-                self.history.note("killed", lambda: f"{process.name} at write {count}")
+                self.history.note("killed", lambda: f"{process.name} at a write of {target}")
                 self.spawn(self.end_manager(index, kill=True, back=back))
                 on_killed()
 

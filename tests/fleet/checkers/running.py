@@ -143,6 +143,22 @@ class FinishedIsFinal(Checker):
             self.report(f"{key} finished at {self._ended[key]:.1f} and begins again on {cluster}")
 
 
+class GangsStartWhole(Checker):
+    """Pods begin on a worker only while all pod sets of their job have quota there."""
+
+    def on_pods(self, cluster: str, key: str, *, begin: bool) -> None:
+        if not begin or cluster in self.world.players or (cluster, key) in self.world.truth.blows:
+            return
+        copy = self.world.workers[cluster].find("workloads", key)
+        if copy is None:
+            return
+        admission = (copy.get("status") or {}).get("admission") or {}
+        held = {each["name"]: each["count"] for each in admission.get("podSetAssignments") or ()}
+        wanted = {each["name"]: each["count"] for each in copy["spec"]["podSets"]}
+        if not has(copy, "QuotaReserved") or held != wanted:
+            self.report(f"pods of {key} begin on {cluster} with quota for {held} of {wanted}")
+
+
 class QuotaWhileRunning(Checker):
     """I-6. Where the job was deleted here, its user wants it gone at once."""
 
