@@ -130,7 +130,8 @@ def test_an_example_that_cannot_run_on_workers_is_refused(fleet: Fleet, example:
         pytest.skip(f"the definitions of {example.framework} are not on this machine")
     team = f"{example.name}-refused"
     where = f"--namespace={team}"
-    create(fleet.manager, *make_team(team, OURS))
+    for cluster, queue in ((fleet.manager, OURS), (fleet.workers[OURS], LOCAL)):
+        create(cluster, *make_team(team, queue))
     fleet.manager.kubectl("apply", where, "-f", example.file)
 
     def read_message() -> str:

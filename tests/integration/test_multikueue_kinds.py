@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.names import MULTIKUEUE_CONTROLLER, MULTIKUEUE_ORIGIN
-from multiqueue.api.workload_state import is_finished
+from multiqueue.api.workload_state import find, is_finished
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
 from multiqueue.jobs.framework.fields import get_field, set_field
 from multiqueue.jobs.framework.template_kind import TemplateKind
@@ -108,3 +109,26 @@ async def test_a_job_runs_on_a_worker_and_its_status_comes_back(example: KindExa
         else:
             await world.hub.client.delete(example.resource, "train", namespace=NAMESPACE)
         await world.until(lambda: job_on(worker, example) is None, "removed", on="w1")
+
+
+async def test_a_kind_that_cannot_run_on_workers_is_rejected_with_the_reason() -> None:
+    """M-81."""
+    [spark] = [each for each in EXAMPLES if each.kind.adapter is None and each.row.gate]
+    config = config_for(spark)
+    async with (
+        multikueue_world("w1", crds=spark.crds, config=config) as world,
+        world.manager(make_config(of=config)),
+    ):
+        await world.until_connected()
+        kind = spark.kind.integration
+        job = kind.set_suspended(spark.make("train"), value=True)
+        for role in ("driver", "executor"):
+            job["spec"][role] = {"gpu": {"name": GPU, "quantity": 1}}
+        await world.hub.create(spark.resource, job)
+
+        def reason() -> str:
+            evicted = (w := world.workload()) and find(w.status, WorkloadCondition.EVICTED)
+            return evicted.message if evicted else ""
+
+        await world.until(lambda: "cannot run jobs of" in reason(), "a rejection")
+        assert world.copy("w1") is None
