@@ -8,7 +8,7 @@ WORKERS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-programs abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles lock bench bench-upstream conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-jobs conformance-record mutants clean
+.PHONY: help demo test test-programs abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles metrics lock bench bench-upstream conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-jobs conformance-record mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -61,6 +61,9 @@ roles: $(VENV)/.installed ## Regenerate the roles for people in config/rbac, and
 	cp config/worker-role/role.yaml multiqueue/projection/worker_role.yaml
 
 .PHONY: spec
+metrics: $(VENV)/.installed ## Regenerate docs/metrics.md from the table of metrics
+	$(BIN)/python -m tools.generate_metrics_page
+
 spec: $(VENV)/.installed ## Regenerate docs/spec/index.md: which modules and tests hold each rule
 	$(BIN)/python tools/spec_index.py docs/spec/index.md
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
+from multiqueue.api.config import Gate
 from multiqueue.api.names import GROUP
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue
@@ -43,6 +45,7 @@ class ClusterQueueController:
         self._on_activity = on_activity
         self._active: dict[str, bool] = {}
         self._echo: dict[str, str] = {}
+        self._places: dict[str, tuple[str, str]] = {}
         workers = context.config.controller.workers_for("ClusterQueue", GROUP, CONCURRENCY)
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=workers
@@ -73,6 +76,7 @@ class ClusterQueueController:
         if queue is None:
             self._active.pop(name, None)
             self._echo.pop(name, None)
+            self._places.pop(name, None)
             self._context.metrics.forget(cluster_queue=name)
             return DONE
         state = self._engine.cluster_queue_state(name)
@@ -129,9 +133,25 @@ class ClusterQueueController:
             metrics.cluster_queue_weighted_share.child(name, queue.spec.cohort_name).set(
                 state.weighted_share.measured
             )
+        hashes = metrics.pending_scheduling_hashes
+        hashes.child(name, "active").set(state.classes - state.parked_classes)
+        hashes.child(name, "inadmissible").set(state.parked_classes)
+        self._measure_place(queue, state)
         if not self._context.config.metrics.enable_cluster_queue_resources:
             return
         self._measure_resources(queue, state)
+
+    def _measure_place(self, queue: ClusterQueue, state: ClusterQueueState) -> None:
+        """Name the cohorts that the queue is below; a queue without one has no such series."""
+        place = (queue.spec.cohort_name, state.root)
+        name = queue.metadata.name
+        if self._places.get(name) == place:
+            return
+        self._places[name] = place
+        info = self._context.metrics.cluster_queue_info
+        info.forget(cluster_queue=name)
+        if self._context.config.gates.enabled(Gate.METRICS_FOR_COHORTS) and place[0]:
+            info.child(name, *place).set(1)
 
     def _measure_resources(self, queue: ClusterQueue, state: ClusterQueueState) -> None:
         metrics, cohort, name = self._context.metrics, queue.spec.cohort_name, queue.metadata.name
@@ -144,9 +164,19 @@ class ClusterQueueController:
                     family.child(cohort, name, flavor, resource).set(natural(resource, used.total))
         for flavor, quotas in state.nominal.items():
             for resource, nominal in quotas.items():
-                metrics.cluster_queue_nominal_quota.child(cohort, name, flavor, resource).set(
-                    natural(resource, nominal)
-                )
+                own = (cohort, name, flavor, resource)
+                metrics.cluster_queue_nominal_quota.child(*own).set(natural(resource, nominal))
+                for family, limits in (
+                    (metrics.cluster_queue_borrowing_limit, state.borrowing_limit),
+                    (metrics.cluster_queue_lending_limit, state.lending_limit),
+                ):
+                    limit = limits[flavor][resource]
+                    family.child(*own).set(inf if limit is None else natural(resource, limit))
+        covered = {resource for quotas in state.nominal.values() for resource in quotas}
+        for resource in covered | state.pending_requests.keys():
+            metrics.cluster_queue_resource_pending.child(name, resource).set(
+                natural(resource, state.pending_requests.get(resource, 0))
+            )
 
     def _on_event(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         queue = new or old

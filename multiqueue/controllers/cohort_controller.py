@@ -1,4 +1,4 @@
-"""Status of Cohorts: their share, with fair sharing only (E-66)."""
+"""Status of Cohorts: their share, with fair sharing only (E-66); and their metrics."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from multiqueue.api.config import Gate
 from multiqueue.api.names import GROUP
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Cohort
-from multiqueue.controllers.queue_status import cohort_patch
+from multiqueue.controllers.queue_status import cohort_patch, natural
 from multiqueue.engine.engine import Engine
+from multiqueue.engine.state import CohortState
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.errors import NotFound
@@ -52,12 +53,10 @@ class CohortController:
     async def reconcile(self, name: str) -> Result:
         """Write and measure the share of one Cohort, if it changed."""
         state = self._engine.cohort_state(name)
-        if state is None or state.weighted_share is None:
-            self._context.metrics.cohort_weighted_share.forget(cohort=name)
-            return DONE
         if self._context.config.gates.enabled(Gate.METRICS_FOR_COHORTS):
-            gauge = self._context.metrics.cohort_weighted_share
-            gauge.child(name).set(state.weighted_share.measured)
+            self._measure(name, state)
+        if state is None or state.weighted_share is None:
+            return DONE
         cohort = self._context.informers.cohorts.store.get(name)
         patch = {} if cohort is None else cohort_patch(cohort, state)
         if not patch:
@@ -74,3 +73,21 @@ class CohortController:
             return DONE
         self._context.informers.cohorts.observe(answer)
         return DONE
+
+    def _measure(self, name: str, state: CohortState | None) -> None:
+        metrics = self._context.metrics
+        metrics.cohort_info.forget(cohort=name)
+        if state is None:
+            metrics.forget(cohort=name)
+            return
+        if state.weighted_share is not None:
+            metrics.cohort_weighted_share.child(name).set(state.weighted_share.measured)
+        metrics.cohort_info.child(name, state.parent, state.root).set(1)
+        metrics.cohort_subtree_admitted_active_workloads.child(name).set(state.admitted)
+        for family, amounts in (
+            (metrics.cohort_subtree_quota, state.quota),
+            (metrics.cohort_subtree_resource_reservations, state.reservation),
+        ):
+            for flavor, resources in amounts.items():
+                for resource, amount in resources.items():
+                    family.child(name, flavor, resource).set(natural(resource, amount))

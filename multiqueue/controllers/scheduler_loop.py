@@ -12,6 +12,7 @@ no write will use, or victims wait for an eviction that nobody writes. Then the 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
@@ -20,7 +21,7 @@ import structlog
 from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.plan_applier import PlanApplier
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.plan import Admit, CyclePlan
+from multiqueue.engine.plan import Admit, CyclePlan, Skip
 from multiqueue.jobs.context import ManagerContext, UnrecoverableError
 from multiqueue.jobs.framework.reconciler import wait_settled
 
@@ -183,6 +184,7 @@ class SchedulerLoop:
             self._spare_turns = 0
 
     def _measure(self, plan: CyclePlan, event_at: float | None, began: float) -> None:
+        self._measure_preemptions(plan)
         if not plan.decisions:
             return
         seconds = asyncio.get_running_loop().time() - began
@@ -195,3 +197,16 @@ class SchedulerLoop:
                 metrics.admission_stage_seconds.child("event").observe(began - event_at)
         metrics.admission_attempts_total.child(result).inc()
         metrics.admission_attempt_duration_seconds.child(result).observe(seconds)
+
+    def _measure_preemptions(self, plan: CyclePlan) -> None:
+        metrics = self._context.metrics
+        skips = Counter(
+            decision.cluster_queue
+            for decision in plan.decisions
+            if isinstance(decision, Skip) and decision.preempts
+        )
+        for name in {decision.cluster_queue for decision in plan.decisions}:
+            metrics.admission_cycle_preemption_skips.child(name).set(skips[name])
+        for name, found in plan.recomputed:
+            result = "success" if found else "failure"
+            metrics.preemption_target_recomputations_total.child(name, result).inc()

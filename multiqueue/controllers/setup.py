@@ -30,6 +30,7 @@ from multiqueue.controllers.topology.watch import TopologyWatch
 from multiqueue.controllers.transitions import TransitionRecorder
 from multiqueue.controllers.variants.controller import build_variants
 from multiqueue.controllers.workload.controller import WorkloadController
+from multiqueue.controllers.workload_counts import WorkloadCounts
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
@@ -129,7 +130,8 @@ def build_controllers(
         cohorts,
         local_queues,
         ticker,
-        TransitionRecorder(context),
+        TransitionRecorder(context, cohorts_above=engine.cohorts_above),
+        WorkloadCounts(context, engine.local_queue_target),
         *build_in_use_controllers(context),
         *build_provisioning(context),
         *topology.runnables,

@@ -9,11 +9,13 @@ Event, because an Event is a write, too.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
 from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.config import Gate
 from multiqueue.api.slices import is_replaced
 from multiqueue.api.v1beta2 import SchedulingStatsEviction, Workload
 from multiqueue.api.variants import is_parent, parent_of
@@ -126,12 +128,23 @@ def find_counted(old: Workload, new: Workload) -> SchedulingStatsEviction | None
 
 
 class TransitionRecorder:
-    """Records events and metrics while it runs."""
+    """Records events and metrics while it runs.
+
+    Args:
+        context: The manager's context.
+        cohorts_above: Returns the cohorts above a ClusterQueue.
+    """
 
     name = "workload-events"
 
-    def __init__(self, context: ManagerContext) -> None:
+    def __init__(
+        self,
+        context: ManagerContext,
+        *,
+        cohorts_above: Callable[[str], Iterable[str]] = lambda _: (),
+    ) -> None:
         self._context = context
+        self._cohorts_above = cohorts_above
         self._meter = LocalQueueMeter(context)
 
     async def run(self) -> None:
@@ -145,6 +158,7 @@ class TransitionRecorder:
         # The first state of a Workload is no transition: it may be old.
         if old is None or new is None:
             return
+        self._released(old, new)
         transitions = find_transitions(old, new)
         if parent_of(new) is not None:
             transitions = [t for t in transitions if t.step not in _OF_JOBS]
@@ -194,14 +208,19 @@ class TransitionRecorder:
         waited = _seconds(queued_at(old), transition.at)
         metrics.admitted_workloads_total.child(*labels).inc()
         metrics.admission_wait_time_seconds.child(*labels).observe(waited)
-        if (own := self._own_labels(new)) is not None:
+        own = self._own_labels(new)
+        if own is not None:
             metrics.local_queue_admitted_workloads_total.child(*own).inc()
             metrics.local_queue_admission_wait_time_seconds.child(*own).observe(waited)
         reserved = find(new.status, WorkloadCondition.QUOTA_RESERVED)
         since = reserved.transitioned_at if reserved else transition.at
+        checked = _seconds(since, transition.at)
+        metrics.admission_checks_wait_time_seconds.child(*labels).observe(checked)
+        if own is not None:
+            metrics.local_queue_admission_checks_wait_time_seconds.child(*own).observe(checked)
+        self._count_in_cohorts(*labels)
         words = (
-            f"Admitted by ClusterQueue {labels[0]}, wait time since reservation was"
-            f" {_seconds(since, transition.at):.0f}s"
+            f"Admitted by ClusterQueue {labels[0]}, wait time since reservation was {checked:.0f}s"
         )
         recorder = self._context.recorder
         earlier = recorder.take_back(workload_reference(new), "QuotaReserved")
@@ -260,8 +279,36 @@ class TransitionRecorder:
         if finished is not None and is_replaced(new.status):
             metrics.replaced_workload_slices_total.child(_queue(old, new)).inc()
             self._event(new, finished.reason, finished.message)
-        if (own := self._own_labels(new)) is not None:
+        own = self._own_labels(new)
+        if own is not None:
             metrics.local_queue_finished_workloads_total.child(*own).inc()
+        admitted = find(new.status, WorkloadCondition.ADMITTED)
+        if finished is None or admitted is None or admitted.status != "True":
+            return
+        ran = _seconds(admitted.transitioned_at, finished.transitioned_at)
+        metrics.execution_time_seconds.child(_queue(old, new), _priority(new)).observe(ran)
+        if own is not None:
+            metrics.local_queue_execution_time_seconds.child(*own).observe(ran)
+
+    def _released(self, old: Workload, new: Workload) -> None:
+        """Measure how long an evicted Workload took to give its quota back."""
+        evicted = find(new.status, WorkloadCondition.EVICTED)
+        if not (_has_quota(old) and not _has_quota(new)) or evicted is None:
+            return
+        released = find(new.status, WorkloadCondition.QUOTA_RESERVED)
+        if evicted.status == "True" and released is not None:
+            reason, _ = split_eviction(evicted.reason)
+            self._context.metrics.workload_eviction_latency_seconds.child(
+                _queue(old, new), reason
+            ).observe(_seconds(evicted.transitioned_at, released.transitioned_at))
+
+    def _count_in_cohorts(self, queue: str, priority: str) -> None:
+        if not self._context.config.gates.enabled(Gate.METRICS_FOR_COHORTS):
+            return
+        for cohort in self._cohorts_above(queue):
+            self._context.metrics.cohort_subtree_admitted_workloads_total.child(
+                cohort, priority
+            ).inc()
 
     def _own_labels(self, workload: Workload) -> tuple[str, str, str] | None:
         """Return LocalQueue and priority class, if the LocalQueue has metrics of its own."""
@@ -287,6 +334,11 @@ class TransitionRecorder:
 
 def _seconds(begin: datetime, end: datetime) -> float:
     return max(0.0, (end - begin).total_seconds())
+
+
+def _has_quota(workload: Workload) -> bool:
+    condition = find(workload.status, WorkloadCondition.QUOTA_RESERVED)
+    return condition is not None and condition.status == "True"
 
 
 def _queue(old: Workload, new: Workload) -> str:

@@ -38,7 +38,7 @@ class CycleResult:
 
     Shape: ``heads`` in the order in which they were taken; ``decisions`` in order; ``has_moved``
     says whether anything changed its place; if not, ``fingerprint`` identifies the cycle's state.
-    ``error`` is the exception that ended the cycle.
+    ``error`` is the exception that ended the cycle. ``recomputed`` as in `CyclePlan`.
     """
 
     heads: list[Entry] = field(default_factory=list)
@@ -46,6 +46,7 @@ class CycleResult:
     has_moved: bool = False
     fingerprint: Fingerprint = ()
     error: Exception | None = None
+    recomputed: list[tuple[str, bool]] = field(default_factory=list)
 
 
 def run_cycle(
@@ -62,6 +63,8 @@ def run_cycle(
             if is_put_off(nominated, reclaimers):
                 continue  # an admission made it wait, so another cycle follows
             head = reconsider(world, course, nominated)
+            if head is not nominated and _has_targets(nominated):
+                result.recomputed.append((head.queue.name, _has_targets(head)))
             decision = process(world, course, head, now)
             is_news = head.is_new or _is_news(head.entry, decision)
             if not isinstance(decision, Admit | Evict):
@@ -134,6 +137,11 @@ def nominate(
         is_new=is_new,
         again=memo.again,
     )
+
+
+def _has_targets(head: Head) -> bool:
+    """Whether others would have to leave for it."""
+    return isinstance(head.verdict, Nominated) and bool(head.verdict.targets)
 
 
 def _is_news(entry: Entry, decision: HeadDecision) -> bool:

@@ -298,6 +298,7 @@ class Engine:
             self._agenda.poke(key)
         decisions: list[Decision] = []
         failures: list[TreeFailure] = []
+        recomputed: list[tuple[str, bool]] = []
         cycles = 0
         exhausted = False
         while self._agenda.is_busy and not exhausted:
@@ -307,6 +308,7 @@ class Engine:
                     break
                 result = self._run_tree(key, now)
                 decisions += result.decisions
+                recomputed += result.recomputed
                 cycles += 1
                 if result.error is not None:
                     failures.append(TreeFailure(tree=key, error=result.error))
@@ -315,6 +317,7 @@ class Engine:
             cycles=cycles,
             exhausted=exhausted,
             failures=tuple(failures),
+            recomputed=tuple(recomputed),
         )
 
     def _run_tree(self, key: str, now: datetime) -> CycleResult:
@@ -360,6 +363,10 @@ class Engine:
     def cohort_state(self, name: str) -> CohortState | None:
         """Return the state of a Cohort; None if its tree has no queue."""
         return reading.cohort_state(self.parts, name)
+
+    def cohorts_above(self, cluster_queue: str) -> list[str]:
+        """Return the cohorts that a ClusterQueue is below, the nearest first."""
+        return reading.cohorts_above(self.parts, cluster_queue)
 
     def local_queue_state(self, key: str) -> LocalQueueState | None:
         """Return the state of a LocalQueue; None if it is unknown."""

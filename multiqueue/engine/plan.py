@@ -93,9 +93,13 @@ class Requeue(Refused, frozen=True, kw_only=True, gc=False):
 
 
 class Skip(Refused, frozen=True, kw_only=True, gc=False):
-    """The head fitted when the cycle began, but another one took the room; it is tried again."""
+    """The head fitted when the cycle began, but another one took the room; it is tried again.
+
+    ``preempts`` says that it would have fitted by preempting others only.
+    """
 
     skip_reason: SkipReason
+    preempts: bool = False
 
 
 class PreemptedWorkload(NamedTuple):
@@ -167,9 +171,12 @@ class CyclePlan(Value, frozen=True, kw_only=True, gc=False):
 
     ``exhausted`` says that the budget ended the call: more can be decided at once.
     ``cycles`` counts the cycles of single cohort trees that ran; ``failures`` are some of them.
+    ``recomputed`` names for each second search for victims the ClusterQueue and whether it found
+    some (E-70).
     """
 
     decisions: tuple[Decision, ...] = ()
     cycles: int = 0
     exhausted: bool = False
     failures: tuple[TreeFailure, ...] = ()
+    recomputed: tuple[tuple[str, bool], ...] = ()

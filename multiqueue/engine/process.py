@@ -94,7 +94,8 @@ def process(world: EngineParts, course: Course, head: Head, now: datetime) -> He
         return _defer(head)
     if reason := _find_obstacle(world, course, head, verdict):
         taken_by = course.served_before(head, assignment)
-        return _skip(head, reason, Reason.WAITING_FOR_QUOTA, taken_by)
+        skip = _skip(head, reason, Reason.WAITING_FOR_QUOTA, taken_by)
+        return replace(skip, preempts=assignment.mode is Mode.PREEMPT)
     if assignment.mode is Mode.PREEMPT:
         course.preempt(verdict.targets)
         course.reservations.hold(queue, assignment)

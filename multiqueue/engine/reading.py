@@ -11,7 +11,7 @@ from multiqueue.api.conditions import QueueReason, Reason
 from multiqueue.api.names import split_key
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.drs import share_of
-from multiqueue.engine.cache.quota_node import FlavorResource
+from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.engine.flavors.assigner import sum_requests
 from multiqueue.engine.flavors.replaced_slice import replaced_slice
 from multiqueue.engine.nominate import reject
@@ -65,17 +65,47 @@ def cluster_queue_state(world: EngineParts, name: str) -> ClusterQueueState | No
         nominal=_nested({fr: node.nominal[slot] for fr, slot in slots.items()}),
         free=_nested(free),
         borrowable=_nested({fr: available[fr] - free[fr] for fr in slots}),
+        borrowing_limit=_nested({fr: node.borrowing_limit[slots[fr]] for fr in slots}),
+        lending_limit=_nested({fr: node.lending_limit[slots[fr]] for fr in slots}),
+        pending_requests=pending.requested,
+        classes=pending.number_of_classes,
+        parked_classes=pending.number_of_parked_classes,
+        root=_root_of(node),
         weighted_share=None if world.options.fair_sharing is None else share_of(node),
     )
 
 
 def cohort_state(world: EngineParts, name: str) -> CohortState | None:
     """Return the state of a Cohort."""
-    node = world.cache.cohort_node(name)
-    if node is None:
+    tree = world.cache.tree_of_cohort(name)
+    node = None if tree is None else tree.cohorts.get(name)
+    if tree is None or node is None:
         return None
-    share = None if world.options.fair_sharing is None else share_of(node)
-    return CohortState(name=name, weighted_share=share)
+    reservation: dict[FlavorResource, Amount] = {}
+    admitted = 0
+    for queue in tree.queues_below(name):
+        admitted += queue.admitted
+        for flavor_resource, amount in queue.usage().items():
+            reservation[flavor_resource] = reservation.get(flavor_resource, 0) + amount
+    quota = {fr: node.subtree_quota[slot] for fr, slot in node.slot_by_flavor_resource.items()}
+    return CohortState(
+        name=name,
+        parent=node.parent.name if node.parent is not None else "",
+        root=_root_of(node) or name,
+        admitted=admitted,
+        quota=_nested(quota),
+        reservation=_nested({fr: reservation.get(fr, 0) for fr in quota}),
+        weighted_share=None if world.options.fair_sharing is None else share_of(node),
+    )
+
+
+def _root_of(node: QuotaNode) -> str:
+    """Return the cohort at the top of a node's tree; "" for a ClusterQueue without a cohort."""
+    if node.parent is None:
+        return ""
+    while node.parent is not None:
+        node = node.parent
+    return node.name
 
 
 def take_restated(world: EngineParts) -> set[str]:
@@ -89,17 +119,22 @@ def take_restated(world: EngineParts) -> set[str]:
 
 
 def with_cohorts(world: EngineParts, changed: Changed) -> Changed:
-    """Add the cohorts above the changed queues; they have a state only with fair sharing."""
-    if world.options.fair_sharing is None:
-        return changed
+    """Add the cohorts above the changed queues."""
     found: set[str] = set()
     for name in changed.cluster_queues:
-        queue = world.cache.queues.get(name)
-        node = None if queue is None else queue.node.parent
-        while node is not None and node.name not in found:
-            found.add(node.name)
-            node = node.parent
+        found.update(cohorts_above(world, name))
     return replace(changed, cohorts=tuple(sorted(found)))
+
+
+def cohorts_above(world: EngineParts, cluster_queue: str) -> list[str]:
+    """Return the cohorts that a ClusterQueue is below, the nearest first."""
+    queue = world.cache.queues.get(cluster_queue)
+    found: list[str] = []
+    node = None if queue is None else queue.node.parent
+    while node is not None:
+        found.append(node.name)
+        node = node.parent
+    return found
 
 
 def local_queue_state(world: EngineParts, key: str) -> LocalQueueState | None:

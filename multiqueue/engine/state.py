@@ -30,8 +30,10 @@ class ClusterQueueState:
     ``pending``, those that wait for a wake or a backoff are ``inadmissible``; all of them if the
     queue is not active (E-194).
     ``nominal``, ``free`` and ``borrowable`` are by flavor and resource: quota of the queue itself,
-    its unused part, and what the cohort could lend now in addition. ``weighted_share`` is None
-    without fair sharing.
+    its unused part, and what the cohort could lend now in addition; the limits are None if there
+    are none. ``pending_requests`` is what those that wait ask for in all; ``classes`` counts the
+    different ones among them, ``parked_classes`` those that wait for a wake. ``root`` is the
+    cohort at the top of its tree. ``weighted_share`` is None without fair sharing.
     """
 
     name: str
@@ -47,14 +49,30 @@ class ClusterQueueState:
     nominal: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
     free: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
     borrowable: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
+    borrowing_limit: Mapping[str, Mapping[str, Amount | None]] = field(default_factory=dict)
+    lending_limit: Mapping[str, Mapping[str, Amount | None]] = field(default_factory=dict)
+    pending_requests: Mapping[str, Amount] = field(default_factory=dict)
+    classes: int = 0
+    parked_classes: int = 0
+    root: str = ""
     weighted_share: Share | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CohortState:
-    """Observed state of a Cohort; ``weighted_share`` is None without fair sharing."""
+    """Observed state of a Cohort.
+
+    Shape: ``parent`` is "" at the top of a tree. ``quota`` is what all below it may share,
+    ``reservation`` what their workloads hold, by flavor and resource; ``admitted`` counts
+    workloads. ``weighted_share`` is None without fair sharing.
+    """
 
     name: str
+    parent: str = ""
+    root: str = ""
+    admitted: int = 0
+    quota: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
+    reservation: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
     weighted_share: Share | None = None
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from multiqueue.observability.families import ROLE, counter, gauge
-from multiqueue.observability.local_queue_metrics import LocalQueueMetrics
+from multiqueue.observability.queue_metrics import QueueMetrics
 
 
-class DispatchMetrics(LocalQueueMetrics):
+class DispatchMetrics(QueueMetrics):
     """How dispatchers behave, and which profile decides."""
 
     dispatch_failures_total = counter(

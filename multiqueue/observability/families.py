@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar, overload
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 from prometheus_client.metrics import MetricWrapperBase
 
 M = TypeVar("M", bound=MetricWrapperBase)
@@ -134,6 +134,32 @@ def gauge(name: str, help: str, *labels: str) -> Declared[Gauge]:  # noqa: A002
     return Declared(
         name, help, labels, lambda registry: Gauge(name, help, labels, registry=registry)
     )
+
+
+class _Unnamed(Generic[M]):
+    """A metric that the registry collects without comparing its name with others."""
+
+    def __init__(self, metric: M) -> None:
+        self.collect = metric.collect
+
+    def describe(self) -> Sequence[Metric]:
+        """Return no name."""
+        return ()
+
+
+def gauge_beside_counter(name: str, help: str, *labels: str) -> Declared[Gauge]:  # noqa: A002
+    """Declare a gauge of the name that a counter has without its ``_total``.
+
+    Kueue has such pairs. The text format, which is the only one served, tells them apart;
+    the library's registry does not.
+    """
+
+    def make(registry: CollectorRegistry) -> Gauge:
+        metric = Gauge(name, help, labels, registry=None)
+        registry.register(_Unnamed(metric))
+        return metric
+
+    return Declared(name, help, labels, make)
 
 
 def histogram(

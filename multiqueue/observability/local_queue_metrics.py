@@ -12,6 +12,7 @@ from multiqueue.observability.families import (
     counter,
     exponential,
     gauge,
+    gauge_beside_counter,
     histogram,
 )
 
@@ -52,6 +53,34 @@ class LocalQueueMetrics(MetricTable):
         "Seconds from creation or requeuing to admission.",
         *BY_PRIORITY,
         buckets=WAITS,
+    )
+    local_queue_admission_checks_wait_time_seconds = histogram(
+        "kueue_local_queue_admission_checks_wait_time_seconds",
+        "Seconds from quota to admission.",
+        *BY_PRIORITY,
+        buckets=WAITS,
+    )
+    local_queue_execution_time_seconds = histogram(
+        "kueue_local_queue_execution_time_seconds",
+        "Seconds from the last admission to the end.",
+        *BY_PRIORITY,
+        buckets=exponential(16),
+    )
+    local_queue_finished_workloads = gauge_beside_counter(
+        "kueue_local_queue_finished_workloads",
+        "Finished Workloads of a LocalQueue that still exist.",
+        *QUEUE,
+        ROLE,
+    )
+    local_queue_unadmitted_workloads = gauge(
+        "kueue_local_queue_unadmitted_workloads",
+        "Workloads of a LocalQueue that are not admitted, by the reason of the condition Admitted "
+        "and that of QuotaReserved.",
+        *QUEUE,
+        "cluster_queue",
+        "reason",
+        "underlying_cause",
+        ROLE,
     )
     local_queue_ready_wait_time_seconds = histogram(
         "kueue_local_queue_ready_wait_time_seconds",

@@ -82,7 +82,7 @@ class ManagerMetrics(DispatchMetrics):
     )
     admission_attempt_duration_seconds = histogram(
         "kueue_admission_attempt_duration_seconds",
-        "Seconds of such a cycle.",
+        "Seconds that a cycle took, by result: success or inadmissible.",
         "result",
         ROLE,
         buckets=ATTEMPT_BUCKETS,

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
 
 from multiqueue.serving.request import HttpRequest
 from multiqueue.serving.server import Handler, HttpServer
@@ -158,10 +157,10 @@ async def _show_metrics(
         refusal = await guard(request.headers.get("Authorization", ""), request.path)
         if refusal is not None:
             return web.Response(status=refusal.status, text=f"{refusal.reason}\n")
-    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    # Only the text format: in OpenMetrics, a gauge and a counter of one name would be one metric.
     # Thousands of queues make megabytes of text, which would block the event loop.
-    body = await asyncio.to_thread(encode, registry)
-    return web.Response(body=body, headers={"Content-Type": content_type})
+    body = await asyncio.to_thread(generate_latest, registry)
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
 def _tell_health(request: HttpRequest, results: dict[str, str | None], name: str) -> web.Response:

@@ -30,7 +30,6 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.CUSTOM_METRIC_LABELS: "metrics have no labels of their users' choice yet",
         Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: "quota is held until evicted pods have "
         "ended or are overdue",
-        Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: "the metric is not there yet",
         Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: "a deleted RayService always keeps "
         "its quota until its Redis is empty",
         Gate.SCHEDULER_LIBRARY_INTEGRATION: "it names a Go library; nodes are judged by rules of "

@@ -211,7 +211,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_RESPECT_CONFIG_ORDER: _beta(adjustable=True),
         Gate.CONCURRENT_ADMISSION: _alpha(adjustable=True),
         Gate.QUOTA_CHECK_STRATEGY: _beta(adjustable=True),
-        Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: _beta(),
+        Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: _beta(adjustable=True),
         Gate.TAS_RESPECT_NODE_AFFINITY_PREFERRED: _alpha(
             Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True
         ),

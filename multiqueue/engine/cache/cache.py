@@ -13,7 +13,6 @@ from multiqueue.api.names import MULTIKUEUE_CONTROLLER
 from multiqueue.engine.cache.activity import References, judge_activity
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.cohort_graph import CohortGraph
-from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.cache.tree import Tree, build_tree
 from multiqueue.engine.tas.forest import Forest
 from multiqueue.lib.amount import Amount
@@ -95,10 +94,9 @@ class Cache:
         self._graph.remove(name)
         return self._rebuild(touched | {self._graph.root_of(name)[0]})
 
-    def cohort_node(self, name: str) -> QuotaNode | None:
-        """Return a cohort's node in its tree; None if that tree has no queue."""
-        tree = self.trees.get(self._graph.root_of(name)[0])
-        return None if tree is None else tree.cohorts.get(name)
+    def tree_of_cohort(self, name: str) -> Tree | None:
+        """Return the tree that a cohort is in; None if that tree has no queue."""
+        return self.trees.get(self._graph.root_of(name)[0])
 
     # ---------------------------------------------------------------- what queues refer to
 

@@ -6,7 +6,7 @@ version. Built as a whole when a spec in it changes; usage alone never rebuilds 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import QuotaNode
@@ -62,6 +62,12 @@ class Tree:
             node.remove_usage(node.slot(flavor_resource), amount)
         queue.generation += 1
         self.version += 1
+
+    def queues_below(self, cohort: str) -> Iterator[CachedQueue]:
+        """Iterate over the ClusterQueues of a cohort and of the cohorts below it."""
+        yield from self.child_queues.get(cohort, ())
+        for child in self.child_cohorts.get(cohort, ()):
+            yield from self.queues_below(child.name)
 
     def set_heights(self) -> None:
         """Compute the heights of the cohorts; inactive queues are no children (E-37)."""

@@ -18,7 +18,7 @@ from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.queues.resume import ResumeState
 from multiqueue.lib.amount import Amount
 from multiqueue.lib.heap import KeyedHeap
-from multiqueue.model.workload import Shape, Workload
+from multiqueue.model.workload import PodSet, Shape, Workload
 
 Rank: TypeAlias = tuple[int, int, str, str]
 """(priority, descending; queue-order time; uid; key): the order inside a ClusterQueue (E-14)."""
@@ -64,6 +64,7 @@ class Entry:
     quota it holds, with ``usage`` by flavor-resource; ``took_from`` is the key of the slice that it
     took quota over from, whatever its object says by now, "" for none. ``assumed`` means that this
     is known here only, until the write is confirmed. ``equals`` is its class while QUEUED.
+    ``asked`` are the pod sets that its pending queue counts it with.
     ``reserved_at`` is when it got its quota, in whole seconds since the epoch as the API keeps it;
     0 without one.
     ``preempted`` means that its preemption was decided and is not visible yet (E-80);
@@ -73,6 +74,7 @@ class Entry:
 
     __slots__ = (
         "admitted",
+        "asked",
         "assumed",
         "charged",
         "displaced",
@@ -98,6 +100,7 @@ class Entry:
         self.rank = rank_of(workload)
         self.place = QueuePlace.NOWHERE
         self.queue = ""
+        self.asked: tuple[PodSet, ...] = ()
         self.equals: EquivalenceClass | None = None
         self.charged = ""
         self.usage: Mapping[FlavorResource, Amount] = {}
@@ -255,13 +258,13 @@ def wakes_itself(old: Workload, new: Workload) -> bool:
     )
 
 
-def count(counts: dict[str, int], local_queue: str, change: int) -> None:
+def count(counts: dict[str, int], key: str, change: int) -> None:
     """Change a count; a missing one counts as zero."""
-    number = counts.get(local_queue, 0) + change
+    number = counts.get(key, 0) + change
     if number:
-        counts[local_queue] = number
+        counts[key] = number
     else:
-        del counts[local_queue]
+        del counts[key]
 
 
 def _merged(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:

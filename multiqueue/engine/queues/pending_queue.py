@@ -21,6 +21,7 @@ from multiqueue.engine.queues.entry import (
     is_backoff_over,
 )
 from multiqueue.engine.queues.lanes import Lanes, UsageOf
+from multiqueue.lib.amount import Amount
 from multiqueue.lib.heap import KeyedHeap
 from multiqueue.model.cluster_queue import QueueingStrategy
 from multiqueue.model.workload import Shape
@@ -35,6 +36,7 @@ class PendingQueue:
     at; `ResumeState` refers to it. ``sticky`` is the one for which others were last told to leave.
     ``active`` of the members are in the heap, ``active_of`` by LocalQueue; the others wait for a
     wake or a backoff. ``restated`` are the LocalQueues of which that changed, until it is cleared.
+    ``requested`` is what all members ask for, by resource.
     ``revision`` is replaced with every change of who waits, or in which order.
     """
 
@@ -48,6 +50,7 @@ class PendingQueue:
         "cycle",
         "members",
         "name",
+        "requested",
         "restated",
         "revision",
         "sticky",
@@ -64,6 +67,7 @@ class PendingQueue:
         self.active = 0
         self.active_of: dict[str, int] = {}
         self.restated: set[str] = set()
+        self.requested: dict[str, Amount] = {}
         self._classes_by_shape: dict[Shape, dict[str, EquivalenceClass]] = {}
         self.classes: KeyedHeap[EquivalenceClass] | Lanes = KeyedHeap()
         self._parked_classes: dict[EquivalenceClass, None] = {}
@@ -128,7 +132,15 @@ class PendingQueue:
     def _enter(self, entry: Entry) -> None:
         entry.queue = self.name
         self.members[entry.key] = entry
+        entry.asked = entry.workload.pod_sets
+        self._ask(entry, 1)
         self.revision = object()
+
+    def _ask(self, entry: Entry, sign: int) -> None:
+        for pod_set in entry.asked:
+            for resource, amount in pod_set.requests.items():
+                if total := amount * pod_set.count:
+                    count(self.requested, resource, sign * total)
 
     def _activate(self, entry: Entry, equals: EquivalenceClass) -> None:
         entry.place = QueuePlace.QUEUED
@@ -193,6 +205,8 @@ class PendingQueue:
         if self.sticky is entry:
             self.sticky = None
         del self.members[entry.key]
+        self._ask(entry, -1)
+        entry.asked = ()
         self.revision = object()
         entry.queue = ""
         entry.place = QueuePlace.NOWHERE
@@ -248,6 +262,16 @@ class PendingQueue:
             self.restated.add(local_queue)
 
     # ---------------------------------------------------------------- classes
+
+    @property
+    def number_of_classes(self) -> int:
+        """How many workloads wait of which no two are equal to the scheduler."""
+        return len(self._classes_by_shape)
+
+    @property
+    def number_of_parked_classes(self) -> int:
+        """How many of these classes wait for a wake."""
+        return len(self._parked_classes)
 
     @property
     def is_by_usage(self) -> bool:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import structlog
 
+from multiqueue.api.config import Gate
 from multiqueue.api.names import key_of
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.execute_members import MemberWriter
 from multiqueue.jobs.framework.plan import (
@@ -114,6 +116,7 @@ class JobExecutor:
                 EventNote(reason="ErrWorkloadCompose", message=words, warning=True), view, None
             )
             return Result(requeue_after=REFUSED_SECONDS)
+        self._measure_creation(view, workload)
         self._note(
             EventNote(
                 reason="CreatedWorkload",
@@ -123,6 +126,17 @@ class JobExecutor:
             workload,
         )
         return None
+
+    def _measure_creation(self, view: JobView, workload: Workload) -> None:
+        """Measure how long a new job waited for its Workload; a changed job is not new."""
+        metadata, context = view.job["metadata"], self._context
+        created = parse_time(metadata.get("creationTimestamp"))
+        if created is None or (metadata.get("generation") or 0) > 1:
+            return
+        if context.config.gates.enabled(Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY):
+            context.metrics.workload_creation_latency_seconds.child(view.job["kind"]).observe(
+                max(0.0, (workload.metadata.created_at - created).total_seconds())
+            )
 
     async def _take_existing(self, key: str, view: JobView) -> Result | None:
         """Handle an existing name: the job's own unseen Workload, or another job's."""

@@ -262,6 +262,23 @@ def test_an_eviction_is_counted_with_its_cause_and_as_a_first_one() -> None:
     assert ("EvictedDueToPodsReadyTimeout", "Exceeded the PodsReady timeout ns/wl") in told.events
 
 
+def test_the_way_of_a_workload_is_measured_by_stages() -> None:
+    pending = make_workload()
+    waiting = reserved(pending, at=minutes(1))
+    runs = with_status(waiting, sync_admitted(waiting.status, now=minutes(3)))
+    late_runs = late(runs, 5)
+    left = with_status(late_runs, complete_eviction(late_runs.status, now=minutes(6)))
+    again = admitted(left, at=minutes(10))
+    done = with_status(again, finish(again.status, Reason.SUCCEEDED, "done", now=minutes(14)))
+    told = Recorded(pending, waiting, runs, late_runs, left, again, done)
+    checks = "kueue_admission_checks_wait_time_seconds"
+    assert told.value(f"{checks}_sum", priority_class="") == 120
+    assert told.value(f"{checks}_count", priority_class="") == 2
+    assert told.value("kueue_execution_time_seconds_sum", priority_class="") == 240
+    released = {"reason": "PodsReadyTimeout"}
+    assert told.value("kueue_workload_eviction_latency_seconds_sum", **released) == 60
+
+
 def test_the_time_from_ready_pods_to_the_eviction_is_measured() -> None:
     running = ready(admitted(make_workload()), 2)
     told = Recorded(running, evicted(running, at=minutes(5)))
@@ -294,11 +311,13 @@ def test_a_local_queue_counts_what_its_cluster_queue_counts() -> None:
         ("admission_wait_time_seconds", 60),
         ("ready_wait_time_seconds", 180),
         ("admitted_until_ready_wait_time_seconds", 120),
+        ("admission_checks_wait_time_seconds", 0),
     ):
         assert told.own(f"{name}_sum", priority_class="") == seconds
     labels = {"reason": "Preempted", "underlying_cause": "", "priority_class": ""}
     assert told.own("evicted_workloads_total", **labels) == 1
     assert told_end.own("finished_workloads_total", priority_class="") == 1
+    assert told_end.own("execution_time_seconds_sum", priority_class="") == 240
 
 
 @pytest.mark.parametrize(

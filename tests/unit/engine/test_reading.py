@@ -306,6 +306,36 @@ def test_queues_whose_workloads_park_or_wake_are_named() -> None:
     )
 
 
+def test_limits_and_what_waiting_workloads_ask_for_are_told() -> None:
+    world = busy_world()
+    for name in ("x", "y", "z"):
+        world.submit(make_workload(name, queue="a", pod_sets=[pod_set(count=2, cpu=9)]))
+    world.submit(make_workload("small", queue="a", pod_sets=[pod_set(cpu=7)]))
+    world.cycle()
+    state = world.engine.cluster_queue_state("a")
+    assert state is not None
+    assert state.pending_requests == {"cpu": 61000}
+    assert (state.classes, state.parked_classes) == (2, 2)
+    assert state.borrowing_limit == state.lending_limit == {"f": {"cpu": None}}
+    assert state.root == "co"
+
+    world.engine.delete_workload(f"{NAMESPACE}/small", T0)
+    state = world.engine.cluster_queue_state("a")
+    assert state is not None
+    assert state.pending_requests == {"cpu": 54000}
+
+
+def test_a_cohort_tells_what_all_below_it_have() -> None:
+    world = busy_world()
+    state = world.engine.cohort_state("co")
+    assert state is not None
+    assert (state.parent, state.root, state.admitted) == ("", "co", 1)
+    assert state.quota == {"f": {"cpu": 5000}}
+    assert state.reservation == {"f": {"cpu": 3000}}
+    assert world.engine.cohorts_above("a") == ["co"]
+    assert world.engine.cohorts_above("unknown") == []
+
+
 def test_changed_queues_are_named_once() -> None:
     world = busy_world()
     changed = world.engine.changed_since_last_call()
@@ -314,7 +344,7 @@ def test_changed_queues_are_named_once() -> None:
 
     world.finish("w")
     assert world.engine.changed_since_last_call() == Changed(
-        cluster_queues=("a",), local_queues=(f"{NAMESPACE}/a",)
+        cluster_queues=("a",), local_queues=(f"{NAMESPACE}/a",), cohorts=("co",)
     )
 
 
@@ -324,7 +354,9 @@ def test_a_queue_whose_activity_changed_is_named_with_its_local_queues() -> None
     world.engine.delete_resource_flavor("f")
 
     assert world.engine.changed_since_last_call() == Changed(
-        cluster_queues=("a", "b"), local_queues=(f"{NAMESPACE}/a", f"{NAMESPACE}/b")
+        cluster_queues=("a", "b"),
+        local_queues=(f"{NAMESPACE}/a", f"{NAMESPACE}/b"),
+        cohorts=("co",),
     )
 
 
