@@ -105,7 +105,8 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
             watch = WorkloadWatch(plane)
             watch.start()
             load = os.getloadavg()[0]
-            runner = _run_runner(plane, generator, folder, seconds, watch)
+            last = programs.with_last_cohort(generator)
+            runner = _run_runner(plane, last, folder, seconds, watch)
             after = _settled(plane)
             used = {name: _used(pid) for name, pid in pids.items()}
     spent = {
@@ -131,9 +132,10 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
 def _require_all_finished(course: Course, count: int, folder: Path) -> None:
     if course.finished != count:
         raise RuntimeError(
-            f"{course.finished} of {count} Workloads finished: see {folder}. Upstream's"
-            " runner ends when all Workloads are created and no queue's status says that something"
-            " waits; choose a larger part if statuses come later than that"
+            f"{course.finished} of {count} Workloads finished: see {folder}. Upstream's runner"
+            " ends when all Workloads are created and no queue's status says that something waits"
+            f" or runs. Give it more time than {programs.LAST_SECONDS:g} s (LAST_SECONDS in"
+            " tests/bench/upstream/programs.py) if statuses come later than that"
         )
 
 
