@@ -22,23 +22,28 @@ class AuditedWrites:
 
     Attributes:
         seen: Number of writes by collection and subresource, such as ``workloads/status``.
+        at_admission: What was seen when an admission was written last.
     """
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seen: Counter[str] = Counter()
+        self.at_admission: Counter[str] = Counter()
         self.seconds = seconds
         self._room = asyncio.Semaphore(SIDE_BY_SIDE)
 
     def make_client(self, credentials: Credentials, **options: Any) -> KubeClient:
         return KubeClient(credentials, open_transport=partial(AuditedTransport, self), **options)
 
-    async def write(self, request: ApiRequest) -> None:
-        parts = request.target.partition("?")[0].strip("/").split("/")
+    async def write(self, target: str, body: bytes) -> None:
+        """Count a write to this path, and take the time that it takes."""
+        parts = target.partition("?")[0].strip("/").split("/")
         parts = parts[COLLECTIONS_AT[parts[0]] :]
         if parts[0] == "namespaces" and len(parts) > 2:
             parts = parts[2:]
         collection, _, *subresource = [*parts, ""]
         self.seen["/".join([collection, *filter(None, subresource)])] += 1
+        if collection == "workloads" and b'"podSetAssignments":[' in body:
+            self.at_admission = self.seen.copy()
         if self.seconds:
             async with self._room:
                 await asyncio.sleep(self.seconds)
@@ -51,5 +56,5 @@ class AuditedTransport(HttpTransport):
 
     async def send(self, request: ApiRequest) -> Response:
         if request.method != "GET":
-            await self._audit.write(request)
+            await self._audit.write(request.target, request.body or b"")
         return await super().send(request)
