@@ -156,10 +156,11 @@ async def test_the_victims_of_a_preemption_are_one_event_of_the_preemptor() -> N
     shell = EvictionFixture(urgent, *victims)
     async with applied(shell, make_plan("a", "b")):
         pass
-    assert [told for name, _, told in shell.events if name == "urgent"] == [
-        "Preempted workload team-a/a (UID: uid-a) due to InClusterQueue; "
-        "Preempted workload team-a/b (UID: uid-b) due to InClusterQueue"
-    ]
+    want = "; ".join(
+        f"Preempted workload team-a/{name} (UID: uid-{name}) due to InClusterQueue"
+        for name in ("a", "b")
+    )
+    assert [told for name, _, told in shell.events if name == "urgent"] == [want]
     assert shell.preempted == 2
 
 
