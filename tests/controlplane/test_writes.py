@@ -24,8 +24,8 @@ AT_MOST = {
 }
 """Writes of the manager for one admission, by kind; statuses of Workloads without evictions.
 
-Measured: 1.1, 1.3, 0.1 and 0.11. With two more benchmarks on the same two cores: 1.5, 1.74, 0.19 and
-0.21.
+Measured: 1.1, 1.3, 0.1 and 0.11. With two more benchmarks on the same two cores: 1.5, 1.74, 0.19
+and 0.21.
 """
 RARE = 0.1
 """All other kinds together: what is written once for each queue or flavor."""
