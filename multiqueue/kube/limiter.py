@@ -206,8 +206,11 @@ class RateLimiter:
         quiet = now - self._changed_at > DECREASE_EVERY_SECONDS and not self._is_slow
         if quiet and self.rate < self._max_rate:
             self.rate = min(self._max_rate, self.rate + self._max_rate * 0.1 * min(elapsed, 10.0))
-        limit = self._burst * self.rate / self._max_rate
-        self._tokens = min(max(limit, 1.0), self._tokens + elapsed * self.rate)
+        self._tokens = min(self._limit(), self._tokens + elapsed * self.rate)
+
+    def _limit(self) -> float:
+        """Return the most tokens that are kept at this rate."""
+        return max(self._burst * self.rate / self._max_rate, 1.0)
 
     def _take(self) -> bool:
         assert self._refilled_at is not None
@@ -233,23 +236,30 @@ class RateLimiter:
         self._schedule(loop)
 
     def _wake_spare(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give turns to writes that can wait, or set the timer for the next turn."""
+        """Give turns to writes that can wait, or set the timer for the next turn.
+
+        Half of the tokens are kept for steps: those that come in a burst do not wait for tokens
+        that Events took a moment before.
+        """
         if self._spare_timer is not None:
             self._spare_timer.cancel()
             self._spare_timer = None
         now = loop.time()
+        self._refill(now)
+        half = self._limit() / 2
+        refilled_in = (half - self._tokens) / self.rate
         while self._spare and not self._waiters:
             turn = self._spare[0][2]
             if turn.done():
                 heapq.heappop(self._spare)
-            elif now >= self._paused_until and self.budget.take(now):
+            elif now >= self._paused_until and self.budget.take(now, scarce=refilled_in > 0):
                 heapq.heappop(self._spare)
                 turn.set_result(None)
             else:
                 break
         due_in = self.budget.due_in(now)
         if self._spare and not self._waiters and due_in is not None:
-            delay = max(due_in, self._paused_until - now, 0.001)
+            delay = max(due_in, refilled_in, self._paused_until - now, 0.001)
             self._spare_timer = loop.call_later(delay, self._wake_spare, loop)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:

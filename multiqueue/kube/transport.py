@@ -43,6 +43,10 @@ CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 30.0
 """How long an idle connection is kept; below the idle timeouts of servers and usual load
 balancers."""
+TOO_MANY_REQUESTS = 429
+REFUSED_BY = "X-Kubernetes-PF-PriorityLevel-UID", "X-Kubernetes-PF-FlowSchema-UID"
+"""Headers of API priority and fairness."""
+MAX_UID = 64
 
 OnWarning = Callable[[str], None]
 
@@ -211,6 +215,8 @@ class HttpTransport:
             body += chunk
             if len(body) > MAX_ERROR_BYTES:
                 break
+        if response.status == TOO_MANY_REQUESTS:
+            self._report_refusal(response.headers)
         wait = response.headers.get("Retry-After", "")
         return build_api_error(
             response.status,
@@ -290,6 +296,21 @@ class HttpTransport:
         for header in response.headers.getall("Warning", ()):
             for text in parse_warnings(header):
                 self._on_warning(clean_words(text, self.credentials.secrets))
+
+    def _report_refusal(self, headers: Mapping[str, str]) -> None:
+        """Report which rule of API priority and fairness refused a request.
+
+        The server names the rule by uid. Its name would need rights to read all rules.
+        """
+        level, schema = (clean_words(headers.get(name, ""), limit=MAX_UID) for name in REFUSED_BY)
+        if level and schema:
+            self._on_warning(
+                "the API server refuses requests with status 429: it has no capacity left in the"
+                f" PriorityLevelConfiguration with uid {level}, which the FlowSchema with uid"
+                f" {schema} chose; find their names with `kubectl get flowschemas,"
+                "prioritylevelconfigurations -o custom-columns=NAME:.metadata.name,"
+                "UID:.metadata.uid`, and raise nominalConcurrencyShares there"
+            )
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:

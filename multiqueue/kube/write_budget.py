@@ -90,11 +90,16 @@ class WriteBudget:
         """Whether steps are under way on a server that is slow or refuses requests."""
         return self._quiet_in(now) > 0 and self._is_slow(now)
 
-    def take(self, now: float) -> bool:
-        """Begin a write that can wait, if it may be sent now; end it with `give_back`."""
+    def take(self, now: float, *, scarce: bool = False) -> bool:
+        """Begin a write that can wait, if it may be sent now; end it with `give_back`.
+
+        Args:
+            now: The time.
+            scarce: Whether the rate of requests, and not the server, is what steps wait for.
+        """
         if self._under_way >= int(self.window):
             return False
-        if self.is_saturated(now):
+        if scarce or self.is_saturated(now):
             if self._earned < 1.0:
                 return False
             self._earned -= 1.0

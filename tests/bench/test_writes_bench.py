@@ -26,6 +26,7 @@ from multiqueue.api.workload_state import finish, is_admitted, is_finished
 from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
+from tests.audited_writes import AuditedWrites
 from tests.builders.jobs import make_job
 from tests.builders.workloads import NAMESPACE, make_template
 from tests.integration.queue_steps import create_queue
@@ -51,20 +52,26 @@ def quiet() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def managed(cpu: int, config: Configuration) -> AsyncIterator[QueueCluster]:
+async def managed(
+    cpu: int, config: Configuration, audit: AuditedWrites
+) -> AsyncIterator[QueueCluster]:
     clock = LoopClock()
-    async with queue_cluster(clock=clock) as cluster, cluster.manager(config, clock=clock):
+    async with (
+        queue_cluster(clock=clock) as cluster,
+        cluster.manager(config, clock=clock, client_type=audit.make_client),
+    ):
         await create_queue(cluster, cpu=str(cpu))
         yield cluster
 
 
-async def count(cluster: QueueCluster) -> tuple[float, Counter[str]]:
+async def count(cluster: QueueCluster, audit: AuditedWrites) -> tuple[float, Counter[str]]:
     """Return status writes per Workload, and Events per Workload by kind and reason."""
-    written = sum(1 for w in cluster.writes if w.resource == "workloads" and w.method == "PATCH")
     events: Counter[str] = Counter()
     for event in (await cluster.client.list(resources.EVENTS)).items:
         events[f"{event['involvedObject']['kind']} {event['reason']}"] += event.get("count") or 1
-    return written / COUNT, Counter({name: value / COUNT for name, value in events.items()})
+    return audit.seen["workloads/status"] / COUNT, Counter(
+        {name: value / COUNT for name, value in events.items()}
+    )
 
 
 def show(capsys: pytest.CaptureFixture[str], what: str, writes: float, events: Any) -> None:
@@ -122,10 +129,13 @@ def test_an_admission_costs_one_write_and_one_event(
 ) -> None:
     @virtual_time
     async def measure() -> None:
-        config = Configuration(namespace="kueue-system", wait_for_pods_ready=None)
-        async with managed(cpu, config) as cluster:
+        config, audit = (
+            Configuration(namespace="kueue-system", wait_for_pods_ready=None),
+            AuditedWrites(),
+        )
+        async with managed(cpu, config, audit) as cluster:
             await run_workloads(cluster)
-            writes, events = await count(cluster)
+            writes, events = await count(cluster, audit)
         show(capsys, f"Workloads, quota for {cpu} of {COUNT}", writes, events)
         # Who waits is told why, once: the cycles that look at it again cost nothing.
         waiting = (COUNT - cpu) / COUNT
@@ -141,12 +151,12 @@ def test_a_job_costs_its_end_and_its_ready_pods_more(
 ) -> None:
     @virtual_time
     async def measure() -> None:
-        config = Configuration(namespace="kueue-system")
+        config, audit = Configuration(namespace="kueue-system"), AuditedWrites()
         if not waits:
             config = Configuration(namespace="kueue-system", wait_for_pods_ready=None)
         clock = LoopClock()
         async with (
-            managed(COUNT, config) as cluster,
+            managed(COUNT, config, audit) as cluster,
             simulation(cluster.client, "4xcpu", clock=clock),
         ):
             for number in range(COUNT):
@@ -161,7 +171,7 @@ def test_a_job_costs_its_end_and_its_ready_pods_more(
                 "all ended",
                 seconds=COUNT * SECONDS,
             )
-            writes, events = await count(cluster)
+            writes, events = await count(cluster, audit)
         show(capsys, f"Jobs, ready pods awaited: {waits}", writes, events)
         assert writes <= STATUS_WRITES + 1 + waits
         on_workload = sum(n for name, n in events.items() if name.startswith("Workload "))

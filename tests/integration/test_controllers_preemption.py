@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -149,6 +150,7 @@ async def test_both_sides_of_a_preemption_hear_of_it_once() -> None:
         await until(cluster, lambda: running(cluster, "low"), "the first running")
         await submit(cluster, ranked_job("high", "high"))
         await until(cluster, lambda: running(cluster, "high"), "the other running")
+        await asyncio.sleep(2)  # the preemptor's Event waits for more victims
         events = (await cluster.client.list(resources.EVENTS, namespace=NAMESPACE)).items
         told = {
             event["reason"]: (event["involvedObject"]["name"].rpartition("-")[0], event["count"])

@@ -1,7 +1,6 @@
 """What a job costs the API server from its creation to its end: the table in docs/writes.md.
 
-Requests about the job, its pods and its Workload count. Events have a budget of their own
-(tests/bench/test_writes_bench.py).
+Requests about the job, its pods and its Workload count, and Events about them.
 """
 
 from __future__ import annotations
@@ -17,14 +16,17 @@ from typing import Any
 import pytest
 
 from multiqueue.api import names
+from multiqueue.api.conditions import CheckState
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import has_quota, is_finished
+from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.kube import resources
-from tests.builders.jobs import make_job
+from tests.builders.jobs import make_gpu_job, make_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import NAMESPACE, make_template
 from tests.integration.queue_steps import complete
-from tests.least_privilege import Call, recorded_calls
+from tests.least_privilege import MANAGER, REMOTE, Call, recorded_calls
+from tests.multikueue_world import MultiKueueWorld, multikueue_world
 from tests.pod_objects import PODS_ENABLED, gated, make_pod
 from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import virtual_time
@@ -33,14 +35,43 @@ TABLE = Path(__file__).parents[2] / "docs" / "writes.md"
 SIZE = 8
 WRITES = frozenset({"create", "update", "patch", "delete"})
 OBJECTS = ("jobs", "pods", "workloads")
+KINDS = ("Job", "Pod", "Workload")
 QUIET_SECONDS = 30.0
+
+
+class Writes:
+    """What the program wrote about jobs, told in pieces."""
+
+    def __init__(self, cluster: QueueCluster, calls: list[Call]) -> None:
+        self._cluster, self._calls, self._events = cluster, calls, 0
+
+    async def new(self, *users: ApiUser) -> str:
+        """Return what these users wrote since the last question, and forget all others."""
+        names_of = {user.name for user in users}
+        counts = Counter(
+            f"{wanted.verb} {wanted.combined}"
+            for user, wanted in self._calls
+            if user.name in names_of
+            if wanted.verb in WRITES and wanted.resource in OBJECTS and wanted.name != RIVAL
+        )
+        self._calls.clear()
+        if MANAGER in users:
+            counts["create events"] = -self._events
+            self._events = await self._count_events()
+            counts["create events"] += self._events
+        return ", ".join(f"{n} {what}" for what, n in sorted(counts.items()) if n) or "none"
+
+    async def _count_events(self) -> int:
+        found = (await self._cluster.client.list(resources.EVENTS)).items
+        about = (event["involvedObject"] for event in found)
+        return sum(1 for each in about if each["kind"] in KINDS and each["name"] != RIVAL)
 
 
 class Life(ABC):
     """The life of one job in a queue of its size."""
 
     def __init__(self, cluster: QueueCluster, calls: list[Call]) -> None:
-        self.cluster, self._calls, self._seen = cluster, calls, 0
+        self.cluster, self._writes = cluster, Writes(cluster, calls)
 
     @abstractmethod
     async def submit(self) -> None:
@@ -68,15 +99,9 @@ class Life(ABC):
         """Wait until nothing more is written."""
         await asyncio.sleep(QUIET_SECONDS)
 
-    def spent(self) -> str:
+    async def spent(self) -> str:
         """Return the writes since the last question, such as ``1 create workloads``."""
-        new, self._seen = self._calls[self._seen :], len(self._calls)
-        counts = Counter(
-            f"{wanted.verb} {wanted.combined}"
-            for _, wanted in new
-            if wanted.verb in WRITES and wanted.resource in OBJECTS and wanted.name != RIVAL
-        )
-        return ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "none"
+        return await self._writes.new(MANAGER)
 
 
 class BatchJobLife(Life):
@@ -118,6 +143,10 @@ class PodGroupLife(Life):
 
 LIVES: dict[str, type[Life]] = {"Job": BatchJobLife, "group of 8 pods": PodGroupLife}
 RIVAL = "rival"
+OWN = "Writes per stage of a job, and of a group of pods"
+DISPATCH = "Writes per stage of a job that is dispatched"
+"""Headings of the documentation."""
+CLUSTERS = ("manager's cluster", "both workers")
 
 
 async def create_rival(cluster: QueueCluster) -> None:
@@ -154,7 +183,7 @@ async def waited(life: Life) -> None:
 
 async def preempted(life: Life) -> None:
     await admitted_at_once(life)
-    life.spent()
+    await life.spent()
     await create_rival(life.cluster)
     await life.until(lambda: (w := life.workload()) and not has_quota(w.status), "preemption")
     await life.rest()
@@ -166,7 +195,7 @@ async def preempted(life: Life) -> None:
 
 async def finished(life: Life) -> None:
     await admitted_at_once(life)
-    life.spent()
+    await life.spent()
     await life.end()
     await life.until(lambda: (w := life.workload()) and is_finished(w.status), "the end")
     await life.rest()
@@ -192,9 +221,45 @@ async def a_life(kind: str) -> AsyncIterator[Life]:
             yield LIVES[kind](cluster, calls)
 
 
-def read_table() -> dict[tuple[str, str], str]:
-    """Return the writes that the documentation states, by kind and stage."""
-    _, _, section = TABLE.read_text().partition("## Writes per stage of a job")
+async def dispatched(world: MultiKueueWorld, _: Writes) -> None:
+    await world.hub.create(resources.JOBS, make_gpu_job())
+    await world.admit("worker1")
+    await world.until_ready()
+    await world.run_job("worker1")
+    await asyncio.sleep(QUIET_SECONDS)
+
+
+async def moved(world: MultiKueueWorld, writes: Writes) -> None:
+    await dispatched(world, writes)
+    await writes.new(MANAGER, REMOTE)
+    await world.evict("worker1")
+    await world.until(lambda: world.check()[0] != CheckState.READY, "taken back")
+    await world.admit("worker2")
+    assert await world.until_ready() == "worker2"
+    await world.run_job("worker2")
+    await asyncio.sleep(QUIET_SECONDS)
+
+
+async def ended_on_a_worker(world: MultiKueueWorld, writes: Writes) -> None:
+    await dispatched(world, writes)
+    await writes.new(MANAGER, REMOTE)
+    await world.finish_job("worker1")
+    await world.finish_copy("worker1")
+    await world.until(lambda: (w := world.workload()) and is_finished(w.status), "the end")
+    await asyncio.sleep(QUIET_SECONDS)
+
+
+DISPATCH_STAGES = {
+    "dispatched": dispatched,
+    "moved to another worker": moved,
+    "finished": ended_on_a_worker,
+}
+
+
+def read_table(heading: str) -> dict[tuple[str, str], str]:
+    """Return the writes that a section of the documentation states, by column and stage."""
+    _, _, section = TABLE.read_text().partition(f"## {heading}")
+    section, _, _ = section.partition("\n## ")
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in section.splitlines()
@@ -208,8 +273,11 @@ def read_table() -> dict[tuple[str, str], str]:
     }
 
 
-def test_the_table_has_all_stages_of_all_kinds() -> None:
-    assert set(read_table()) == {(kind, stage) for kind in LIVES for stage in STAGES}
+def test_the_tables_have_all_stages() -> None:
+    assert set(read_table(OWN)) == {(kind, stage) for kind in LIVES for stage in STAGES}
+    assert set(read_table(DISPATCH)) == {
+        (where, stage) for where in CLUSTERS for stage in DISPATCH_STAGES
+    }
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -221,7 +289,27 @@ def test_a_stage_costs_what_the_table_says(kind: str, stage: str) -> None:
     async def live() -> None:
         async with a_life(kind) as life:
             await STAGES[stage](life)
-            got.append(life.spent())
+            got.append(await life.spent())
 
     live()
-    assert got == [read_table()[kind, stage]]
+    assert got == [read_table(OWN)[kind, stage]]
+
+
+@pytest.mark.parametrize("stage", DISPATCH_STAGES)
+def test_a_stage_of_a_dispatched_job_costs_what_the_table_says(stage: str) -> None:
+    got: dict[str, str] = {}
+
+    @virtual_time
+    async def live() -> None:
+        with recorded_calls() as calls:
+            async with multikueue_world("worker1", "worker2") as world, world.manager():
+                await world.until_connected()
+                writes = Writes(world.hub, calls)
+                await DISPATCH_STAGES[stage](world, writes)
+                on_workers = [call for call in calls if call[0].name == REMOTE.name]
+                got["manager's cluster"] = await writes.new(MANAGER)
+                calls.extend(on_workers)
+                got["both workers"] = await writes.new(REMOTE)
+
+    live()
+    assert got == {where: read_table(DISPATCH)[where, stage] for where in CLUSTERS}

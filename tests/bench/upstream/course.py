@@ -16,6 +16,8 @@ from multiqueue.lib.quantity import parse_quantity
 
 CLASS = "kueue.x-k8s.io/performance-scheduler-class"
 MILLI = 1000
+LAST = "last"
+"""Class and cohort of the Workload that only tells the runner when to end."""
 
 
 class SeenCondition(msgspec.Struct):
@@ -135,6 +137,8 @@ class Course:
 
     def see(self, now: float, seen: SeenWorkload) -> None:
         """Take what a watch shows of a Workload into account."""
+        if seen.metadata.labels.get(CLASS) == LAST:
+            return
         key = f"{seen.metadata.namespace}/{seen.metadata.name}"
         cohort = self.cohorts[seen.cohort]
         life = self.lives.get(key)

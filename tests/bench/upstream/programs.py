@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from tests.bench.upstream.course import LAST
 from tests.controlplane import binaries
 
 MODULE = "sigs.k8s.io/kueue"
@@ -29,6 +30,9 @@ PER_COHORT = "large-scale"
 """A part of this one has fewer cohorts, and one with fewer queues if the part is less than one of
 them: its queues get too few Workloads to be divided.
 """
+
+LAST_SECONDS = 20.0
+"""Queues' statuses are written behind admissions. A fiftieth of a generator is over by then."""
 
 
 def cache_folder() -> Path:
@@ -111,6 +115,28 @@ def scale(name: str, generator: dict[str, Any], part: float) -> dict[str, Any]:
             for works in queues["workloadsSets"]:
                 works["count"] = max(1, round(works["count"] * part))
     return scaled
+
+
+def with_last_cohort(generator: dict[str, Any]) -> dict[str, Any]:
+    """Return the generator with one more cohort, whose only Workload comes `LAST_SECONDS` later.
+
+    The runner looks at queues' statuses only after it has created all Workloads, and it ends if no
+    status says that something waits or runs. Short generators are created before the first status
+    is written. The last Workload holds that look off; `Course` leaves it out.
+    """
+    last = {"className": LAST, "runtimeMs": 1, "priority": 0, "request": "1"}
+    works = {"count": 1, "creationIntervalMs": int(LAST_SECONDS * 1000), "workloads": [last]}
+    queues = {
+        "className": "cq",
+        "count": 1,
+        "nominalQuota": "1",
+        "borrowingLimit": "0",
+        "reclaimWithinCohort": "Never",
+        "withinClusterQueue": "Never",
+        "workloadsSets": [works],
+    }
+    cohort = {"className": LAST, "count": 1, "queuesSets": [queues]}
+    return generator | {"cohorts": [*generator["cohorts"], cohort]}
 
 
 def count_workloads(generator: dict[str, Any]) -> int:

@@ -93,7 +93,7 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
         folder / "plane", controllers=False, extra_arguments=SERVER_ARGUMENTS
     ) as plane:
         _install(setting, plane)
-        with _manager(setting, plane, folder) as manager:
+        with running_manager(setting, plane.kubeconfig, folder) as manager:
             until(lambda: watched_kinds(read_metrics(plane)) >= WATCHED, "watches of the manager")
             pids = {
                 "manager": manager.pid,
@@ -105,7 +105,8 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
             watch = WorkloadWatch(plane)
             watch.start()
             load = os.getloadavg()[0]
-            runner = _run_runner(plane, generator, folder, seconds, watch)
+            last = programs.with_last_cohort(generator)
+            runner = _run_runner(plane, last, folder, seconds, watch)
             after = _settled(plane)
             used = {name: _used(pid) for name, pid in pids.items()}
     spent = {
@@ -131,9 +132,10 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
 def _require_all_finished(course: Course, count: int, folder: Path) -> None:
     if course.finished != count:
         raise RuntimeError(
-            f"{course.finished} of {count} Workloads finished: see {folder}. Upstream's"
-            " runner ends when all Workloads are created and no queue's status says that something"
-            " waits; choose a larger part if statuses come later than that"
+            f"{course.finished} of {count} Workloads finished: see {folder}. Upstream's runner"
+            " ends when all Workloads are created and no queue's status says that something waits"
+            f" or runs. Give it more time than {programs.LAST_SECONDS:g} s (LAST_SECONDS in"
+            " tests/bench/upstream/programs.py) if statuses come later than that"
         )
 
 
@@ -192,13 +194,13 @@ def _install(setting: Setting, plane: RealControlPlane) -> None:
 
 
 @contextlib.contextmanager
-def _manager(
-    setting: Setting, plane: RealControlPlane, folder: Path
+def running_manager(
+    setting: Setting, kubeconfig: Path, folder: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run the manager of the setting, without webhooks as upstream's benchmark does."""
     if setting.program == UPSTREAM:
         name = programs.LIMITED if setting.limit else programs.UNLIMITED
-        command = [str(programs.cache_folder() / name), f"--kubeconfig={plane.kubeconfig}"]
+        command = [str(programs.cache_folder() / name), f"--kubeconfig={kubeconfig}"]
         if setting.generator == "tas":
             command.append("--enableTAS")
     else:
@@ -207,7 +209,7 @@ def _manager(
         connection = {"clientConnection": {"qps": qps, "burst": 2 * qps}}
         config.write_text(yaml.safe_dump(yaml.safe_load(CONFIGURATION) | connection))
         command = [sys.executable, "-m", "multiqueue", "run", "--no-webhooks"]
-        command += [f"--config={config}", f"--kubeconfig={plane.kubeconfig}"]
+        command += [f"--config={config}", f"--kubeconfig={kubeconfig}"]
         command += ["--log-level=warning"]
     with _running(command, folder / "manager.log") as process:
         yield process

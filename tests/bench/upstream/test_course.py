@@ -5,13 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.bench.upstream.course import CLASS, Course, SeenWorkload
+from tests.bench.upstream.course import CLASS, LAST, Course, SeenWorkload
 
 CORES = 20
 """Quota of the one cohort."""
 
 
-def make_seen(*true: str, name: str = "w", cpu: str = "5", pods: int = 1) -> SeenWorkload:
+def make_seen(
+    *true: str, name: str = "w", cpu: str = "5", pods: int = 1, work_class: str = "medium"
+) -> SeenWorkload:
     """Return a Workload with these conditions, as the server sends it."""
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     body = {
@@ -19,7 +21,7 @@ def make_seen(*true: str, name: str = "w", cpu: str = "5", pods: int = 1) -> See
             "namespace": "cq-0-5-cohort-1",
             "name": name,
             "resourceVersion": "1",
-            "labels": {CLASS: "medium"},
+            "labels": {CLASS: work_class},
         },
         "spec": {"podSets": [{"count": pods, "template": {"spec": {"containers": [container]}}}]},
         "status": {"conditions": [{"type": each, "status": "True"} for each in true]},
@@ -64,3 +66,10 @@ def test_usage_counts_only_while_something_waits() -> None:
 
 def test_usage_is_0_if_nothing_ever_waits() -> None:
     assert Course().usage_while_work_waits(CORES) == 0.0
+
+
+def test_the_workload_that_tells_the_runner_when_to_end_does_not_count() -> None:
+    course = Course()
+    course.see(1.0, make_seen(work_class=LAST))
+    assert not course.lives
+    assert course.began is None

@@ -131,3 +131,13 @@ def test_a_part_has_fewer_workloads_or_fewer_queues(
     assert (cohorts["count"], queues["count"], queues["workloadsSets"][0]["count"]) == want
     assert programs.count_workloads(scaled) == math.prod(want)
     assert programs.cohort_cores(scaled) == 20 * want[1]
+
+
+def test_the_runners_end_waits_for_one_more_workload() -> None:
+    works = {"count": 2, "creationIntervalMs": 100, "workloads": [{}]}
+    queues = {"count": 6, "nominalQuota": "20", "workloadsSets": [works]}
+    generator = {"cohorts": [{"count": 5, "queuesSets": [queues]}]}
+    got = programs.with_last_cohort(generator)
+    assert got["cohorts"][:-1] == generator["cohorts"]
+    assert programs.count_workloads(got) == programs.count_workloads(generator) + 1
+    assert programs.cohort_cores(got) == programs.cohort_cores(generator)

@@ -37,11 +37,16 @@ def make_victim() -> Workload:
     return admitted(make_workload("victim", priority=1))
 
 
-def make_plan(*, is_new: bool = True) -> CyclePlan:
-    victim = PreemptedWorkload(VICTIM, "uid-victim", Reason.IN_CLUSTER_QUEUE, "for another", is_new)
+def make_plan(*names: str, is_new: bool = True) -> CyclePlan:
+    victims = tuple(
+        PreemptedWorkload(
+            f"team-a/{name}", f"uid-{name}", Reason.IN_CLUSTER_QUEUE, "for another", is_new
+        )
+        for name in names or ("victim",)
+    )
     explanation = Explanation(workload=PREEMPTOR, cluster_queue="cq")
     preempt = Preempt(
-        workload=PREEMPTOR, cluster_queue="cq", victims=(victim,), explanation=explanation
+        workload=PREEMPTOR, cluster_queue="cq", victims=victims, explanation=explanation
     )
     return CyclePlan(decisions=(preempt,))
 
@@ -61,7 +66,7 @@ class EvictionFixture:
         context: Any = SimpleNamespace(
             informers=SimpleNamespace(workloads=informer),
             writer=self,
-            recorder=SimpleNamespace(event=self._event),
+            recorder=SimpleNamespace(event=self._event, take_back=self._take_back),
             metrics=self.metrics,
             clock=LoopClock(),
             config=Configuration(),
@@ -79,8 +84,22 @@ class EvictionFixture:
     def _on_failed(self, key: str) -> None:
         self.failed.append((key, round(asyncio.get_running_loop().time() - 1000.0, 3)))
 
-    def _event(self, regarding: dict[str, str], kind: str, reason: str, message: str) -> None:
+    def _event(
+        self,
+        regarding: dict[str, str],
+        kind: str,
+        reason: str,
+        message: str,
+        *,
+        hold_seconds: float = 0.0,
+    ) -> None:
+        assert bool(hold_seconds) == (reason == "PreemptedWorkload")
         self.events.append((regarding["name"], reason, message))
+
+    def _take_back(self, regarding: dict[str, str], reason: str) -> str | None:
+        held = [each for each in self.events if each[:2] == (regarding["name"], reason)]
+        self.events = [each for each in self.events if each not in held]
+        return held[0][2] if held else None
 
     @property
     def preempted(self) -> float:
@@ -128,6 +147,21 @@ async def test_a_victim_is_told_to_leave_and_both_sides_hear_of_it() -> None:
         ("victim", "Preempted", f"for another; {ranks}"),
     ]
     assert shell.preempted == 1
+
+
+@virtual_time
+async def test_the_victims_of_a_preemption_are_one_event_of_the_preemptor() -> None:
+    urgent = make_workload("urgent", priority=10)
+    victims = (admitted(make_workload(name, priority=1)) for name in ("a", "b"))
+    shell = EvictionFixture(urgent, *victims)
+    async with applied(shell, make_plan("a", "b")):
+        pass
+    want = "; ".join(
+        f"Preempted workload team-a/{name} (UID: uid-{name}) due to InClusterQueue"
+        for name in ("a", "b")
+    )
+    assert [told for name, _, told in shell.events if name == "urgent"] == [want]
+    assert shell.preempted == 2
 
 
 @virtual_time

@@ -223,6 +223,25 @@ async def test_a_request_that_was_shed_is_sent_again_when_the_server_said() -> N
 
 
 @virtual_time
+async def test_who_refused_is_reported() -> None:
+    headers = {
+        "Retry-After": "1",
+        "X-Kubernetes-PF-FlowSchema-UID": "schema-uid",
+        "X-Kubernetes-PF-PriorityLevel-UID": "level-uid",
+    }
+    shed = status(429, "TooManyRequests", "later", headers=headers)
+    got: list[str] = []
+    async with (
+        ScriptedServer(shed, json_answer({"ok": 1})) as server,
+        server.client(on_warning=got.append) as client,
+    ):
+        await client.get(PODS, "a", namespace="n")
+    (text,) = got
+    assert "the PriorityLevelConfiguration with uid level-uid" in text
+    assert "the FlowSchema with uid schema-uid" in text
+
+
+@virtual_time
 async def test_a_server_that_keeps_shedding_is_given_up() -> None:
     shed = status(429, "TooManyRequests", "later", headers={"Retry-After": "1"})
     async with ScriptedServer(shed) as server, server.client() as client:

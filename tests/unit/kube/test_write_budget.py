@@ -20,8 +20,10 @@ class Server:
         sent: What was written, in order.
     """
 
-    def __init__(self, seconds: float, at_a_time: int = 10_000) -> None:
-        self.limiter = RateLimiter()
+    def __init__(
+        self, seconds: float, at_a_time: int = 10_000, limiter: RateLimiter | None = None
+    ) -> None:
+        self.limiter = limiter or RateLimiter()
         self.sent: list[str] = []
         self._seconds = seconds
         self._room = asyncio.Semaphore(at_a_time)
@@ -170,3 +172,16 @@ def saturated() -> WriteBudget:
     for _ in range(20):
         budget.learn(1.0, 0.0, refused=False)
     return budget
+
+
+@virtual_time
+async def test_what_can_wait_leaves_the_rate_to_steps() -> None:
+    """Steps that come in bursts find tokens, although the server is quick and idle in between."""
+    server = Server(0.005, limiter=RateLimiter(rate=50, burst=100))
+    told = [asyncio.create_task(server.tell()) for _ in range(400)]
+    for _ in range(20):
+        await asyncio.gather(*(server.step() for _ in range(25)))
+        await asyncio.sleep(0.5)
+    assert asyncio.get_running_loop().time() - 1000.0 < 11.0, "25 steps are half a second's rate"
+    assert server.sent.count("EXPLANATION") <= 80
+    await asyncio.gather(*told)
