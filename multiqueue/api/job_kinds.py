@@ -8,7 +8,7 @@ and the check of the configuration warn by this table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -46,6 +46,11 @@ class KnownKind:
     def api_version(self) -> str:
         """``v1`` or ``batch/v1``."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def external_name(self) -> str:
+        """The name of the kind in a list of external frameworks: ``Kind.version.group``."""
+        return f"{self.kind}.{self.version}.{self.group}"
 
     @property
     def is_queued(self) -> bool:
@@ -128,3 +133,17 @@ def find_job_kind(api_version: str, kind: str) -> KnownKind | None:
     """Return the row of a kind, for any version of it."""
     group = api_version.rpartition("/")[0]
     return _BY_NAME.get((group, kind))
+
+
+def find_enabled(frameworks: Collection[str]) -> Sequence[KnownKind]:
+    """Return the kinds that these names enable; unknown names are left out.
+
+    Pods are among them if a named kind runs through its pods (J-6).
+    """
+    named = [each for each in JOB_KINDS if each.folder and each.framework in frameworks]
+    with_pods = any(each.implies_pods for each in named)
+    return [
+        each
+        for each in JOB_KINDS
+        if each in named or (with_pods and each.folder and each.framework == "pod")
+    ]

@@ -31,6 +31,7 @@ class JobKindReason(StrEnum):
     WRONG_TYPE = "WrongType"
     INVALID = "Invalid"
     BUILT_IN = "BuiltIn"
+    EXTERNAL = "External"
     DUPLICATE = "Duplicate"
     # Active
     QUEUED = "Queued"
