@@ -77,6 +77,7 @@ def row_of(spec: JobKindSpec) -> KnownKind:
         group=spec.group,
         version=spec.version,
         plural=spec.plural,
+        is_declared=True,
     )
 
 
