@@ -15,6 +15,7 @@ import yaml
 from multiqueue.api.job_kinds import JOB_KINDS, KnownKind
 from multiqueue.jobs.framework.related import list_related
 from multiqueue.jobs.rights import (
+    WORKER_ROLE,
     Rule,
     build_role,
     manager_rules,
@@ -29,7 +30,6 @@ HEADER = """\
 # A rule about a kind that the cluster does not serve has no effect.
 """
 MANAGER = "kueue-manager-job-kinds-role"
-WORKER = "multikueue-manager-job-kinds-role"
 FILES = {
     "config/rbac/job_kinds_role.yaml": (
         "What the manager may do with jobs of each kind beside Job.",
@@ -38,7 +38,7 @@ FILES = {
     ),
     "config/worker-role/job_kinds.yaml": (
         "What a manager may do on a worker with jobs of each kind beside Job.",
-        WORKER,
+        WORKER_ROLE,
         "multikueue-manager",
     ),
 }
