@@ -15,6 +15,7 @@ from multiqueue.jobs.declared.expressions import (
     Wanted,
     compile_expressions,
 )
+from multiqueue.jobs.framework.fields import parse_path
 
 ITEM = ("item", "index")
 """What expressions of a pod set with forEach may read, beside ``self``."""
@@ -117,7 +118,7 @@ def _problems(spec: JobKindSpec) -> Iterator[str]:
     if spec.suspend.suspended_value == spec.suspend.running_value:
         yield "spec.suspend.runningValue: must differ from suspendedValue"
     for path in spec.multi_kueue.returned_fields if spec.multi_kueue is not None else ():
-        if path.split(".")[0] != STATUS:
+        if parse_path(path)[0] != STATUS:
             yield f'spec.multiKueue.returnedFields: "{path}" must be "status" or a field below it'
 
 
