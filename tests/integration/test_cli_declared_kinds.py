@@ -172,4 +172,5 @@ def test_the_linter_checks_jobs_of_kinds_that_are_declared_beside_them(
         ("Gadget", "lost", "job-queue-missing"),
         ("JobKind", "toys", "job-kind-refused"),
     } <= found
+    assert [name for kind, name, _ in found if kind == "JobKind"] == ["toys"]
     assert told["skipped"] == []

@@ -89,7 +89,7 @@ def compile_kind(spec: JobKindSpec) -> CompiledKind:
         JobKindRefusedError: the kind is built in, CEL is not installed, or a field is wrong.
     """
     found = find_job_kind(f"{spec.group}/{spec.version}", spec.kind)
-    if found is not None:
+    if found is not None and not found.is_declared:
         name = found.framework or found.kind
         raise JobKindRefusedError(
             JobKindReason.BUILT_IN,
