@@ -74,7 +74,7 @@ def _guard_rules(row: KnownKind) -> Iterator[Rule]:
 def build_file(path: str) -> str:
     """Return the text of one of `FILES`."""
     what, name, account = FILES[path]
-    rules_of = {MANAGER: _manager_rules, WORKER: _worker_rules, GUARD: _guard_rules}[name]
+    rules_of = {MANAGER: _manager_rules, WORKER_ROLE: _worker_rules, GUARD: _guard_rules}[name]
     rows = (row for row in JOB_KINDS if row.folder and row.framework not in _WRITTEN_BY_HAND)
     objects = build_role(name, account, [rule for row in rows for rule in rules_of(row)])
     body: str = yaml.safe_dump_all(objects, sort_keys=False, default_flow_style=None, width=110)
