@@ -17,6 +17,7 @@ import yaml
 from multiqueue.api.job_kinds import JOB_KINDS, KnownKind
 from multiqueue.jobs.framework.related import list_related
 from multiqueue.jobs.rights import (
+    WORKER_ROLE,
     Rule,
     build_role,
     guard_rules,
@@ -32,7 +33,6 @@ HEADER = """\
 # A rule about a kind that the cluster does not serve has no effect.
 """
 MANAGER = "kueue-manager-job-kinds-role"
-WORKER = "multikueue-manager-job-kinds-role"
 GUARD = "multiqueue-worker-guard-job-kinds-role"
 FILES = {
     "config/rbac/job_kinds_role.yaml": (
@@ -42,7 +42,7 @@ FILES = {
     ),
     "config/worker-role/job_kinds.yaml": (
         "What a manager may do on a worker with jobs of each kind beside Job.",
-        WORKER,
+        WORKER_ROLE,
         "multikueue-manager",
     ),
     "config/worker-guard/job_kinds.yaml": (
@@ -74,7 +74,7 @@ def _guard_rules(row: KnownKind) -> Iterator[Rule]:
 def build_file(path: str) -> str:
     """Return the text of one of `FILES`."""
     what, name, account = FILES[path]
-    rules_of = {MANAGER: _manager_rules, WORKER: _worker_rules, GUARD: _guard_rules}[name]
+    rules_of = {MANAGER: _manager_rules, WORKER_ROLE: _worker_rules, GUARD: _guard_rules}[name]
     rows = (row for row in JOB_KINDS if row.folder and row.framework not in _WRITTEN_BY_HAND)
     objects = build_role(name, account, [rule for row in rows for rule in rules_of(row)])
     body: str = yaml.safe_dump_all(objects, sort_keys=False, default_flow_style=None, width=110)

@@ -8,7 +8,8 @@ and the check of the configuration warn by this table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +29,8 @@ class KnownKind:
         template: Field of the template of Jobs that the kind makes; those Jobs are queued if their
             label names a queue.
         is_service: Whether an object of the kind runs until it is deleted.
+        is_declared: Whether a JobKind describes the kind.
+        problem: Why objects of a declared kind are not queued now; empty if they are.
     """
 
     kind: str
@@ -41,6 +44,8 @@ class KnownKind:
     groups_pods: bool = False
     template: str = ""
     is_service: bool = False
+    is_declared: bool = False
+    problem: str = ""
 
     @property
     def api_version(self) -> str:
@@ -48,9 +53,14 @@ class KnownKind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def external_name(self) -> str:
+        """The name of the kind in a list of external frameworks: ``Kind.version.group``."""
+        return f"{self.kind}.{self.version}.{self.group}"
+
+    @property
     def is_queued(self) -> bool:
         """Whether there is an integration for this kind."""
-        return bool(self.folder)
+        return bool(self.folder) or (self.is_declared and not self.problem)
 
 
 def _row(name: str, kind: str, api_version: str, **more: Any) -> KnownKind:
@@ -124,7 +134,36 @@ _BY_NAME: Mapping[tuple[str, str], KnownKind] = MappingProxyType(
 )
 
 
+_DECLARED: ContextVar[tuple[KnownKind, ...]] = ContextVar("declared", default=())
+"""Kinds beside the table that a command was told of. A manager knows them by its registry."""
+
+
+def declare_kinds(rows: Sequence[KnownKind]) -> None:
+    """Know these kinds, too, from now on in this context: a command has read the JobKinds."""
+    _DECLARED.set(tuple(rows))
+
+
+def known_kinds() -> Sequence[KnownKind]:
+    """Return the table, and the kinds that this context was told of."""
+    return (*JOB_KINDS, *_DECLARED.get())
+
+
 def find_job_kind(api_version: str, kind: str) -> KnownKind | None:
     """Return the row of a kind, for any version of it."""
     group = api_version.rpartition("/")[0]
-    return _BY_NAME.get((group, kind))
+    declared = (each for each in _DECLARED.get() if (each.group, each.kind) == (group, kind))
+    return _BY_NAME.get((group, kind)) or next(declared, None)
+
+
+def find_enabled(frameworks: Collection[str]) -> Sequence[KnownKind]:
+    """Return the kinds that these names enable; unknown names are left out.
+
+    Pods are among them if a named kind runs through its pods (J-6).
+    """
+    named = [each for each in JOB_KINDS if each.folder and each.framework in frameworks]
+    with_pods = any(each.implies_pods for each in named)
+    return [
+        each
+        for each in JOB_KINDS
+        if each in named or (with_pods and each.folder and each.framework == "pod")
+    ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from multiqueue.api.job_kinds import JOB_KINDS, KnownKind
+from multiqueue.api.job_kinds import KnownKind, known_kinds
 from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_finished
+from multiqueue.cli.declared_kinds import learn_kinds, note_unknown
 from multiqueue.cli.errors import CliError
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
@@ -32,6 +33,7 @@ async def find_workload(client: KubeClient, namespace: str, name: str) -> Worklo
     Raises:
         CliError: there is no such Workload.
     """
+    await learn_kinds(client)
     kind, _, bare = name.rpartition("/")
     listed = await client.list(WORKLOADS, namespace=namespace, decode=decode_workload)
     found = _pick(listed.items, kind, bare)
@@ -42,21 +44,24 @@ async def find_workload(client: KubeClient, namespace: str, name: str) -> Worklo
             there = None
         found = _pick(there.items, "", bare) if there else None
     if found is None:
+        note_unknown([("", kind)])
         told = await _explain_absence(client, namespace, kind.lower(), bare)
         raise CliError(
             told
             or f'no Workload or job "{name}" in namespace "{namespace}"; a job gets a Workload '
             f"when it names a queue in its label {QUEUE_NAME} and the manager runs"
         )
+    note_unknown((o.api_version, o.kind) for o in found.metadata.owner_references)
     return found
 
 
 async def _explain_absence(client: KubeClient, namespace: str, kind: str, name: str) -> str:
     """Return why a job has no Workload; empty if there is no such job."""
-    named = [row for row in JOB_KINDS if kind in {row.kind.lower(), row.plural}]
+    rows = known_kinds()
+    named = [row for row in rows if kind in {row.kind.lower(), row.plural}]
     if kind and not named:
         namespace = kind  # NAMESPACE/NAME
-    for row in named or JOB_KINDS:
+    for row in named or rows:
         if told := await _explain_job(row, client, namespace, name):
             return told
     return ""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from multiqueue.api.job_kinds import JOB_KINDS
+from multiqueue.api.job_kinds import known_kinds
 from multiqueue.api.names import GROUP, OWN_GROUP, QUEUE_NAME
 from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.cli.stored import read_stored
@@ -46,6 +46,7 @@ WORKER_KINDS = (
     resources.MULTIKUEUE_CLUSTERS,
     resources.MULTIKUEUE_CONFIGS,
     resources.DISPATCH_PROFILES,
+    resources.JOB_KINDS,
     resources.PROVISIONING_REQUEST_CONFIGS,
     resources.RESOURCE_FLAVORS,
     resources.TOPOLOGIES,
@@ -100,8 +101,8 @@ async def read_cluster(client: KubeClient, kinds: Sequence[Resource] = KINDS) ->
 
 async def read_labelled(client: KubeClient, reading: ClusterReading) -> None:
     """List objects of all kinds beside Job that name a queue and have not ended."""
-    for row in JOB_KINDS:
-        if row.kind == "Job":
+    for row in known_kinds():
+        if row.framework == "batch/job":
             continue
         resource = resource_of(row.api_version, row.plural, row.kind)
         try:

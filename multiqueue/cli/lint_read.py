@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from multiqueue.api.config import (
     Configuration,
@@ -15,6 +18,8 @@ from multiqueue.api.config import (
     build_configuration,
     load_configuration,
 )
+from multiqueue.api.names import V1ALPHA1
+from multiqueue.api.v1alpha1 import JobKind
 from multiqueue.api.validation.access import mapping, text
 from multiqueue.cli.connect import ClusterTarget, connect, load_credentials
 from multiqueue.cli.errors import CliError, UsageProblem
@@ -45,8 +50,10 @@ class Inputs:
 async def read_file_world(sources: tuple[str, ...], inputs: Inputs) -> tuple[LintInput, list[str]]:
     """Read manifests; return them, and what was skipped."""
     from multiqueue.cli.lint_cluster import LintWorkers
+    from multiqueue.jobs.reading import learn_job_kinds
 
     manifests = read_sources(sources)
+    learn_job_kinds(_list_job_kinds(manifests))
     workers = LintWorkers(skipped=manifests.skipped)
     await _read_named(inputs, workers)
     config = _config_file(inputs) or _config_among(manifests)
@@ -59,9 +66,11 @@ async def read_file_world(sources: tuple[str, ...], inputs: Inputs) -> tuple[Lin
 async def read_cluster_world(target: ClusterTarget, inputs: Inputs) -> tuple[LintInput, list[str]]:
     """List a cluster and its workers; return them, and what could not be read."""
     from multiqueue.cli import lint_cluster
+    from multiqueue.cli.declared_kinds import learn_kinds
     from multiqueue.cli.stored import read_config
 
     async with connect(target) as (client, _):
+        await learn_kinds(client)
         reading = await lint_cluster.read_cluster(client)
         await lint_cluster.read_labelled(client, reading)
         try:
@@ -104,6 +113,14 @@ async def _read_named(inputs: Inputs, workers: LintWorkers) -> None:
             )
         else:
             workers.worlds[name] = LintInput(found.entries)
+
+
+def _list_job_kinds(manifests: Manifests) -> Iterator[JobKind]:
+    """Yield the JobKinds among the manifests; a rule reports those that cannot be read."""
+    for entry in manifests.entries:
+        if (entry.obj.get("apiVersion"), entry.obj.get("kind")) == (V1ALPHA1, "JobKind"):
+            with contextlib.suppress(msgspec.ValidationError):
+                yield msgspec.convert(entry.obj, JobKind)
 
 
 def _list_unread(manifests: Manifests) -> list[str]:

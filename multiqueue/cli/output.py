@@ -81,7 +81,15 @@ def print_data(data: Any, output: str) -> None:
         return
     import yaml
 
-    click.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
+    class Plain(yaml.SafeDumper):
+        """Writes a value that occurs twice out twice, not as an anchor and an alias."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            _ = data
+            return True
+
+    text = yaml.dump(data, Dumper=Plain, sort_keys=False, allow_unicode=True)
+    click.echo(text, nl=False)
 
 
 def print_table(

@@ -13,6 +13,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.job_kinds import KnownKind, find_job_kind
 from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
+from multiqueue.cli.declared_kinds import note_unknown
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
@@ -101,6 +102,7 @@ class QueueObjects:
 
     async def list_jobs(self, client: KubeClient, *, namespace: str | None = None) -> None:
         """Read the jobs in queues, of each kind that owns one of the known Workloads."""
+        note_unknown(owner_kinds(self.workloads))
         await asyncio.gather(
             *(self._list_jobs(client, row, namespace) for row in owner_rows(self.workloads))
         )
@@ -153,10 +155,15 @@ class QueueObjects:
 
 
 def owner_rows(workloads: Mapping[str, api.Workload]) -> set[KnownKind]:
-    """Return the kinds of the jobs that own these Workloads."""
-    owners = {
+    """Return the known kinds of the jobs that own these Workloads."""
+    rows = (find_job_kind(*owner) for owner in owner_kinds(workloads))
+    return {row for row in rows if row is not None}
+
+
+def owner_kinds(workloads: Mapping[str, api.Workload]) -> set[tuple[str, str]]:
+    """Return apiVersion and kind of the objects that own these Workloads."""
+    return {
         (owner.api_version, owner.kind)
         for workload in workloads.values()
         for owner in workload.metadata.owner_references
     }
-    return {row for owner in owners if (row := find_job_kind(*owner)) is not None}

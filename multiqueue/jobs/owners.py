@@ -34,8 +34,10 @@ class InformerOwners:
 
     def is_enabled(self, kind: GroupVersionKind) -> bool:
         """Whether the kind has an integration here (J-25)."""
-        found = self._integrations.find_by_gvk(kind)
-        return found is not None and found.gvk == kind
+        if kind in self._integrations.owners:
+            return True
+        found = self._integrations.find_kind(kind)
+        return found is not None and found.owns_jobs and found.integration.gvk == kind
 
     def find_owner(self, kind: GroupVersionKind, namespace: str, name: str) -> Job | None:
         """Return an owner that was seen, or read."""
@@ -71,8 +73,9 @@ class InformerOwners:
         integration = self._integrations.find_by_gvk(kind)
         if integration is not None:
             resource = integration.resource
+        elif row is None:
+            return  # its kind is external, and not served or not listed yet
         else:
-            assert row is not None, "only owners of known kinds are looked for"
             resource = Resource(
                 group=kind.group,
                 version=kind.version,

@@ -32,6 +32,9 @@ class SupportedKind:
         scope: Which objects the webhooks are asked about.
         controllers: Builds what reconciles the objects; None for the common reconciler of jobs.
         is_declared: Whether a JobKind declares the kind; it comes and goes at run time.
+        is_external: Whether an outside controller makes the Workloads of the kind and starts its
+            objects; no webhook is asked about them.
+        owns_jobs: Whether an object of the kind can manage the jobs that it owns (J-25).
     """
 
     integration: Integration
@@ -43,6 +46,8 @@ class SupportedKind:
     scope: Callable[[Configuration], WebhookScope] = lambda _: WebhookScope()
     controllers: Callable[[ManagerContext], Sequence[Runnable]] | None = None
     is_declared: bool = False
+    is_external: bool = False
+    owns_jobs: bool = True
 
 
 RegistryListener = Callable[[SupportedKind], None]
@@ -55,6 +60,8 @@ class IntegrationRegistry:
         adapters: The MultiKueue adapters; a live view, which changes with the kinds.
         awaited: (group, kind) of declared kinds that are not queued for a reason that may pass:
             their jobs are left as they are.
+        owners: External kinds whose objects can manage the jobs that they own, even before their
+            objects are known.
     """
 
     def __init__(self, kinds: Iterable[SupportedKind] = ()) -> None:
@@ -65,6 +72,7 @@ class IntegrationRegistry:
         self._on_removed: list[RegistryListener] = []
         self.adapters: Collection[MultiKueueAdapter] = self._adapters.values()
         self.awaited: set[tuple[str, str]] = set()
+        self.owners: set[GroupVersionKind] = set()
         for kind in kinds:
             self.add(kind)
 

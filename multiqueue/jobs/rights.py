@@ -62,9 +62,23 @@ def build_role(name: str, account: str, rules: Sequence[Rule]) -> Sequence[dict[
     return [role, binding]
 
 
+WORKER_ROLE = "multikueue-manager-job-kinds-role"
+"""The role of a manager on a worker for the built-in kinds beside Job."""
 MANAGER_LABEL = "rbac.kueue.x-k8s.io/job-kind"
 WORKER_LABEL = "rbac.kueue.x-k8s.io/remote-job-kind"
 """Labels of roles that are part of the manager's rights, here and on workers."""
+
+
+def build_worker_aggregate(account: str) -> Sequence[dict[str, Any]]:
+    """Return the ClusterRole on a worker that sums up those of declared kinds, and its binding.
+
+    The rules are left to the controller of Kubernetes that fills them in.
+    """
+    name = "multikueue-manager-declared-kinds-role"
+    role, binding = build_role(name, account, ())
+    del role["rules"]
+    chosen = [{"matchLabels": {WORKER_LABEL: "true"}}]
+    return [{**role, "aggregationRule": {"clusterRoleSelectors": chosen}}, binding]
 
 
 def build_declared_roles(row: KnownKind) -> Sequence[dict[str, Any]]:

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.config.gates import Gate
-from multiqueue.api.job_kinds import JOB_KINDS, KNOWN_FRAMEWORKS, KnownKind
+from multiqueue.api.job_kinds import JOB_KINDS, KNOWN_FRAMEWORKS, KnownKind, find_enabled
 from multiqueue.jobs.registry import IntegrationRegistry, SupportedKind
 
 
@@ -50,14 +50,7 @@ def enabled_kinds(config: Configuration) -> tuple[KnownKind, ...]:
 
 def enabled_frameworks(config: Configuration) -> frozenset[str]:
     """Return the names of the kinds that the Configuration enables; unknown names are left out."""
-    return frozenset(row.framework for row in JOB_KINDS if row.folder) & {
-        *config.integrations.frameworks,
-        *(
-            "pod"
-            for row in JOB_KINDS
-            if row.implies_pods and row.framework in config.integrations.frameworks
-        ),
-    }
+    return frozenset(row.framework for row in find_enabled(config.integrations.frameworks))
 
 
 def load_kind(row: KnownKind) -> SupportedKind:

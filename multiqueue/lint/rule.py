@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from multiqueue.api.validation.access import Object
 from multiqueue.lint.finding import Severity
-from multiqueue.lint.world import Lookup
+from multiqueue.lint.world import Lookup, declared_kinds
 
 W_contra = TypeVar("W_contra", bound=Lookup, contravariant=True)
 
@@ -37,6 +37,7 @@ class LintRule(Generic[W_contra]):
         why: Why it matters, in a sentence.
         check: Yields the problems of one object, in the order of its fields.
         at_admission: False if the webhooks report the same already.
+        of_declared: Whether `check` gets objects of declared kinds, too.
     """
 
     id: str
@@ -46,3 +47,9 @@ class LintRule(Generic[W_contra]):
     why: str
     check: Callable[[Object, W_contra], Iterator[Hit]]
     at_admission: bool = True
+    of_declared: bool = False
+
+    @property
+    def all_kinds(self) -> Sequence[str]:
+        """The kinds of objects, with those that this context was told of, by their full names."""
+        return (*self.kinds, *(declared_kinds() if self.of_declared else ()))

@@ -27,7 +27,7 @@ def _lint_one(
     world: LintInput, rules: Sequence[LintRule[LintInput]], cluster: str
 ) -> Iterator[Finding]:
     for rule in rules:
-        for kind in rule.kinds:
+        for kind in rule.all_kinds:
             for entry in world.entries(kind):
                 for hit in rule.check(entry.obj, world):
                     yield _finding(rule, entry, hit, cluster)

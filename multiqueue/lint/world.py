@@ -14,7 +14,7 @@ from typing import Protocol
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.conversion import convert
-from multiqueue.api.job_kinds import JOB_KINDS, find_job_kind
+from multiqueue.api.job_kinds import JOB_KINDS, find_job_kind, known_kinds
 from multiqueue.api.names import GROUP, QUEUE_NAME, V1ALPHA1, V1BETA1, V1BETA2
 from multiqueue.api.validation.access import Object, items, mapping, text
 
@@ -31,7 +31,7 @@ OURS = (
     "Workload",
     "WorkloadPriorityClass",
 )
-OWN = {"DispatchProfile": V1ALPHA1}
+OWN = {"DispatchProfile": V1ALPHA1, "JobKind": V1ALPHA1}
 """The apiVersion of each kind that upstream does not have."""
 FOREIGN = {
     "ClusterRole": "rbac.authorization.k8s.io/v1",
@@ -177,8 +177,14 @@ def known_kind(obj: Object) -> str:
         return kind if version in {V1BETA1, V1BETA2} and kind in OURS else ""
     row = find_job_kind(version, kind)
     if row is not None:
-        return kind if kind == "Job" or QUEUE_NAME in labels_of(obj) else ""
+        name = row.external_name if row.is_declared else kind
+        return name if row.framework == "batch/job" or QUEUE_NAME in labels_of(obj) else ""
     return kind if version in {FOREIGN.get(kind), OWN.get(kind)} else ""
+
+
+def declared_kinds() -> Sequence[str]:
+    """Return the declared kinds that this context was told of, as `known_kind` names them."""
+    return [row.external_name for row in known_kinds() if row.is_declared]
 
 
 def why_unread(obj: Object) -> str:
@@ -200,7 +206,7 @@ def name_of(obj: Object) -> str:
 def namespace_of(obj: Object) -> str:
     """Return an object's namespace; kubectl's default if a namespaced object names none."""
     kind = text(obj.get("kind"))
-    if kind not in _NAMESPACED:
+    if kind not in _NAMESPACED and find_job_kind(text(obj.get("apiVersion")), kind) is None:
         return ""
     return text(mapping(obj, "metadata").get("namespace")) or "default"
 

@@ -7,7 +7,7 @@ compares the two.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,12 +48,16 @@ def list_rights() -> tuple[Right, ...]:
 
 def _rights() -> Iterator[Right]:
     for role in load_worker_role():
-        if not role["kind"].endswith("Role"):
-            continue
-        for rule in role["rules"]:
-            for group in rule.get("apiGroups", ()):
-                for combined in rule["resources"]:
-                    resource, _, subresource = combined.partition("/")
-                    for verb in rule["verbs"]:
-                        for name in rule.get("resourceNames", [""]):
-                            yield Right(group, resource, verb, subresource, name)
+        if role["kind"].endswith("Role"):
+            yield from rights_in(role["rules"])
+
+
+def rights_in(rules: Iterable[Mapping[str, Any]]) -> Iterator[Right]:
+    """Yield the rights that rules of a role give."""
+    for rule in rules:
+        for group in rule.get("apiGroups", ()):
+            for combined in rule["resources"]:
+                resource, _, subresource = combined.partition("/")
+                for verb in rule["verbs"]:
+                    for name in rule.get("resourceNames", [""]):
+                        yield Right(group, resource, verb, subresource, name)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import orjson
-
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient, PatchType
+from multiqueue.kube.discovery import find_served_kind
 from multiqueue.kube.errors import AlreadyExists, NotFound
 from multiqueue.kube.resources import Resource
 
@@ -142,26 +141,13 @@ class Applier:
         return ApplyResult(outcome=AppliedManifest.CREATED, resource=resource, obj=obj)
 
     async def _discover(self, api_version: str, kind: str) -> Resource:
-        root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-        unknown = UnservedKind(
-            f'the cluster serves no kind "{kind}" in "{api_version}"; check apiVersion and kind, '
-            "or install its CustomResourceDefinition"
-        )
-        try:
-            response = await self._client.request("GET", root)
-        except NotFound:
-            raise unknown from None
-        for row in orjson.loads(response.body).get("resources") or ():
-            if row["kind"] == kind and "/" not in row["name"]:
-                group, _, version = api_version.rpartition("/")
-                return Resource(
-                    group=group,
-                    version=version,
-                    plural=row["name"],
-                    kind=kind,
-                    namespaced=row["namespaced"],
-                )
-        raise unknown
+        served = await find_served_kind(self._client, api_version, kind)
+        if served is None:
+            raise UnservedKind(
+                f'the cluster serves no kind "{kind}" in "{api_version}"; check apiVersion and '
+                "kind, or install its CustomResourceDefinition"
+            )
+        return served.resource
 
 
 async def apply_all(client: KubeClient, manifests: Iterable[Mapping[str, Any]]) -> None:

@@ -117,7 +117,7 @@ class Endpoints:
     def _find_webhook(self, request: ReviewRequest) -> KindWebhook | None:
         gvk = GroupVersionKind(request.group, "", request.kind)
         kind: SupportedKind | None = self.kinds.find_kind(gvk)
-        return None if kind is None else kind.webhook
+        return None if kind is None or kind.is_external else kind.webhook
 
     def validate_unqueued(self, request: ReviewRequest) -> ReviewVerdict:
         """Warn about, or refuse, an object that names a queue but is not queued.

@@ -76,6 +76,11 @@ class _Builder:
     address: Address
     authority: bytes
 
+    @property
+    def job_kinds(self) -> Sequence[SupportedKind]:
+        """The kinds of jobs that this program queues itself."""
+        return [kind for kind in self.kinds.kinds if not kind.is_external]
+
     def kind_hook(self, prefix: str, kind: str, operations: Sequence[str]) -> dict[str, Any]:
         mutates = prefix == "m"
         plural = _PLURALS.get(kind, f"{kind.lower()}s")
@@ -106,12 +111,12 @@ class _Builder:
                 [_job_rule(kind, kind.webhook.mutates_on)],
                 condition=kind.scope(self.config).queued,
             )
-            for kind in self.kinds.kinds
+            for kind in self.job_kinds
         ]
         if self.config.manage_jobs_without_queue_name:
             return hooks
         by_condition: dict[str, list[dict[str, Any]]] = {}
-        for kind in self.kinds.kinds:
+        for kind in self.job_kinds:
             condition = kind.scope(self.config).others
             if condition is not None:
                 by_condition.setdefault(condition, []).append(_job_rule(kind, ("CREATE",)))
@@ -130,7 +135,7 @@ class _Builder:
     def validating_job_hooks(self) -> list[dict[str, Any]]:
         """Return a webhook for each kind."""
         hooks = []
-        for kind in self.kinds.kinds:
+        for kind in self.job_kinds:
             scope = kind.scope(self.config)
             hook = self.job_hook(
                 f"v{_name(kind)}",

@@ -99,6 +99,12 @@ DECLARED = (
         file="300-{singular}.yaml",
         modules="declared",
     ),
+    Source(
+        "github.com/kserve/kserve",
+        "config/crd/full",
+        ("inferenceservices.serving.kserve.io",),
+        modules="declared",
+    ),
 )
 """Of kinds that config/samples-jobkinds declares."""
 CRDS = tuple(name for source in SOURCES for name in (*source.names, *source.others))

@@ -22,10 +22,19 @@ from tests.controlplane.conftest import NEEDED, require
 from tests.controlplane.installed import CONFIG, install, leader
 from tests.controlplane.plane import RealControlPlane
 from tests.controlplane.polling import until
-from tests.unit.jobs.test_declared import RUN, WORKFLOW, condition, nodes
+from tests.unit.jobs.test_declared import (
+    RUN,
+    SERVICE,
+    SERVING,
+    STOPPED,
+    WORKFLOW,
+    condition,
+    nodes,
+)
 
 pytestmark = pytest.mark.timeout(300)
 SAMPLES = CONFIG / "samples-jobkinds"
+STOP = "serving.kserve.io/stop"
 DEFINITIONS = [name for source in kinds.DECLARED for name in source.names]
 
 
@@ -95,8 +104,16 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealControlPlane
             None,
             condition("False", "Cancelled"),
         ),
+        (
+            "kserve-inferenceservice.yaml",
+            SERVICE,
+            "inferenceservices.serving.kserve.io",
+            SERVING,
+            STOPPED,
+            None,
+        ),
     ],
-    ids=["Argo Workflow", "Tekton PipelineRun"],
+    ids=["Argo Workflow", "Tekton PipelineRun", "KServe InferenceService"],
 )
 def test_an_object_is_queued_started_stopped_and_ends(
     plane: RealControlPlane,
@@ -105,7 +122,7 @@ def test_an_object_is_queued_started_stopped_and_ends(
     resource: str,
     running: dict[str, Any],
     idle: dict[str, Any] | None,
-    done: dict[str, Any],
+    done: dict[str, Any] | None,
 ) -> None:
     sample = yaml.safe_load((SAMPLES / file).read_text())
     name, kind = sample["metadata"]["name"], job["kind"]
@@ -113,6 +130,10 @@ def test_an_object_is_queued_started_stopped_and_ends(
 
     def now() -> dict[str, Any]:
         return read(plane, resource, "hello")
+
+    def content() -> tuple[Any, Any]:
+        found = now()
+        return found["spec"], found["metadata"].get("annotations", {}).get(STOP)
 
     def report(status: dict[str, Any]) -> None:
         patch = json.dumps({"status": status})
@@ -126,6 +147,9 @@ def test_an_object_is_queued_started_stopped_and_ends(
     plane.kubectl("apply", "-f", "-", stdin=roles.stdout)
     until(lambda: reason(plane, name, "Active") == "Queued", "a queued kind")
 
+    # Without its queue, the object waits until it was read.
+    queue = ("localqueues.kueue.x-k8s.io", "lq", f"--namespace={NAMESPACE}")
+    plane.kubectl("delete", *queue, "--ignore-not-found")
     submitted = copy.deepcopy(job)
     submitted["metadata"] |= {
         "namespace": NAMESPACE,
@@ -133,7 +157,7 @@ def test_an_object_is_queued_started_stopped_and_ends(
     }
     apply(plane, submitted)
     until(lambda: workload_of(plane, kind), "its Workload")
-    waiting = now()["spec"]
+    waiting = content()
     flavor = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ResourceFlavor",
@@ -151,8 +175,12 @@ def test_an_object_is_queued_started_stopped_and_ends(
     if idle is None:
         until(lambda: now()["spec"].get("status") == "Cancelled", "its cancellation")
     else:
-        until(lambda: now()["spec"] == waiting, "the spec that it had while it waited")
+        until(lambda: content() == waiting, "the spec that it had while it waited")
         report(idle)
     until(lambda: not has(workload_of(plane, kind), "QuotaReserved") or idle is None, "its quota")
+    if done is None:
+        plane.kubectl("delete", resource, "hello", f"--namespace={NAMESPACE}")
+        until(lambda: not workload_of(plane, kind), "its end")
+        return
     report(done)
     until(lambda: has(workload_of(plane, kind), "Finished"), "its end")

@@ -7,6 +7,8 @@ import base64
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,18 @@ import pytest
 import structlog
 import yaml
 
+from multiqueue.api.job_kinds import JOB_KINDS, KnownKind
 from multiqueue.cli.main import main
+from multiqueue.cli.projection.observe import ask_rights, right_on
+from multiqueue.embedded.cluster.kind_crds import build_kind_crd
 from multiqueue.embedded.server.server import ApiServer
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, Unauthorized
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
+    CONFIG_MAPS,
+    CRDS,
     JOBS,
     LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
@@ -30,8 +37,11 @@ from multiqueue.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     Resource,
+    resource_of,
 )
-from multiqueue.runtime.manifests import apply_all
+from multiqueue.kube.retries import RIGHTS
+from multiqueue.runtime.manifests import apply_all, create_missing
+from tests.builders.job_kinds import GADGET, make_job_kind
 from tests.integration.projection_fleet import NOWHERE, SYSTEM, Fleet, running_fleet
 from tests.integration.test_runtime_manager import make_config
 from tests.least_privilege import documents
@@ -179,6 +189,69 @@ async def test_dry_run_shows_everything_but_secrets_and_writes_nothing(
         assert "kubeconfig: '***'" in told
         assert (await fleet.manager.list(MULTIKUEUE_CLUSTERS)).items == []
         assert await anchors(fleet) == []
+
+
+RAY_AND_GADGETS = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+integrations: {frameworks: [batch/job, ray.io/rayjob]}
+multiKueue: {externalFrameworks: [{name: Toy.v1.toys.example.com}]}
+"""
+TOY = replace(GADGET, kind="Toy", plural="toys", group="toys.example.com")
+
+
+async def test_a_worker_gets_rights_for_the_kinds_that_are_sent_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with running_fleet(tmp_path, capsys, names=["a"]) as fleet:
+        worker = fleet.workers["a"]
+        (ray,) = (row for row in JOB_KINDS if row.framework == "ray.io/rayjob")
+        for row in (GADGET, TOY, ray):
+            await create_missing(worker, [build_kind_crd(row)])
+        data = {"controller_manager_config.yaml": RAY_AND_GADGETS}
+        config = {"metadata": {"name": "kueue-manager-config", "namespace": SYSTEM}, "data": data}
+        await fleet.manager.create(CONFIG_MAPS, config)
+        here_only = make_job_kind("here", group="a.example.com", plural="toys", kind="Toy")
+        del here_only["spec"]["multiKueue"]
+        await create_missing(fleet.manager, [build_kind_crd(TOY), make_job_kind(), here_only])
+        told = await bootstrap(fleet, "--timeout", "0")
+        assert "clusterrole/multikueue-manager-job-kinds-role created" in told
+        assert "clusterrole/multiqueue-remote-jobs-gadgets.gadgets.example.com created" in told
+        again = await bootstrap(fleet, "--timeout", "0")
+        roles = [line for line in again.splitlines() if " clusterrole" in line]
+        assert len(roles) == 8
+        assert all(line.endswith("unchanged") for line in roles), roles
+
+        credentials = await Credentials.from_kubeconfig_dict(await stored_kubeconfig(fleet))
+        async with KubeClient(credentials) as manager:
+            for row in (GADGET, TOY, ray):
+                await RIGHTS.run(partial(may_list, manager, row), until=bool)
+            for row in JOB_KINDS:
+                if row.framework not in {"batch/job", "ray.io/rayjob"}:
+                    assert not await may_list(manager, row), row
+
+        await fleet.shell.run("clusters", "sync", "-f", fleet.file, *fleet.ways())
+        verify = ("clusters", "verify", "-f", fleet.file)
+        assert (await fleet.shell.json(*verify))[0]["drift"] == []
+        name = "multiqueue-remote-jobs-gadgets.gadgets.example.com"
+        await worker.patch(CLUSTER_ROLES, name, {"rules": []})
+        await worker.delete(CRDS, "toys.toys.example.com")
+        await RIGHTS.run(partial(lacks_gadgets, fleet), until=bool)
+        (report,) = await fleet.shell.json(*verify, code=1)
+        assert {d["reason"] for d in report["drift"]} == {"RightMissing"}
+        assert "list gadgets.gadgets.example.com" in {d["name"] for d in report["drift"]}
+        assert any("does not serve toys.toys.example.com" in text for text in report["warnings"])
+
+
+async def may_list(client: KubeClient, row: KnownKind) -> bool:
+    wanted = right_on(resource_of(row.api_version, row.plural, row.kind), "list")
+    return (await ask_rights(client, [wanted]))[wanted]
+
+
+async def lacks_gadgets(fleet: Fleet) -> bool:
+    credentials = await Credentials.from_kubeconfig_dict(await stored_kubeconfig(fleet))
+    async with KubeClient(credentials) as manager:
+        return not await may_list(manager, GADGET)
 
 
 async def test_one_cluster_is_one_worker(

@@ -22,7 +22,6 @@ REFUSED: Mapping[str, str] = MappingProxyType(
     {
         "metrics.customLabels": "needs the feature gate CustomMetricLabels, which is not "
         "implemented yet",
-        "multiKueue.externalFrameworks": "kinds without an adapter are not dispatched yet",
         "resources.deviceClassMappings[].sources": "devices count by number; their counters and "
         "capacities do not count yet",
     }
@@ -32,23 +31,17 @@ INERT: Mapping[str, str] = MappingProxyType(
     {
         "pprofBindAddress": "there are no Go profiles to serve; use a profiler of Python's, such "
         "as py-spy",
-        "integrations.externalFrameworks": "jobs of other controllers are not queued, and their "
-        "children are queued like any other Job",
     }
 )
 """Field -> the reason why it has no effect."""
-OUTSIDE_QUOTA = frozenset({"integrations.externalFrameworks"})
-"""The fields without effect for which jobs run that no quota counts."""
 
 _IS_SET: Mapping[str, Callable[[Configuration], bool]] = MappingProxyType(
     {
         "metrics.customLabels": lambda c: bool(c.metrics.custom_labels),
-        "multiKueue.externalFrameworks": lambda c: bool(c.multi_kueue.external_frameworks),
         "resources.deviceClassMappings[].sources": lambda c: any(
             mapping.sources for mapping in c.resources.device_class_mappings
         ),
         "pprofBindAddress": lambda c: c.pprof_bind_address not in {"", "0"},
-        "integrations.externalFrameworks": lambda c: bool(c.integrations.external_frameworks),
     }
 )
 
@@ -65,11 +58,6 @@ def find_inert(config: Configuration) -> Iterator[str]:
     for path, why in INERT.items():
         if _IS_SET[path](config):
             yield f"{path}: does nothing: {why}"
-
-
-def has_jobs_outside_quota(config: Configuration) -> bool:
-    """Whether a field without effect lets jobs run that no quota counts."""
-    return any(_IS_SET[path](config) for path in OUTSIDE_QUOTA)
 
 
 @dataclass(frozen=True, slots=True)

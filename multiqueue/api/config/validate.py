@@ -30,7 +30,7 @@ from multiqueue.api.config.validate_endpoints import (
     queue_metrics,
 )
 from multiqueue.api.config.validate_resources import metric_labels, resources
-from multiqueue.api.job_kinds import KNOWN_FRAMEWORKS, SUPPORTED_FRAMEWORKS
+from multiqueue.api.job_kinds import KNOWN_FRAMEWORKS, SUPPORTED_FRAMEWORKS, find_enabled
 from multiqueue.api.validation.names import check_qualified_name
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 
@@ -150,9 +150,7 @@ def _integrations(config: Configuration) -> Iterator[str]:
             yield f'{path}[{i}]: "{name}" is unknown; supported are {supported}'
     path = "integrations.externalFrameworks"
     yield from unique(path, section.external_frameworks)
-    yield from _kinds(path, section.external_frameworks)
-    if "Job.v1.batch" in section.external_frameworks:
-        yield f'{path}: "Job.v1.batch" is built in; remove it'
+    yield from _kinds(path, section.external_frameworks, config)
     for field, keys in (
         ("labelKeysToCopy", section.label_keys_to_copy),
         ("chargebackLabelKeys", section.chargeback_label_keys),
@@ -162,12 +160,20 @@ def _integrations(config: Configuration) -> Iterator[str]:
                 yield f'integrations.{field}[{i}]: "{key}": {problem}'
 
 
-def _kinds(path: str, kinds: Iterable[str]) -> Iterator[str]:
+def _kinds(path: str, kinds: Iterable[str], config: Configuration) -> Iterator[str]:
+    """Check the names of external kinds; an enabled kind cannot be external, too (J-4, M-210)."""
+    frameworks = frozenset(config.integrations.frameworks)
+    enabled = {row.external_name: row.framework for row in find_enabled(frameworks)}
     for i, kind in enumerate(kinds):
         if not _GVK.fullmatch(kind):
             yield (
                 f'{path}[{i}]: "{kind}" must be Kind.version.group, such as '
                 '"PipelineRun.v1.tekton.dev"'
+            )
+        elif kind in enabled:
+            yield (
+                f'{path}[{i}]: "{kind}" is the built-in kind "{enabled[kind]}"; remove it here, or '
+                "from integrations.frameworks"
             )
 
 
@@ -229,9 +235,7 @@ def _multikueue(config: Configuration) -> Iterator[str]:
         )
     kinds = [framework.name for framework in section.external_frameworks]
     yield from unique(f"{path}.externalFrameworks", kinds)
-    yield from _kinds(f"{path}.externalFrameworks", kinds)
-    if "Job.v1.batch" in kinds:
-        yield f'{path}.externalFrameworks: "Job.v1.batch" is built in; remove it'
+    yield from _kinds(f"{path}.externalFrameworks", kinds, config)
     profile = section.cluster_profile
     if profile is not None and profile.access_providers and profile.credentials_providers:
         yield (

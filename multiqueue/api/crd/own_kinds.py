@@ -59,6 +59,11 @@ _JOB_KIND_COLUMNS = (
         path='.status.conditions[?(@.type=="Active")].reason',
         description="Why they are, or are not",
     ),
+    Column(
+        name="Healthy",
+        path='.status.conditions[?(@.type=="Healthy")].status',
+        description="Whether every expression had a value for every object",
+    ),
     _AGE,
 )
 

@@ -12,12 +12,14 @@ MAX_EXPRESSION = 2048
 _EXPRESSION: dict[str, Any] = {"maxLength": MAX_EXPRESSION}
 _PATH: dict[str, Any] = {
     "maxLength": 512,
-    "pattern": r"^[A-Za-z][-A-Za-z0-9_]*(\.[A-Za-z][-A-Za-z0-9_]*)*$",
+    "pattern": r"^[A-Za-z][-A-Za-z0-9_]*(\.[A-Za-z][-A-Za-z0-9_]*|\['[^']+'\])*$",
 }
 
 
 def _path(text: str) -> Any:
-    return described(f"{text} A field path such as spec.template.", **_PATH)
+    return described(
+        f"{text} A field path such as spec.template or metadata.annotations['a.b/c'].", **_PATH
+    )
 
 
 def _cel(text: str) -> Any:

@@ -38,6 +38,9 @@ def find_unqueued(
     row = find_job_kind(text(obj.get("apiVersion")), text(obj.get("kind")))
     if row is None or row.framework in enabled or not _queue_of(obj):
         return None
+    if row.is_declared:
+        what = f"{row.kind}s are not queued now: {row.problem}"
+        return Unqueued(what=what, todo="mend that first") if row.problem else None
     if _is_made_by_a_queued_job(obj, enabled):
         return None
     what = f"{row.kind}s are not queued: this one runs at once, outside of every quota"
@@ -73,4 +76,4 @@ def _is_made_by_a_queued_job(obj: Mapping[str, Any], enabled: Collection[str]) -
         for owner in owners
         if owner.get("controller")
     )
-    return any(row is not None and row.framework in enabled for row in rows)
+    return any(row is not None and (row.framework in enabled or row.is_declared) for row in rows)

@@ -20,6 +20,7 @@ from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data
 
 if TYPE_CHECKING:
+    from multiqueue.api.config import Configuration
     from multiqueue.cli.projection.bootstrap import BootstrapResult, Registration
     from multiqueue.cli.projection.prerequisites import Prerequisites
     from multiqueue.kube.client import KubeClient
@@ -128,6 +129,7 @@ async def _run(
 ) -> int:
     from multiqueue.cli.projection import bootstrap
     from multiqueue.cli.projection.access import identify
+    from multiqueue.cli.projection.kind_rights import list_sent_kinds
     from multiqueue.cli.projection.prerequisites import check_worker
 
     name, namespace = options["name"], options["namespace"]
@@ -138,8 +140,10 @@ async def _run(
         known = await bootstrap.find_secret(manager, name)
         if rotate and known is None:
             raise CliError(f'there is no MultiKueueCluster "{name}" to rotate the token of')
+        kinds = await list_sent_kinds(manager, await _read_config(manager, namespace, found))
         wanted = bootstrap.Registration(
             **options,
+            kinds=kinds,
             secret=known or f"{name}-kubeconfig",
             is_known=known is not None,
             origin=await identify(manager),
@@ -154,6 +158,23 @@ async def _run(
         configs = await bootstrap.listed_in(manager, name)
     _print(wanted, found, done, configs, out, waited=seconds)
     return ExitCode.OK if done.active or not seconds else ExitCode.FAILED
+
+
+async def _read_config(manager: KubeClient, namespace: str, found: Prerequisites) -> Configuration:
+    """Return the manager's Configuration; the default one, and a doubt, if it cannot be read."""
+    from multiqueue.api.config import Configuration
+    from multiqueue.cli.stored import CONFIG_MAP, read_config
+
+    try:
+        config = await read_config(manager, namespace)
+    except ValueError as error:
+        raise CliError(f"the manager's ConfigMap: {error}") from error
+    if config is None:
+        found.doubts.append(
+            f'cannot read ConfigMap "{namespace}/{CONFIG_MAP}", so the manager gets no rights on '
+            "built-in kinds beside Job there; for these, apply config/worker-role on the worker"
+        )
+    return config or Configuration()
 
 
 async def _carry_out(

@@ -18,8 +18,6 @@ from multiqueue.cli.output import echo, output_option, print_data, print_table
 if TYPE_CHECKING:
     from multiqueue.api.config.gate_support import GateRow
 
-OUTSIDE = "jobs would run outside quota, as a warning above says; remove that field"
-
 
 @click.group("config")
 def command() -> None:
@@ -63,12 +61,10 @@ def check(
     not installed here, or does not take its arguments), would refuse one of the kubeconfigs, or
     serves certificates that the API server does not trust. Each problem names its field and what to
     do; all of them are told at once. Warnings, on standard error, are about what is deprecated or
-    does nothing. Ends with 1, too, if jobs would run outside quota because of a field that does
-    nothing.
+    does nothing.
     """
     from multiqueue.api.config import ConfigurationError
     from multiqueue.api.config.dump import dump_configuration
-    from multiqueue.api.config.support import has_jobs_outside_quota
     from multiqueue.cli.dispatcher_check import check_dispatcher
     from multiqueue.cli.webhook_check import check_cluster, check_files
 
@@ -96,9 +92,6 @@ def check(
     for words in errors:
         echo(f"{click.style('error: ', fg='red')}{words}", err=True)
     if errors or config is None:
-        return ExitCode.FAILED
-    if has_jobs_outside_quota(config):
-        echo(f"{click.style('error: ', fg='red')}{OUTSIDE}", err=True)
         return ExitCode.FAILED
     if effective:
         print_data(dump_configuration(config), "yaml")

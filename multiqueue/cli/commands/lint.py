@@ -89,13 +89,19 @@ def command(  # noqa: PLR0913 - one argument an option
         config_file=config_file,
         system_namespace=system_namespace,
     )
-    if cluster:
-        target = ClusterTarget(kubeconfig=kubeconfig, context=context)
-        world, skipped = run_async(read_cluster_world(target, inputs))
-    else:
-        world, skipped = run_async(read_file_world(sources, inputs))
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
+
+    async def check() -> tuple[list[Finding], LintInput, list[str]]:
+        # The rules run where the kinds that JobKinds declare were learned.
+        reading = (
+            read_cluster_world(target, inputs) if cluster else read_file_world(sources, inputs)
+        )
+        world, skipped = await reading
+        return lint(world, rules), world, skipped
+
+    found, world, skipped = run_async(check())
     most = Severity(severity).rank
-    findings = [f for f in lint(world, rules) if f.severity.rank <= most]
+    findings = [f for f in found if f.severity.rank <= most]
     _print(findings, world, skipped, output)
     return ExitCode.FAILED if any(f.severity.rank == 0 for f in findings) else ExitCode.OK
 

@@ -76,12 +76,14 @@ async def _show(
 ) -> None:
     from datetime import UTC, datetime
 
+    from multiqueue.cli.declared_kinds import learn_kinds
     from multiqueue.cli.queue_objects import QueueObjects
     from multiqueue.cli.views.queues import list_rows, summarize
     from multiqueue.cli.visibility import read_cluster_queue, read_local_queue
 
     kinds = ("cluster_queues", "local_queues", "workloads")
     async with connect(target) as (client, namespace):
+        await learn_kinds(client)
         objects = QueueObjects(now=datetime.now(UTC), namespace=namespace)
         if cluster_queue is not None:
             reading = objects.list(client, *kinds)

@@ -93,17 +93,25 @@ def command(
     manifests = [manifest for name in filename for manifest in read_manifests(name)]
     if not manifests:
         raise UsageProblem("nothing to submit: the files hold no objects")
-    if queue:
-        for manifest in manifests:
-            _put_into(manifest, queue)
     target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
-    return run_async(_submit(target, manifests, wait=wait, output=output))
+    return run_async(_submit(target, manifests, queue=queue, wait=wait, output=output))
 
 
 async def _submit(
-    target: ClusterTarget, manifests: list[dict[str, Any]], *, wait: bool, output: str
+    target: ClusterTarget,
+    manifests: list[dict[str, Any]],
+    *,
+    queue: str | None,
+    wait: bool,
+    output: str,
 ) -> int:
+    from multiqueue.cli.declared_kinds import learn_kinds, note_unknown
+
     async with connect(target) as (client, namespace):
+        await learn_kinds(client)
+        for manifest in manifests if queue else ():
+            _put_into(manifest, queue or "")
+        note_unknown((m["apiVersion"], m["kind"]) for m in manifests if queue or _names_queue(m))
         results = [await _apply(client, namespace, manifest) for manifest in manifests]
         jobs = [result for result in results if result.queue and result.uid]
         await asyncio.gather(
@@ -176,6 +184,11 @@ def _put_into(manifest: dict[str, Any], queue: str) -> None:
         labelled = labelled.setdefault(field, {})
     labels = labelled.setdefault("metadata", {}).setdefault("labels", {})
     labels["kueue.x-k8s.io/queue-name"] = queue
+
+
+def _names_queue(manifest: dict[str, Any]) -> bool:
+    labels = (manifest.get("metadata") or {}).get("labels") or {}
+    return "kueue.x-k8s.io/queue-name" in labels
 
 
 def _job_kind(manifest: dict[str, Any]) -> KnownKind | None:

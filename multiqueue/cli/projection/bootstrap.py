@@ -19,6 +19,7 @@ from multiqueue.api.v1beta2 import MultiKueueCluster
 from multiqueue.api.validation.access import mapping, text
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.projection.access import WorkerError, identify, stored, with_worker
+from multiqueue.cli.projection.kind_rights import SentKinds
 from multiqueue.cli.projection.lost_rights import describe_lost, find_wider
 from multiqueue.cli.projection.tokens import (
     Token,
@@ -60,6 +61,7 @@ class Registration:
         cluster: The kubeconfig's cluster entry: how the manager reaches the worker.
         origin: The uid of the manager's kube-system.
         lifetime: The lifetime of the token; None: as long as its Secret on the worker.
+        kinds: The kinds of jobs that the manager sends to workers.
         force: Whether to take over objects of other owners.
     """
 
@@ -70,6 +72,7 @@ class Registration:
     cluster: Json
     origin: str
     lifetime: timedelta | None
+    kinds: SentKinds
     force: bool = False
 
 
@@ -141,12 +144,14 @@ def manifests(wanted: Registration) -> tuple[list[Json], list[Json]]:
     secret = kubeconfig_secret(
         wanted.secret, wanted.namespace, build_kubeconfig(wanted.cluster, token="")
     )
-    return account_manifests(), [secret, cluster_manifest(wanted.name, wanted.secret)]
+    there = [*account_manifests(), *wanted.kinds.roles()]
+    return there, [secret, cluster_manifest(wanted.name, wanted.secret)]
 
 
 async def prepare(worker: KubeClient, wanted: Registration, done: BootstrapResult) -> None:
-    """Create the account and give it the rights of the role, and no others."""
-    for manifest in account_manifests():
+    """Create the account and give it the rights for the kinds of jobs sent, and no others."""
+    there, _ = manifests(wanted)
+    for manifest in there:
         await _apply(worker, manifest, done, where=wanted.name, force=wanted.force)
 
 

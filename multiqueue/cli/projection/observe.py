@@ -16,6 +16,7 @@ from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.lint_cluster import ClusterReading, read_cluster
 from multiqueue.cli.output import echo
 from multiqueue.cli.projection.access import identify
+from multiqueue.cli.projection.kind_rights import SentKinds, list_sent_kinds
 from multiqueue.cli.stored import read_config
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
@@ -72,6 +73,7 @@ class ManagerView:
         names: Jobs and Workloads, if they could be read.
         origin: The uid of its kube-system, which is the value of the label on projected objects.
         fleet: The fleet file; None if there is none.
+        kinds: The kinds of jobs beside Job that it sends to workers.
     """
 
     reading: ClusterReading
@@ -80,6 +82,7 @@ class ManagerView:
     origin: str
     config: Configuration
     fleet: FleetConfiguration | None
+    kinds: SentKinds
 
     def beside(self, workers: Mapping[str, LintInput]) -> LintInput:
         """Return the manager's objects for rules that compare them with workers."""
@@ -145,6 +148,7 @@ async def read_manager(
         origin=origin,
         config=config or Configuration(),
         fleet=fleet,
+        kinds=await list_sent_kinds(client, config or Configuration()),
     )
 
 

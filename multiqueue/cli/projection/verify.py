@@ -18,6 +18,7 @@ from multiqueue.cli.projection.access import (
     stored,
     with_worker,
 )
+from multiqueue.cli.projection.kind_rights import split_served
 from multiqueue.cli.projection.observe import (
     NAMED,
     WORKER_KINDS,
@@ -111,8 +112,14 @@ async def _look(worker: KubeClient, view: ManagerView, report: WorkerReport) -> 
     """Check what only the manager's own credentials can show; return what they can read."""
     served = await read_served(worker)
     report.drift.extend(find_unserved(served, [kind for kind, there in served.items() if there]))
-    rights = await ask_rights(worker, list_rights())
+    more, unserved = await split_served(worker, view.kinds)
+    rights = await ask_rights(worker, (*list_rights(), *more))
     report.drift.extend(find_missing_rights(rights))
+    report.warnings.extend(
+        f"the worker does not serve {row.plural}.{row.group} in {row.version}: no {row.kind} is "
+        "sent there"
+        for row in unserved
+    )
     if all(rights.get(right_on(kind, "list")) for kind in NAMED):
         there = (await read_cluster(worker, NAMED)).to_world()
         origin = view.config.multi_kueue.origin

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from multiqueue.api.v1alpha1 import JobKind
+from multiqueue.controllers.declared.external import ExternalKinds
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.declared.adapter import build_declared
 from multiqueue.jobs.declared.compiled import (
@@ -33,6 +34,9 @@ FIRST_LIST_SECONDS = 10.0
 """How long the start of the manager waits for the objects of each declared kind."""
 MAX_REPORTED = 1000
 """Jobs of one kind whose last problem is remembered, so that there is one Event for each."""
+
+SETTLED = frozenset({JobKindReason.BUILT_IN, JobKindReason.EXTERNAL})
+"""Reasons of a refusal after which the jobs of the kind are still taken care of otherwise."""
 
 log = structlog.get_logger("multiqueue.jobs")
 
@@ -85,6 +89,7 @@ class DeclaredKinds:
         self._context = context
         self._declarations: dict[str, Declaration] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._external = ExternalKinds(context)
         self.ready = asyncio.Event()
         self.on_change: Callable[[str], None] = lambda _name: None
 
@@ -100,6 +105,7 @@ class DeclaredKinds:
                 self._tasks = tasks
                 for declaration in self._declarations.values():
                     self._start(declaration)
+                tasks.create_task(self._external.run(), name="external kinds")
                 job_kinds.add_handler(self._on_job_kind)
                 await job_kinds.settled.wait()
                 await self._first_lists()
@@ -110,6 +116,11 @@ class DeclaredKinds:
 
     async def _first_lists(self) -> None:
         """Wait for the objects of the kinds, so that none of them is taken to be gone."""
+        try:
+            async with asyncio.timeout(FIRST_LIST_SECONDS):
+                await self._external.until_asked()
+        except TimeoutError:
+            log.warning("objects of an external kind are not listed yet")
         for name, declaration in list(self._declarations.items()):
             if declaration.informer is None:
                 continue
@@ -144,7 +155,7 @@ class DeclaredKinds:
             compiled = compile_kind(spec)
         except JobKindRefusedError as error:
             declaration.refusal = error
-            if error.reason is not JobKindReason.BUILT_IN and not declaration.is_queued:
+            if error.reason not in SETTLED and not declaration.is_queued:
                 self._context.integrations.awaited.add((spec.group, spec.kind))
             log.warning(
                 "JobKind not accepted", job_kind=name, reason=error.reason, error=str(error)
@@ -160,9 +171,16 @@ class DeclaredKinds:
         """Refuse a JobKind for a kind that another one has: the one in use, else the older one.
 
         Raises:
-            JobKindRefusedError: there is another one.
+            JobKindRefusedError: there is another one, or the kind is external.
         """
         spec, name = job_kind.spec, job_kind.metadata.name
+        external = self._external.find(spec.group, spec.kind)
+        if external is not None:
+            raise JobKindRefusedError(
+                JobKindReason.EXTERNAL,
+                f"the Configuration names {external.gvk.dotted} in externalFrameworks, so its own "
+                "controller queues it; remove it there, or delete this JobKind",
+            )
         if self._is_in_use(name):
             return
         for other in self._context.informers.job_kinds.store.list():

@@ -31,7 +31,8 @@ from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
-from multiqueue.jobs.framework.integration import MEMBERS, Finished, Integration
+from multiqueue.jobs.framework.integration import MEMBERS, Finished
+from multiqueue.jobs.registry import SupportedKind
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.workers.connections.fleet import Fleet
 
@@ -303,7 +304,11 @@ class Executor:
             if isinstance(remote, dict):
                 # What was read is one of its objects, which the informer has now, too.
                 remote = self._find_remote_job(step.cluster, seen)
-        has_ended = isinstance(remote, dict) and self._has_ended(remote, seen)
+        kind = self._find_kind(seen)
+        # Only the copy of a Workload says that a job of an external kind has ended.
+        has_ended = isinstance(remote, dict) and (
+            self._has_ended(remote, seen) or (kind is not None and kind.is_external)
+        )
         end = Finished(success=step.finish.success, message=step.finish.message)
         for local, there in seen.adapter.pair(seen.job, remote if isinstance(remote, dict) else {}):
             if has_ended and there is not None:
@@ -326,27 +331,29 @@ class Executor:
         return DONE
 
     def _has_ended(self, remote: Json, seen: Observation) -> bool:
-        integration = self._find_integration(seen)
-        return integration is not None and integration.finished(remote) is not None
+        kind = self._find_kind(seen)
+        return kind is not None and kind.integration.finished(remote) is not None
 
     def _is_starting(self, seen: Observation) -> bool:
         """Whether the local job is about to get its flavors and start."""
-        workload, integration = seen.workload, self._find_integration(seen)
+        workload, kind = seen.workload, self._find_kind(seen)
+        integration = kind.integration if kind is not None else None
         return (
             workload is not None
             and seen.job is not None
+            and kind is not None
             and integration is not None
-            and not integration.is_composed
+            and not (integration.is_composed or kind.is_external)
             and is_admitted(workload.status)
             and not is_evicted(workload.status)
             and integration.is_suspended(seen.job)
         )
 
-    def _find_integration(self, seen: Observation) -> Integration | None:
+    def _find_kind(self, seen: Observation) -> SupportedKind | None:
         if seen.adapter is None:
             return None
         kind = GroupVersionKind.of_resource(seen.adapter.resource)
-        return self._context.integrations.find_by_gvk(kind)
+        return self._context.integrations.find_kind(kind)
 
     def _find_remote_job(self, cluster: str, seen: Observation) -> Json | None:
         session = self._fleet.find_session(cluster)

@@ -8,9 +8,9 @@ from typing import Any
 
 from multiqueue.api.v1alpha1 import RemoteCopy
 from multiqueue.jobs.declared.expressions import NoValueError
-from multiqueue.jobs.declared.kind import DeclaredKind, split_path
+from multiqueue.jobs.declared.kind import DeclaredKind
 from multiqueue.jobs.framework.copy_adapter import CopyAdapter
-from multiqueue.jobs.framework.fields import drop_field, get_field, set_field
+from multiqueue.jobs.framework.fields import drop_field, get_field, parse_path, set_field
 from multiqueue.jobs.framework.integration import Finished, Job
 from multiqueue.jobs.framework.kind_webhook import TemplateKindWebhook
 from multiqueue.jobs.framework.multikueue import NO_PODS, StatusSync
@@ -55,7 +55,7 @@ class DeclaredAdapter(CopyAdapter):
         """Copy the object, without the fields that the JobKind drops."""
         remote = super().remote_job(local, workload_name=workload_name, origin=origin, pods=pods)
         for path in self._remote.dropped_fields:
-            remote = drop_field(remote, split_path(path))
+            remote = drop_field(remote, parse_path(path))
         return remote
 
     def status_patch(self, local: Job, remote: Job) -> StatusSync:
@@ -64,7 +64,7 @@ class DeclaredAdapter(CopyAdapter):
         if not paths:
             return super().status_patch(local, remote)
         merged = local
-        for path in map(split_path, paths):
+        for path in map(parse_path, paths):
             value = get_field(remote, path)
             merged = drop_field(merged, path) if value is None else set_field(merged, path, value)
         change = diff(local.get("status") or {}, merged.get("status") or {})

@@ -15,6 +15,7 @@ from multiqueue.jobs.declared.expressions import (
     Wanted,
     compile_expressions,
 )
+from multiqueue.jobs.framework.fields import parse_path
 
 ITEM = ("item", "index")
 """What expressions of a pod set with forEach may read, beside ``self``."""
@@ -31,6 +32,7 @@ class JobKindReason(StrEnum):
     WRONG_TYPE = "WrongType"
     INVALID = "Invalid"
     BUILT_IN = "BuiltIn"
+    EXTERNAL = "External"
     DUPLICATE = "Duplicate"
     # Active
     QUEUED = "Queued"
@@ -76,6 +78,7 @@ def row_of(spec: JobKindSpec) -> KnownKind:
         group=spec.group,
         version=spec.version,
         plural=spec.plural,
+        is_declared=True,
     )
 
 
@@ -86,7 +89,7 @@ def compile_kind(spec: JobKindSpec) -> CompiledKind:
         JobKindRefusedError: the kind is built in, CEL is not installed, or a field is wrong.
     """
     found = find_job_kind(f"{spec.group}/{spec.version}", spec.kind)
-    if found is not None:
+    if found is not None and not found.is_declared:
         name = found.framework or found.kind
         raise JobKindRefusedError(
             JobKindReason.BUILT_IN,
@@ -115,7 +118,7 @@ def _problems(spec: JobKindSpec) -> Iterator[str]:
     if spec.suspend.suspended_value == spec.suspend.running_value:
         yield "spec.suspend.runningValue: must differ from suspendedValue"
     for path in spec.multi_kueue.returned_fields if spec.multi_kueue is not None else ():
-        if path.split(".")[0] != STATUS:
+        if parse_path(path)[0] != STATUS:
             yield f'spec.multiKueue.returnedFields: "{path}" must be "status" or a field below it'
 
 

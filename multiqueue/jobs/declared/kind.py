@@ -10,7 +10,13 @@ from multiqueue.api.v1alpha1 import AdmissionPaths, JobKindPodSet
 from multiqueue.api.v1beta2 import PodSet, ReclaimablePod
 from multiqueue.jobs.declared.compiled import CompiledKind, row_of
 from multiqueue.jobs.declared.expressions import NoValueError
-from multiqueue.jobs.framework.fields import FieldPath, drop_field, get_field, set_field
+from multiqueue.jobs.framework.fields import (
+    FieldPath,
+    drop_field,
+    get_field,
+    parse_path,
+    set_field,
+)
 from multiqueue.jobs.framework.integration import (
     Finished,
     InvalidJobError,
@@ -56,7 +62,7 @@ class DeclaredSource(PodSetSource):
         """Yield, for each field of an admission, its path in the object and in a template."""
         for name, in_template, needed in _ADMISSION_FIELDS:
             path: str = getattr(self.paths, name)
-            yield ((*self.base, *split_path(path)) if path else None, in_template, needed)
+            yield ((*self.base, *parse_path(path)) if path else None, in_template, needed)
 
 
 class DeclaredKind(TemplateKind):
@@ -83,9 +89,9 @@ class DeclaredKind(TemplateKind):
         """Use another version of the JobKind from now on."""
         self.compiled = compiled
         remote = compiled.spec.multi_kueue
-        self.suspend_field = split_path(compiled.spec.suspend.field)
+        self.suspend_field = parse_path(compiled.spec.suspend.field)
         self.managed_by_field = (
-            split_path(remote.managed_by_field) if remote and remote.managed_by_field else None
+            parse_path(remote.managed_by_field) if remote and remote.managed_by_field else None
         )
         self.own_controller = remote.own_controller if remote else ""
 
@@ -117,7 +123,7 @@ class DeclaredKind(TemplateKind):
         if not pod_set.for_each:
             yield self._source(field, pod_set, (), {"self": job}, pod_set.name)
             return
-        base = split_path(pod_set.for_each)
+        base = parse_path(pod_set.for_each)
         items = get_field(job, base) or ()
         if not isinstance(items, list):
             raise InvalidJobError(f"{pod_set.for_each}: is not a list")
@@ -137,7 +143,7 @@ class DeclaredKind(TemplateKind):
         count = self._value(f"{field}.count", variables)
         if count > MAX_PODS:
             raise InvalidJobError(f"{field}.count: {count} pods are more than {MAX_PODS}")
-        template = (*base, *split_path(pod_set.template))
+        template = (*base, *parse_path(pod_set.template))
         computed = None
         if pod_set.template_expression:
             computed = self._value(f"{field}.templateExpression", variables)
@@ -313,8 +319,3 @@ def _drop(job: Job, path: FieldPath) -> Job:
         if get_field(job, path[:end]) == {}:
             job = drop_field(job, path[:end])
     return job
-
-
-def split_path(path: str) -> FieldPath:
-    """Return the steps of a field path such as ``spec.template``."""
-    return tuple(path.split(".")) if path else ()

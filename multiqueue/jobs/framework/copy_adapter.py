@@ -27,7 +27,7 @@ LEFT_OUT = (names.STOPPING, names.ALTERNATIVES, names.RUNS_WITH)
 
 
 def copy_object(local: Job, resource: Resource, *, workload_name: str, origin: str) -> Job:
-    """Return the object to create on a worker (J-143)."""
+    """Return the object to create on a worker; it has no owners there (J-143, M-212)."""
     metadata = local["metadata"]
     annotations = dict(metadata.get("annotations") or {})
     for name in LEFT_OUT:

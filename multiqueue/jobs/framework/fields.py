@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -51,5 +52,18 @@ def describe_path(path: FieldPath) -> str:
     """Return a path as error messages write it: ``spec.replicatedJobs[0].template``."""
     text = ""
     for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif "." in step:
+            text += f"['{step}']"
+        else:
+            text += f".{step}" if text else step
     return text
+
+
+_STEP = re.compile(r"\['([^']+)'\]|([^.\[]+)")
+
+
+def parse_path(text: str) -> FieldPath:
+    """Return the path that a text names: ``spec.template``, ``metadata.labels['a.b/c']``."""
+    return tuple(quoted or plain for quoted, plain in _STEP.findall(text))

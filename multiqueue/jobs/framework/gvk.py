@@ -14,6 +14,13 @@ class GroupVersionKind(NamedTuple):
     version: str
     kind: str
 
+    @classmethod
+    def parse(cls, dotted: str) -> Self:
+        """Build from ``Kind.version.group``, as configurations name kinds."""
+        kind, _, rest = dotted.partition(".")
+        version, _, group = rest.partition(".")
+        return cls(group, version, kind)
+
     @property
     def api_version(self) -> str:
         """``v1`` or ``batch/v1``."""

@@ -6,6 +6,7 @@ from multiqueue.lint.rule import LintRule
 from multiqueue.lint.rules import (
     accelerators,
     checks,
+    declared,
     flavors,
     jobs,
     pods,
@@ -29,6 +30,7 @@ LOCAL_RULES: tuple[LintRule[Lookup], ...] = (
     *pods.LOCAL,
     *constraints.LOCAL,
     *profiles.LOCAL,
+    *declared.LOCAL,
     *accelerators.LOCAL,
 )
 """Rules that need only an object and the objects that it names."""

@@ -58,6 +58,7 @@ def _rank(severity: Severity) -> int:
 UNKNOWN_CLUSTERS = LintRule[Lookup](
     id="job-cluster-unknown",
     kinds=(*QUEUED_KINDS, "Workload"),
+    of_declared=True,
     severity=Severity.WARNING,
     title="a job for a worker that does not exist",
     why="It waits until one of the workers that it names can take it, for ever if there is none.",
@@ -76,6 +77,7 @@ def _malformed(obj: Object, lookup: Lookup) -> Iterator[Hit]:
 MALFORMED = LintRule[Lookup](
     id="declaration-malformed",
     kinds=(*QUEUED_KINDS, "Workload", "MultiKueueCluster"),
+    of_declared=True,
     severity=Severity.WARNING,
     title="a runtime, speeds, prices or data that cannot be read",
     why="The value is ignored: workers are chosen as if it were not declared.",

@@ -65,6 +65,7 @@ def _queue_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
 QUEUE_MISSING = LintRule[Lookup](
     id="job-queue-missing",
     kinds=QUEUED_KINDS,
+    of_declared=True,
     severity=Severity.ERROR,
     title="a job whose LocalQueue does not exist",
     why="The job is suspended and waits for a queue that may never come.",
@@ -89,6 +90,7 @@ def _priority_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
 PRIORITY_MISSING = LintRule[Lookup](
     id="job-priority-class-missing",
     kinds=QUEUED_KINDS,
+    of_declared=True,
     severity=Severity.ERROR,
     title="a job whose WorkloadPriorityClass does not exist",
     why="The job stays suspended until the class exists.",
@@ -131,6 +133,7 @@ def _name(queue: Object) -> str:
 UNCOVERED = LintRule[Lookup](
     id="job-resource-not-covered",
     kinds=QUEUED_KINDS,
+    of_declared=True,
     severity=Severity.ERROR,
     title="a job that requests what its queue has no quota for",
     why="It is never admitted, whatever else is free.",
@@ -156,6 +159,7 @@ def _request_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
 REQUEST_MISSING = LintRule[Lookup](
     id="job-request-missing",
     kinds=QUEUED_KINDS,
+    of_declared=True,
     severity=Severity.INFO,
     title="a job without a request for a resource that has quota",
     why="It counts as 0: any number of such jobs is admitted, and they share what is left.",
@@ -202,6 +206,7 @@ def _most(queue: Object) -> Mapping[str, int]:
 TOO_LARGE = LintRule[Lookup](
     id="job-too-large",
     kinds=QUEUED_KINDS,
+    of_declared=True,
     severity=Severity.ERROR,
     title="a job that needs more than its queue can ever give",
     why="All of its pods start together and on one flavor; it is never admitted.",
@@ -255,6 +260,7 @@ def _refusal(pod: Object, flavor: Object, keys: set[str]) -> str:
 NO_FLAVOR = LintRule[Lookup](
     id="job-no-flavor",
     kinds=QUEUED_KINDS,
+    of_declared=True,
     severity=Severity.ERROR,
     title="a job that no flavor of its queue suits",
     why="Its nodeSelector or missing tolerations exclude every flavor: it is never admitted.",
@@ -272,6 +278,7 @@ def _not_queued(obj: Object, lookup: Lookup) -> Iterator[Hit]:
 NOT_QUEUED = LintRule[Lookup](
     id="kind-not-queued",
     kinds=tuple(row.kind for row in JOB_KINDS if row.kind != "Job"),
+    of_declared=True,
     severity=Severity.ERROR,
     title="an object that names a queue and is of a kind that is not queued",
     why="Its author believes that it waits for quota; it takes nodes that quotas count as free.",

@@ -19,7 +19,14 @@ from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import queue_label
 from multiqueue.lint.rule import Hit, LintRule
 from multiqueue.lint.rules.jobs import CONTAINERS, QUEUED_KINDS, of_queued
-from multiqueue.lint.world import LintInput, Lookup, labels_of, name_of, namespace_of
+from multiqueue.lint.world import (
+    LintInput,
+    Lookup,
+    declared_kinds,
+    labels_of,
+    name_of,
+    namespace_of,
+)
 from multiqueue.model.surroundings import (
     NamespaceSurroundings,
     adjust_template,
@@ -57,6 +64,7 @@ def _is_extended(resource: str) -> bool:
 EXTENDED_LIMITS = LintRule[Lookup](
     id="job-extended-resource-limit",
     kinds=QUEUED_KINDS,
+    of_declared=True,
     severity=Severity.WARNING,
     title="an extended resource that is requested without a limit",
     why="Kubernetes refuses such pods and Jobs.",
@@ -81,6 +89,7 @@ def _pod_priority(job: Object, lookup: Lookup) -> Iterator[Hit]:
 POD_PRIORITY = LintRule[Lookup](
     id="job-pod-priority",
     kinds=QUEUED_KINDS,
+    of_declared=True,
     severity=Severity.WARNING,
     title="a priority of pods that no PriorityClass gives them",
     why="Kubernetes computes the priority of a pod from its PriorityClass and creates no pod that "
@@ -150,6 +159,7 @@ def _saving(job: Object, pods: JobPodSet) -> Iterator[tuple[str, int, str]]:
 GRACE = LintRule[Lookup](
     id="checkpoint-exceeds-grace",
     kinds=QUEUED_KINDS,
+    of_declared=True,
     severity=Severity.WARNING,
     title="a checkpoint that takes longer than the grace period",
     why="A preempted pod gets SIGTERM, then SIGKILL when the grace period ends, hooks included: "
@@ -173,6 +183,7 @@ def _limit_ranges(job: Object, world: LintInput) -> Iterator[Hit]:
 LIMIT_RANGES = LintRule[LintInput](
     id="job-limit-range",
     kinds=QUEUED_KINDS,
+    of_declared=True,
     severity=Severity.ERROR,
     title="a Job whose pods a LimitRange forbids",
     why="The Job is not admitted, since its pods could not be created.",
@@ -190,7 +201,8 @@ def _budget(budget: Object, world: LintInput) -> Iterator[Hit]:
     except SelectorError:
         return
     namespace = namespace_of(budget)
-    for job in (job for kind in QUEUED_KINDS for job in world.all(kind)):
+    kinds = (*QUEUED_KINDS, *declared_kinds())
+    for job in (job for kind in kinds for job in world.all(kind)):
         mine = namespace_of(job) == namespace and queue_label(job) and not is_over(job)
         if mine and any(selector.matches(labels_of(p.template)) for p in read_pod_sets(job)):
             yield Hit(

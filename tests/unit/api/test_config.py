@@ -116,7 +116,7 @@ def test_nulls_are_absent() -> None:
         ("multiKueue: {drainAtOnce: 0}", "drainAtOnce: 0 must be at least 1"),
         ("multiKueue: {origin: a b}", "not a label value"),
         ("multiKueue: {externalFrameworks: [{name: job}]}", "Kind.version.group"),
-        ("multiKueue: {externalFrameworks: [{name: Job.v1.batch}]}", "built in"),
+        ("multiKueue: {externalFrameworks: [{name: Job.v1.batch}]}", "built-in"),
         ("multiKueue: {incrementalDispatcherConfig: {stepSize: 0}}", "at least 1"),
         ("multiKueue: {incrementalDispatcherConfig: {stepSize: 1}}", "only with dispatcherName"),
         ("clientConnection: {qps: a}", "clientConnection.qps"),

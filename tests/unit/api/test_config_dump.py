@@ -92,10 +92,6 @@ def test_the_file_of_an_upstream_installation_is_taken(version: str) -> None:
     [
         ("pprofBindAddress: :8083", "pprofBindAddress: does nothing"),
         (
-            "integrations: {externalFrameworks: [A.v1.b]}",
-            "integrations.externalFrameworks: does nothing",
-        ),
-        (
             "featureGates: {TASReplaceNodeDueToNotReadyOverFixedTime: true}",
             "is deprecated; remove",
         ),

@@ -82,8 +82,23 @@ def errors_of(text: str) -> list[tuple[str, str]]:
         ),
         (
             "integrations: {externalFrameworks: [Job.v1.batch]}",
-            "integrations.externalFrameworks",
-            "is built in",
+            "integrations.externalFrameworks[0]",
+            'is the built-in kind "batch/job"',
+        ),
+        (
+            "integrations: {externalFrameworks: [A.v1.b, A.v1.b]}",
+            "integrations.externalFrameworks[1]",
+            "listed twice",
+        ),
+        (
+            "multiKueue: {externalFrameworks: [{name: A.v1}]}",
+            "multiKueue.externalFrameworks[0]",
+            "must be Kind.version.group",
+        ),
+        (
+            "multiKueue: {externalFrameworks: [{name: Pod.v1.b}, {name: Job.v1.batch}]}",
+            "multiKueue.externalFrameworks[1]",
+            'is the built-in kind "batch/job"',
         ),
         (
             "multiKueue: {workerLostTimeout: -1s}",
@@ -164,7 +179,6 @@ def test_sections_that_are_refused_are_checked_nevertheless(
     ("text", "path"),
     [
         ("metrics: {customLabels: [{name: a, sourceLabelKey: b}]}", "metrics.customLabels"),
-        ("multiKueue: {externalFrameworks: [{name: A.v1.b}]}", "multiKueue.externalFrameworks"),
         (
             f"resources: {{deviceClassMappings: [{COUNTED}]}}",
             "resources.deviceClassMappings[].sources",

@@ -53,18 +53,6 @@ def test_warns_of_what_does_nothing(config: Path, capsys: pytest.CaptureFixture[
     assert second.startswith("warning: multiKueue.dispatcherName: ")
 
 
-def test_jobs_outside_quota_are_no_mere_warning(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config.write_text("integrations:\n  externalFrameworks: [Foo.v1.example.com]\n")
-    assert main(["config", "check", str(config)]) == 1
-    told = capsys.readouterr()
-    assert "OK" not in told.out
-    warning, error = told.err.splitlines()
-    assert "externalFrameworks: does nothing: jobs of other controllers are not queued" in warning
-    assert error.startswith("error: jobs would run outside quota")
-
-
 def test_prints_what_holds(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "check", str(config), "--effective"]) == 0
     effective = yaml.safe_load(capsys.readouterr().out)

@@ -26,6 +26,12 @@ def test_line_breaks_do_not_break_rows() -> None:
     assert "one two" in format_table(["WHY"], [["one\ntwo"]])
 
 
+def test_a_value_that_occurs_twice_is_written_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    same = {"cpu": 1}
+    print_data({"a": same, "b": same}, "yaml")
+    assert capsys.readouterr().out == "a:\n  cpu: 1\nb:\n  cpu: 1\n"
+
+
 def test_no_rows_leave_the_titles() -> None:
     assert format_table(["A", "B"], []) == "A   B"
 

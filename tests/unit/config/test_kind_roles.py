@@ -38,7 +38,7 @@ WANTED = {
     "dispatchprofile-editor": {ADMIN},
     "dispatchprofile-viewer": {ADMIN, TO_ADMIN},
     "jobkind-editor": {ADMIN},
-    "jobkind-viewer": {ADMIN, TO_ADMIN},
+    "jobkind-viewer": {ADMIN, USER, TO_ADMIN},
     # Ours: pods, logs and events of jobs on workers, why they are there, and why jobs wait.
     **{
         f"remote-{what}-viewer": {ADMIN, USER, *TO_ALL}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import yaml
+
+from multiqueue.jobs.rights import build_worker_aggregate
 from multiqueue.projection import worker_role
 from multiqueue.projection.worker_role import Right, list_rights
 
@@ -13,6 +16,12 @@ ROLE = Path(__file__).parents[3] / "config" / "worker-role" / "role.yaml"
 def test_the_program_carries_the_role_of_config() -> None:
     copied = Path(worker_role.__file__).with_name("worker_role.yaml")
     assert copied.read_text() == ROLE.read_text(), "run: make roles"
+
+
+def test_the_sum_of_the_declared_kinds_is_that_of_config() -> None:
+    role, binding = build_worker_aggregate("multikueue-manager")
+    file = ROLE.with_name("declared_kinds.yaml")
+    assert [{**role, "rules": []}, binding] == list(yaml.safe_load_all(file.read_text()))
 
 
 def test_rights_are_listed_one_by_one() -> None:
