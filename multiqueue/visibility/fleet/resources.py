@@ -4,8 +4,8 @@ Discovery, rights, routes, topics of the feed and the tables of kubectl are deri
 row of an answer has the fields that ``columns`` names in its ``status``; a frame of the feed has
 the same fields as an array in that order, behind the row's key.
 
-A request needs two rights: the one on the path in this group, which `server` checks, and ``native``,
-the right on the objects that the answer is made of. So nobody sees more here than with kubectl.
+A request needs two rights: the one on its path, which `server` checks, and those of ``native``:
+the rights on the objects that the answer is made of. So nobody sees more here than with kubectl.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ CHANGES = FleetResource(
     namespaced=False,
     verbs=("list",),
     native=(LIST_CLUSTER_QUEUES,),
-    columns=("at", "kind", "object", "action", "manager", "fields"),
+    columns=("at", "kind", "object", "action", "fields"),
     topic="changes",
 )
 FEEDS = FleetResource(
