@@ -94,7 +94,7 @@ class Census:
                 await asyncio.sleep(0)
 
     def list_offered(self) -> list[str]:
-        """Return the first `MAX_OFFERED` Workloads that are offered to workers, the oldest first."""
+        """Return Workloads that are offered to workers, at most `MAX_OFFERED`, oldest first."""
         return list(islice(self._offered, MAX_OFFERED))
 
     def find_oldest(self) -> datetime | None:

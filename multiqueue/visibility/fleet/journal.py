@@ -12,6 +12,7 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterator
+from datetime import datetime
 
 MAX_KEYS = 20_000
 """Keys of a topic, about 4 MB."""
@@ -22,12 +23,17 @@ class Journal:
 
     Attributes:
         epoch: Identifies the start of this replica.
-        version: Grows by one with every change.
+        version: Grows by one with every change. It begins with the milliseconds of the start, so
+            that versions of an earlier start are smaller.
+
+    Args:
+        started_at: The start of this replica.
+        max_keys: How many keys of each topic are kept.
     """
 
-    def __init__(self, *, max_keys: int = MAX_KEYS) -> None:
+    def __init__(self, started_at: datetime, *, max_keys: int = MAX_KEYS) -> None:
         self.epoch = secrets.token_hex(4)
-        self.version = 1
+        self.version = self._first = int(started_at.timestamp() * 1000)
         self._max_keys = max_keys
         self._changed: dict[str, OrderedDict[str, int]] = {}
         self._forgotten: dict[str, int] = {}
@@ -48,7 +54,7 @@ class Journal:
 
     def knows_since(self, topic: str, version: int) -> bool:
         """Whether all changes of a topic after a version are known."""
-        return self._forgotten.get(topic, 0) <= version <= self.version
+        return self._forgotten.get(topic, self._first) <= version <= self.version
 
     def since(self, topic: str, version: int) -> list[tuple[str, int]]:
         """Return the keys that changed after a version, and when, the oldest change first."""

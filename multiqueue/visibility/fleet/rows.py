@@ -56,7 +56,7 @@ class RowSource(Protocol):
         """Bring the rows up to date, and note changed ones in the journal."""
         ...
 
-    def keys(self) -> Iterable[str]:
+    def list_keys(self) -> Iterable[str]:
         """Return the keys of all rows."""
         ...
 
@@ -119,7 +119,7 @@ class DerivedRows:
                 self._journal.note(self.resource.plural, key)
         self._rows = rows
 
-    def keys(self) -> Iterable[str]:
+    def list_keys(self) -> Iterable[str]:
         """Return the keys of all rows, in the order in which they were built."""
         return list(self._rows)
 

@@ -62,6 +62,7 @@ class FleetSources:
         context: ManagerContext,
         engine: Engine,
         fleet: Fleet,
+        *,
         census: Census,
         history: History,
         starts: StartSource,
@@ -210,7 +211,8 @@ class FleetSources:
         usage = self._engine.usage
         if usage is None or not usage.counts_in(cluster_queue):
             return None
-        keys = obstacles.list_local_queues(self._engine.parts, cluster_queue)
+        queues = self._context.informers.local_queues.store
+        keys = [q.metadata.key for q in queues.by_index(BY_CLUSTER_QUEUE, cluster_queue)]
         found = ((key, usage.usage_of(key)) for key in sorted(keys))
         return [
             {"localQueue": key, "usage": None if math.isinf(value) else value}

@@ -92,7 +92,7 @@ class Standings:
         """The store of Workloads."""
         return self._context.informers.workloads.store
 
-    def keys(self) -> Iterable[str]:
+    def list_keys(self) -> Iterable[str]:
         """Return the keys of all Workloads, in no order."""
         keys: list[str] = self.workloads.keys()
         return keys
@@ -123,16 +123,8 @@ class Standings:
 
     async def refresh(self) -> None:
         """Note the Workloads at the head of each read queue whose position changed."""
-        now = asyncio.get_running_loop().time()
-        for name, (made_at, old) in list(self._orders.items()):
-            if now - made_at < ORDER_SECONDS:
-                continue
-            new = await self._find_order(name)
-            if new is old:
-                continue
-            for place, key in enumerate(new.keys[:MAX_MOVED]):
-                if old.places.get(key) != place:
-                    self._journal.note(self.resource.plural, key)
+        for name in list(self._orders):
+            await self._find_order(name)
 
     async def find_rows(self, keys: Sequence[str]) -> list[FleetRow]:
         """Return the rows of these Workloads that exist, in this order."""
@@ -170,6 +162,10 @@ class Standings:
             return known[1]
         order = await self._positions.of_cluster_queue(cluster_queue) or Positions()
         self._orders[cluster_queue] = (now, order)
+        if known is not None and known[1] is not order:
+            for place, key in enumerate(order.keys[:MAX_MOVED]):
+                if known[1].places.get(key) != place:
+                    self._journal.note(self.resource.plural, key)
         return order
 
     def forget_unread(self) -> None:
