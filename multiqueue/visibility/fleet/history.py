@@ -19,7 +19,7 @@ import msgspec
 from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.views.phase import find_phase
-from multiqueue.views.spans import Transition
+from multiqueue.views.spans import PhaseStep
 from multiqueue.views.standing import find_code, write_time
 
 Json = dict[str, Any]
@@ -65,7 +65,7 @@ class History:
         self.since = since
         self.changes: deque[SpecChange] = deque(maxlen=MAX_CHANGES)
         self._count = 0
-        self._transitions: OrderedDict[str, deque[Transition]] = OrderedDict()
+        self._transitions: OrderedDict[str, deque[PhaseStep]] = OrderedDict()
         self._kept = 0
         self._minutes: dict[str, array[int]] = {}
 
@@ -83,7 +83,7 @@ class History:
         known = self._transitions.setdefault(new.metadata.key, deque(maxlen=OF_A_WORKLOAD))
         self._kept += len(known) < OF_A_WORKLOAD
         known.append(
-            Transition(
+            PhaseStep(
                 at=phase.since if phase.since is not None and phase.since <= now else now,
                 phase=str(phase.state),
                 worker=phase.worker or None,
@@ -95,7 +95,7 @@ class History:
         while self._kept > MAX_TRANSITIONS:
             self._kept -= len(self._transitions.popitem(last=False)[1])
 
-    def find_transitions(self, key: str) -> tuple[Transition, ...]:
+    def find_transitions(self, key: str) -> tuple[PhaseStep, ...]:
         """Return the last transitions of a Workload, the oldest first."""
         return tuple(self._transitions.get(key, ()))
 
