@@ -162,7 +162,6 @@ async def remote_world(
                 await until_one(
                     hub.client,
                     resources.API_SERVICES,
-                    "v1alpha1.fleet.multiqueue.dev",
                     "v1alpha1.remote.multiqueue.dev",
                     lambda found: is_true(found, "Available"),
                 )

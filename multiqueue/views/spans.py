@@ -46,7 +46,8 @@ def build_spans(workload: Workload, noted: Sequence[PhaseStep]) -> list[Span]:
         noted: The transitions that were seen, the oldest first.
     """
     first = noted[0].at if noted else None
-    earlier = [each for each in _from_conditions(workload) if first is None or each.at < first]
+    beginning, *later = _from_conditions(workload)
+    earlier = [beginning, *(each for each in later if first is None or each.at < first)]
     steps: list[PhaseStep] = []
     for step in [*earlier, *noted]:
         if not steps or (steps[-1].phase, steps[-1].worker) != (step.phase, step.worker):
@@ -58,9 +59,7 @@ def build_spans(workload: Workload, noted: Sequence[PhaseStep]) -> list[Span]:
 def _from_conditions(workload: Workload) -> Iterator[PhaseStep]:
     """Yield what the conditions of the current round tell, the oldest first."""
     status, worker = workload.status, workload.status.cluster_name or None
-    created = parse_time(workload.metadata.creation_timestamp)
-    if created is not None:
-        yield PhaseStep(created, str(PhaseState.QUEUED), None)
+    yield PhaseStep(workload.metadata.created_at, str(PhaseState.QUEUED), None)
     steps = (
         (WorkloadCondition.QUOTA_RESERVED, PhaseState.CHECKING, None),
         (WorkloadCondition.ADMITTED, PhaseState.ADMITTED, worker),
