@@ -11,11 +11,14 @@ import aiohttp
 import pytest
 
 from multiqueue.api import names
-from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
+from multiqueue.jobs.framework.template_kind import TemplateKind
+from multiqueue.jobs.setup import list_remote_kinds
+from multiqueue.jobs.workload_wire import diff
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, ApiError, NotFound
 from multiqueue.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, VALIDATING_WEBHOOKS, WORKLOADS
 from multiqueue.webhooks.guard.service import MARKS, NAME, PATH, GuardOptions, WorkerGuard
+from tests.job_kinds import KindExample
 from tests.least_privilege import documents
 from tests.webhook_world import until_true
 
@@ -32,7 +35,8 @@ async def guard_of(client: KubeClient, own: KubeClient) -> AsyncIterator[None]:
         with contextlib.suppress(AlreadyExists):
             head = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
             await client.create(NAMESPACES, head)
-    guard = WorkerGuard(own, OPTIONS, jobs=[BatchJobAdapter().resource])
+    kinds = [kind.integration for kind in list_remote_kinds()]
+    guard = WorkerGuard(own, OPTIONS, kinds=kinds)
     task = asyncio.create_task(guard.run())
     registered = asyncio.create_task(guard.registered.wait())
     try:
@@ -96,6 +100,29 @@ async def assert_old_copies_are_refused(client: KubeClient, own: KubeClient) -> 
     async with guard_of(client, own):
         await assert_refused(client, WORKLOADS, copy(OLD))
         await client.create(WORKLOADS, copy(NEW))
+
+
+async def assert_old_jobs_are_not_started(
+    client: KubeClient, own: KubeClient, example: KindExample
+) -> None:
+    """A paused manager wakes up, and lets the job of an older reservation go on."""
+    adapter, kind = example.kind.adapter, example.kind.integration
+    assert adapter is not None
+    made = example.make("j")
+    made["metadata"]["namespace"] = "team"
+    old = adapter.remote_job(made, workload_name="w", origin="multikueue")
+    old["metadata"]["annotations"][names.DISPATCH_EPOCH] = OLD
+    async with guard_of(client, own):
+        await until_true(lambda: _is_asked(client))
+        created = await client.create(example.resource, old)
+        await client.create(WORKLOADS, copy(NEW))
+        assert isinstance(kind, TemplateKind)
+        change = diff(created, kind.set_suspended(created, value=False))
+        with pytest.raises(ApiError, match="was made for an older reservation"):
+            await client.patch(example.resource, "j", change, namespace="team")
+        await client.delete(example.resource, "j", namespace="team")
+        await client.delete(WORKLOADS, "w", namespace="team")
+        await assert_refused(client, example.resource, old)
 
 
 async def assert_the_probes_of_its_manifest_answer(client: KubeClient, own: KubeClient) -> None:

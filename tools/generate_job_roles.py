@@ -1,4 +1,6 @@
-"""Writes the roles for the job kinds beside Job: of the manager, and of a manager on a worker.
+"""Writes the roles for the job kinds beside Job: of the manager, and on a worker.
+
+A worker has the manager's role there, and the role of the optional guard.
 
 Run by ``make roles``; a test compares the files with what this makes. Each kind of
 `multiqueue.api.job_kinds` that has a folder gets the rights that its integration needs.
@@ -17,6 +19,7 @@ from multiqueue.jobs.framework.related import list_related
 from multiqueue.jobs.rights import (
     Rule,
     build_role,
+    guard_rules,
     manager_rules,
     reader_rules,
     worker_rules,
@@ -30,6 +33,7 @@ HEADER = """\
 """
 MANAGER = "kueue-manager-job-kinds-role"
 WORKER = "multikueue-manager-job-kinds-role"
+GUARD = "multiqueue-worker-guard-job-kinds-role"
 FILES = {
     "config/rbac/job_kinds_role.yaml": (
         "What the manager may do with jobs of each kind beside Job.",
@@ -40,6 +44,11 @@ FILES = {
         "What a manager may do on a worker with jobs of each kind beside Job.",
         WORKER,
         "multikueue-manager",
+    ),
+    "config/worker-guard/job_kinds.yaml": (
+        "What the guard of a worker may do with jobs of each kind beside Job.",
+        GUARD,
+        "multiqueue-worker-guard",
     ),
 }
 _WRITTEN_BY_HAND = frozenset({"batch/job"})
@@ -57,10 +66,15 @@ def _worker_rules(row: KnownKind) -> Iterator[Rule]:
         yield from worker_rules(row)
 
 
+def _guard_rules(row: KnownKind) -> Iterator[Rule]:
+    if load_kind(row).adapter is not None:
+        yield from guard_rules(row)
+
+
 def build_file(path: str) -> str:
     """Return the text of one of `FILES`."""
     what, name, account = FILES[path]
-    rules_of = _manager_rules if name == MANAGER else _worker_rules
+    rules_of = {MANAGER: _manager_rules, WORKER: _worker_rules, GUARD: _guard_rules}[name]
     rows = (row for row in JOB_KINDS if row.folder and row.framework not in _WRITTEN_BY_HAND)
     objects = build_role(name, account, [rule for row in rows for rule in rules_of(row)])
     body: str = yaml.safe_dump_all(objects, sort_keys=False, default_flow_style=None, width=110)

@@ -30,6 +30,11 @@ def worker_rules(row: KnownKind) -> Sequence[Rule]:
     return [_rule(row, row.plural, "create", "delete", "get", "list", "patch", "watch")]
 
 
+def guard_rules(row: KnownKind) -> Sequence[Rule]:
+    """Return the rights of a worker's guard: follow copies of jobs."""
+    return [_rule(row, row.plural, "list", "watch")]
+
+
 def reader_rules(resources: Sequence[Resource]) -> Sequence[Rule]:
     """Return the manager's rights on objects that a kind reads beside its own."""
     return [

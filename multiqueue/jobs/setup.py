@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 
 from multiqueue.api.config import Configuration
@@ -64,6 +64,12 @@ def load_kind(row: KnownKind) -> SupportedKind:
     """Import a kind's folder and build what it has; kinds that are not enabled are not imported."""
     built: SupportedKind = import_module(f"multiqueue.jobs.{row.folder}").build(row)
     return built
+
+
+def list_remote_kinds() -> Sequence[SupportedKind]:
+    """Return all built-in kinds that can run on workers, enabled or not."""
+    built = (load_kind(row) for row in JOB_KINDS if row.folder)
+    return [kind for kind in built if kind.adapter is not None]
 
 
 def _with_pods(rows: list[KnownKind], config: Configuration) -> Iterator[KnownKind]:

@@ -18,6 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 from time import monotonic
 
+from tests.fleet.kinds import INTEGRATIONS
 from tests.fleet.plan_extras import make_seed_plan
 from tests.fleet.run import Report, run_seed
 from tests.fleet.weather import Fault
@@ -60,7 +61,8 @@ class Summary:
         listed = ", ".join(f"{number} {name}" for name, number in faults.items())
         words = "all promises kept" if not self.failed else f"{len(self.failed)} seeds FAILED"
         return (
-            f"{self.seeds} seeds, {words}: {counts['workers']} workers, {counts['submit']} jobs, "
+            f"{self.seeds} seeds, {words}: {counts['workers']} workers, {counts['submit']} jobs "
+            f"({', '.join(f'{counts[kind]} {kind}s' for kind in INTEGRATIONS if counts[kind])}), "
             f"{counts['pods']} pods begun or ended, {counts['act']} acts, "
             f"{counts['start']} restarts of managers ({counts['killed']} killed at a write, "
             f"{counts['lost lease']} lost the lease), {counts['moved']} moves off drained workers, "
@@ -147,6 +149,7 @@ def _run_one(seed: int) -> Outcome:
             "requests": report.requests,
             "changes": report.changes,
             "virtual seconds": int(report.virtual_seconds),
+            **Counter(job.kind for job in report.plan.jobs),
         }
     )
     if report.breaches:

@@ -14,13 +14,13 @@ from tests.builders.jobs import make_gpu_job
 from tests.builders.queues import GPU
 from tests.builders.workloads import NAMESPACE
 from tests.fleet.api_server import RefusedError
+from tests.fleet.kinds import make_job, without_manager
 from tests.fleet.objects import Json
 from tests.fleet.plan import Act
 from tests.fleet.weather import Down, Fault
 from tests.fleet.world import HUB, PRIORITIES, FleetWorld
 
 Do = Callable[..., Awaitable[None]]
-OF_JOBS = ("jobs", "workloads")
 
 
 async def perform(world: FleetWorld, act: Act) -> None:
@@ -114,6 +114,23 @@ async def kill_manager_at_write(
             await outage(world, worker, cut, down)
 
 
+async def kill_manager_at_each_write(
+    world: FleetWorld, of: str, after: bool, back: float, seconds: float
+) -> None:
+    """Kill a manager at each of its writes to a kind of object: it gets one write further.
+
+    A write that must not take effect would never be got over, so every second one is allowed.
+    """
+    number = 1 if after else 2
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while True:
+                killed = asyncio.Event()
+                world.kill_at_write(0, number, after=after, back=back, on_killed=killed.set, of=of)
+                await killed.wait()
+                await asyncio.sleep(back + 0.1)
+
+
 async def kill_worker_controllers(world: FleetWorld, worker: str, seconds: float) -> None:
     """Kill the controllers of a worker; they come back."""
     program = world.controllers.get(worker)
@@ -132,7 +149,8 @@ async def wipe(world: FleetWorld, worker: str, seconds: float) -> None:
     """Lose everything of jobs on a worker, as when it is made anew; its queues come back."""
     world.trouble(worker, 1)
     world.job_controllers[worker].lose_all()
-    world.workers[worker].wipe((*OF_JOBS, "localqueues", "clusterqueues", "resourceflavors"))
+    queues = ("localqueues", "clusterqueues", "resourceflavors")
+    world.workers[worker].wipe((*world.job_plurals, "workloads", *queues))
     world.network.cut_watches(worker)
     await asyncio.sleep(seconds)
     world.make_queues(worker, world.plan.workers[worker])
@@ -164,10 +182,10 @@ async def hold_queue(world: FleetWorld, worker: str, seconds: float) -> None:
 async def unserve_jobs(world: FleetWorld, worker: str, seconds: float) -> None:
     """Have a worker not serve Jobs for a while, as if the kind were not installed."""
     world.trouble(worker, 1)
-    world.workers[worker].unserved.add("jobs")
+    world.workers[worker].unserved.update(world.job_plurals)
     world.network.cut_watches(worker)
     await asyncio.sleep(seconds)
-    world.workers[worker].unserved.discard("jobs")
+    world.workers[worker].unserved.difference_update(world.job_plurals)
     world.trouble(worker, -1)
 
 
@@ -214,15 +232,15 @@ async def delete_copy(world: FleetWorld, worker: str, job: str) -> None:
 
 async def delete_remote_job(world: FleetWorld, worker: str, job: str) -> None:
     """Delete a remote job by hand."""
-    _delete(world, worker, "jobs", f"{NAMESPACE}/{job}")
+    _delete(world, worker, world.plural_of(job), f"{NAMESPACE}/{job}")
 
 
 async def foreign_job(world: FleetWorld, worker: str, job: str) -> None:
     """Have somebody on the worker submit a job of the same name that is none of ours."""
-    body = make_gpu_job(job, gpus=1, managed_by=None)
+    plural = world.plural_of(job)
+    body = without_manager(make_job(world.kind_of(job), job, gpus=1))
     body["metadata"]["labels"] = {"somebody": "else"}
-    body["spec"]["suspend"] = True
-    _add(world, worker, "jobs", body)
+    _add(world, worker, plural, body)
 
 
 async def foreign_workload(world: FleetWorld, worker: str, job: str) -> None:
@@ -317,7 +335,7 @@ async def hold_hub(world: FleetWorld, policy: str, seconds: float) -> None:
 
 async def delete_job(world: FleetWorld, job: str) -> None:
     """Delete a job of the manager's cluster."""
-    _delete(world, HUB, "jobs", f"{NAMESPACE}/{job}")
+    _delete(world, HUB, world.plural_of(job), f"{NAMESPACE}/{job}")
 
 
 async def deactivate(world: FleetWorld, job: str, seconds: float) -> None:
@@ -333,7 +351,7 @@ async def deactivate(world: FleetWorld, job: str, seconds: float) -> None:
 async def change_priority(world: FleetWorld, job: str, priority: str) -> None:
     """Give a job another priority class."""
     labels = {"metadata": {"labels": {names.PRIORITY_CLASS: priority}}}
-    world.hub.edit("jobs", f"{NAMESPACE}/{job}", labels)
+    world.hub.edit(world.plural_of(job), f"{NAMESPACE}/{job}", labels)
 
 
 # ---------------------------------------------------------------- healing
@@ -348,7 +366,7 @@ def heal(world: FleetWorld) -> None:
         world.make_queues(worker, world.plan.workers[worker])
         set_quota(world, worker, world.plan.workers[worker])
         server.edit("clusterqueues", "cq", {"spec": {"stopPolicy": "None"}})
-        _remove_foreign(server)
+        _remove_foreign(server, (*world.job_plurals, "workloads"))
         world.add_cluster(worker)
         uncordon(world, worker)
         world.put_secret(worker, world.tokens[worker])
@@ -368,11 +386,11 @@ def heal(world: FleetWorld) -> None:
     world.look_around()
 
 
-def _remove_foreign(server: object) -> None:
+def _remove_foreign(server: object, plurals: tuple[str, ...]) -> None:
     from tests.fleet.api_server import ApiServer
 
     assert isinstance(server, ApiServer)
-    for plural in OF_JOBS:
+    for plural in plurals:
         for obj in server.list_all(plural):
             if names.MULTIKUEUE_ORIGIN not in (obj["metadata"].get("labels") or {}):
                 server.mark_deleted(plural, _key(obj))
@@ -406,6 +424,7 @@ ACTS: dict[str, Do] = {
         kill_manager,
         stop_manager,
         kill_manager_at_write,
+        kill_manager_at_each_write,
         kill_worker_controllers,
         wipe,
         resize,

@@ -228,7 +228,7 @@ class ApiServer:
         uid = f"{self.name}-{self._uids}"
         if metadata["name"] == "kube-system":
             uid = f"{self.name}-system"
-        new = begin(body, plural=plural, uid=uid, now=self._now(), version=self._version + 1)
+        new = begin(body, uid=uid, now=self._now(), version=self._version + 1)
         self._live.add(uid)
         for owner in new["metadata"].get("ownerReferences") or ():
             self._dependents.setdefault(owner["uid"], {})[plural, key] = None
@@ -248,7 +248,7 @@ class ApiServer:
         if metadata.get("uid", before["uid"]) != before["uid"]:
             raise RefusedError(409, "Conflict", "Precondition failed: UID")
         plural, subresource = target.resource.plural, target.subresource
-        new = change(old.obj, wanted, plural=plural, subresource=subresource)
+        new = change(old.obj, wanted, subresource=subresource)
         if plural == "jobs" and is_over(old.obj) and not is_over(new):
             raise RefusedError(422, "Invalid", "status.conditions: cannot disable Complete")
         if new is old.obj:
@@ -331,7 +331,7 @@ class ApiServer:
         self._actor = actor
         try:
             wanted = merge(old.obj, patch)
-            new = change(old.obj, wanted, plural=plural, subresource=subresource)
+            new = change(old.obj, wanted, subresource=subresource)
             if new is old.obj:
                 return new
             return self._write(plural, key, old, new, subresource or "update").obj

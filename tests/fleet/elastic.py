@@ -18,6 +18,7 @@ from tests.fleet.checkers import Checker
 from tests.fleet.checkers.checker import Report as Tell
 from tests.fleet.checkers.fleet import NothingForeignTouched, OneLeads
 from tests.fleet.checkers.rest import NoOrphans, NothingIsLost, RestIsQuiet
+from tests.fleet.kinds import JOB
 from tests.fleet.objects import Json
 from tests.fleet.plan import BUSY, Act, JobPlan, Plan
 from tests.fleet.plan_extras import make_seed_plan
@@ -37,7 +38,8 @@ def make_elastic_plan(seed: int) -> Plan:
     """Draw a run: that of the seed on real workers, where the manager's quota is no limit."""
     plan, chance = make_seed_plan(seed), Random(f"{seed} elastic")
     jobs = tuple(
-        replace(job, elastic=True, halves=False, gpus=chance.randint(1, 4)) for job in plan.jobs
+        replace(job, kind=JOB, elastic=True, halves=False, gpus=chance.randint(1, 4))
+        for job in plan.jobs
     )
     acts = [*plan.acts, *(act for job in jobs for act in _draw_acts(job, chance))]
     return replace(

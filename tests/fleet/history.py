@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-Json = dict[str, Any]
+from tests.fleet.kinds import JOB_PLURALS, has_ended, is_suspended
+from tests.fleet.objects import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _describe(change: Change) -> str:
     if change.plural == "workloads":
         before, after = _workload_words(old), _workload_words(new)
         return f"  [{after}]" if before != after else ""
-    if change.plural == "jobs":
+    if change.plural in JOB_PLURALS:
         before, after = _job_words(old), _job_words(new)
         return f"  [{after}]" if before != after else ""
     return ""
@@ -112,7 +112,8 @@ def _job_words(job: Json) -> str:
     if not job:
         return ""
     status = job.get("status") or {}
-    words = ["suspended" if job["spec"].get("suspend") else "released"]
+    words = ["suspended" if is_suspended(job) else "released"]
+    words += ["ended"] if has_ended(job) else []
     if status.get("active"):
         words.append(f"active={status['active']}")
     words += [c["type"] for c in status.get("conditions") or () if c.get("status") == "True"]

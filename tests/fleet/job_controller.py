@@ -1,6 +1,6 @@
-"""Kubernetes' own part on a worker: Jobs that are released run for a while and end.
+"""The controllers of all job kinds on a worker: released jobs run for a while and end.
 
-Pods are not modelled as objects; that they run is. They outlive a suspended or deleted Job by a
+Pods are not modelled as objects; that they run is. They outlive a suspended or deleted job by a
 grace, as real ones do.
 """
 
@@ -12,9 +12,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 
+from multiqueue.embedded.cluster.simulated_kinds import JobPhase
 from tests.fleet.api_server import ApiServer
 from tests.fleet.history import Change, History
-from tests.fleet.objects import Json, format_time, is_over
+from tests.fleet.kinds import (
+    INTEGRATIONS,
+    JOB,
+    JOB_PLURALS,
+    ends_by_itself,
+    has_ended,
+    is_suspended,
+    plural_of,
+    status_of,
+)
+from tests.fleet.objects import Json, format_time
 
 ACTOR = "job-controller"
 SECONDS = "fleet/seconds"
@@ -42,7 +53,8 @@ class JobController:
         now: Wall-clock time there.
         history: Tells of changes.
         chance: Draws delays.
-        on_pods: Called with cluster, Job and whether its pods began or ended.
+        on_pods: Called with cluster, job and whether its pods began or ended.
+        on_served: Called with a job that ran for its time and does not end by itself.
     """
 
     def __init__(
@@ -53,12 +65,14 @@ class JobController:
         history: History,
         chance: Random,
         on_pods: Callable[[str, Json, bool], None],
+        on_served: Callable[[Json], None],
     ) -> None:
         self.running: dict[str, Pods] = {}
         self._server = server
         self._now = now
         self._chance = chance
         self._on_pods = on_pods
+        self._on_served = on_served
         self._starting: set[str] = set()
         self._runs: dict[str, int] = {}
         server.holds_foreground = lambda job: job["metadata"]["uid"] in self.running
@@ -70,79 +84,63 @@ class JobController:
             self._end(uid)
 
     def _on_change(self, change: Change) -> None:
-        if change.cluster != self._server.name or change.plural != "jobs":
+        if change.cluster != self._server.name or change.plural not in JOB_PLURALS:
             return
         job = change.new or change.old
         assert job is not None
         uid = job["metadata"]["uid"]
-        if job["spec"].get("managedBy"):
+        if INTEGRATIONS[job["kind"]].managed_by(job):
             return
         if change.new is None or job["metadata"].get("deletionTimestamp"):
             self._stop(uid)
-        elif is_over(job):
+        elif has_ended(job):
             return
-        elif job["spec"].get("suspend"):
+        elif is_suspended(job):
             self._stop(uid)
             if uid not in self.running and _calls_for_suspended(job):
-                self._later(0.05, lambda: self._say_suspended(change.key, uid))
+                self._later(0.05, lambda: self._say_suspended(job, uid))
         elif uid not in self.running and uid not in self._starting:
             self._starting.add(uid)
-            self._later(self._chance.uniform(0.1, 2.0), lambda: self._start(change.key, uid))
+            self._later(self._chance.uniform(0.1, 2.0), lambda: self._start(job, uid))
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(seconds, call)
 
-    def _find(self, key: str, uid: str) -> Json | None:
-        job = self._server.find("jobs", key)
-        return job if job is not None and job["metadata"]["uid"] == uid else None
+    def _find(self, job: Json) -> Json | None:
+        """Return a job as it is now."""
+        found = self._server.find(plural_of(job["kind"]), _key(job))
+        same = found is not None and found["metadata"]["uid"] == job["metadata"]["uid"]
+        return found if same else None
 
-    def _start(self, key: str, uid: str) -> None:
+    def _start(self, before: Json, uid: str) -> None:
         self._starting.discard(uid)
-        job = self._find(key, uid)
-        if job is None or job["spec"].get("suspend") or uid in self.running or is_over(job):
+        job = self._find(before)
+        if job is None or is_suspended(job) or uid in self.running or has_ended(job):
             return
         if job["metadata"].get("deletionTimestamp"):
             return
-        self.running[uid] = Pods(key, job)
+        self.running[uid] = Pods(_key(job), job)
         run = self._runs[uid] = self._runs.get(uid, 0) + 1
         self._on_pods(self._server.name, job, True)
-        count = job["spec"].get("parallelism", 1)
-        conditions = [c for c in _conditions(job) if c["type"] != "Suspended"]
-        self._set_status(
-            key,
-            startTime=format_time(self._now()),
-            active=count,
-            ready=count,
-            conditions=conditions,
-        )
+        self._set_status(job, JobPhase.READY)
         annotations = job["metadata"].get("annotations") or {}
         seconds = float(annotations.get(SECONDS, 30.0))
-        self._later(seconds, lambda: self._complete(key, uid, run))
+        self._later(seconds, lambda: self._complete(uid, run))
 
-    def _complete(self, key: str, uid: str, run: int) -> None:
+    def _complete(self, uid: str, run: int) -> None:
         pods = self.running.get(uid)
         if pods is None or pods.ending or self._runs.get(uid) != run:
             return
+        if not ends_by_itself(pods.job):
+            self._on_served(pods.job)
+            return
         self._end(uid)
-        if self._find(key, uid) is None:
+        job = self._find(pods.job)
+        if job is None:
             return
         fails = FAILS in (pods.job["metadata"].get("annotations") or {})
-        now = format_time(self._now())
-        kinds = ("FailureTarget", "Failed") if fails else ("SuccessCriteriaMet", "Complete")
-        count = pods.job["spec"].get("parallelism", 1)
-        ends = [
-            {
-                "type": kind,
-                "status": "True",
-                "reason": "r",
-                "message": "m",
-                "lastTransitionTime": now,
-            }
-            for kind in kinds
-        ]
-        status = {"failed": 1} if fails else {"succeeded": count, "completionTime": now}
-        self._set_status(key, active=0, ready=0, conditions=ends, **status)
-        self._server.finish_foreground("jobs", key)
+        self._set_status(job, JobPhase.FAILED if fails else JobPhase.SUCCEEDED)
+        self._server.finish_foreground(plural_of(job["kind"]), pods.key)
 
     def _stop(self, uid: str) -> None:
         """Ask the pods of a Job to end."""
@@ -157,36 +155,72 @@ class JobController:
         if self.running.get(uid) is not pods:
             return
         self._end(uid)
-        job = self._find(pods.key, uid)
+        job = self._find(pods.job)
         if job is None:
             return
         if job["metadata"].get("deletionTimestamp"):
-            self._server.finish_foreground("jobs", pods.key)
-        elif job["spec"].get("suspend"):
-            self._say_suspended(pods.key, uid)
+            self._server.finish_foreground(plural_of(job["kind"]), pods.key)
+        elif is_suspended(job):
+            self._say_suspended(job, uid)
         else:
             # Released again while its pods were ending.
-            self._set_status(pods.key, active=0, ready=0)
+            self._set_status(job, None)
             self._starting.add(uid)
-            self._later(0.1, lambda: self._start(pods.key, uid))
+            self._later(0.1, lambda: self._start(job, uid))
 
-    def _say_suspended(self, key: str, uid: str) -> None:
-        job = self._find(key, uid)
-        if job is None or not job["spec"].get("suspend") or uid in self.running:
-            return
-        now = format_time(self._now())
-        suspended = {"type": "Suspended", "status": "True", "lastTransitionTime": now}
-        others = [c for c in _conditions(job) if c["type"] != "Suspended"]
-        status = job.get("status") or {}
-        zero = {name: 0 for name in ("active", "ready") if status.get(name)}
-        self._set_status(key, conditions=[*others, suspended], **zero)
+    def _say_suspended(self, before: Json, uid: str) -> None:
+        job = self._find(before)
+        if job is not None and is_suspended(job) and uid not in self.running:
+            self._set_status(job, JobPhase.SUSPENDED)
 
     def _end(self, uid: str) -> None:
         pods = self.running.pop(uid)
         self._on_pods(self._server.name, pods.job, False)
 
-    def _set_status(self, key: str, **status: object) -> None:
-        self._server.edit("jobs", key, {"status": status}, subresource="status", actor=ACTOR)
+    def _set_status(self, job: Json, phase: JobPhase | None) -> None:
+        """Write the status of a phase; of none: pods have stopped, and others are to start."""
+        if job["kind"] == JOB:
+            status = _job_status(job, phase, format_time(self._now()))
+        else:
+            status = status_of(job, phase or JobPhase.SUSPENDED)
+        self._server.edit(
+            plural_of(job["kind"]), _key(job), {"status": status}, subresource="status", actor=ACTOR
+        )
+
+
+def _job_status(job: Json, phase: JobPhase | None, now: str) -> Json:
+    """Return what changes of the status of a batch/v1 Job."""
+    count, zero = job["spec"].get("parallelism", 1), {"active": 0, "ready": 0}
+    others = [each for each in _conditions(job) if each["type"] != "Suspended"]
+    match phase:
+        case None:
+            return zero
+        case JobPhase.SUSPENDED:
+            status = job.get("status") or {}
+            zero = {name: 0 for name in zero if status.get(name)}
+            return {**zero, "conditions": [*others, _condition("Suspended", now)]}
+        case JobPhase.FAILED:
+            ends = [_condition("FailureTarget", now), _condition("Failed", now)]
+            return {**zero, "conditions": ends, "failed": 1}
+        case JobPhase.SUCCEEDED:
+            ends = [_condition("SuccessCriteriaMet", now), _condition("Complete", now)]
+            return {**zero, "conditions": ends, "succeeded": count, "completionTime": now}
+        case _:
+            return {"startTime": now, "active": count, "ready": count, "conditions": others}
+
+
+def _condition(kind: str, now: str) -> Json:
+    return {
+        "type": kind,
+        "status": "True",
+        "reason": "r",
+        "message": "m",
+        "lastTransitionTime": now,
+    }
+
+
+def _key(job: Json) -> str:
+    return f"{job['metadata']['namespace']}/{job['metadata']['name']}"
 
 
 def _conditions(job: Json) -> list[Json]:
@@ -194,4 +228,7 @@ def _conditions(job: Json) -> list[Json]:
 
 
 def _calls_for_suspended(job: Json) -> bool:
-    return not any(c["type"] == "Suspended" for c in _conditions(job))
+    """Whether the status of a suspended job does not say so yet."""
+    if job["kind"] == JOB:
+        return not any(c["type"] == "Suspended" for c in _conditions(job))
+    return bool(job.get("status") != status_of(job, JobPhase.SUSPENDED))

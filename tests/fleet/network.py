@@ -184,12 +184,10 @@ class SimTransport:
     async def _reach(self, request: ApiRequest) -> bytes:
         """Have the server do it, and bring the answer back."""
         process = self._process
-        if request.method != "GET":
-            process.writes += 1
-            if process.on_write is not None:
-                process.on_write(process, process.writes, False)
-                if not process.alive:
-                    await _forever()
+        if request.method != "GET" and process.on_write is not None:
+            process.on_write(process, request.target, False)
+            if not process.alive:
+                await _forever()
         try:
             self._check_token(request)
             return self._server.handle(process.name, request.method, request.target, request.body)
@@ -201,7 +199,7 @@ class SimTransport:
             ) from None
         finally:
             if request.method != "GET" and process.on_write is not None:
-                process.on_write(process, process.writes, True)
+                process.on_write(process, request.target, True)
 
     def _check_token(self, request: ApiRequest) -> None:
         tokens = self._server.tokens

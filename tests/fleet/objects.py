@@ -10,22 +10,6 @@ from typing import Any
 Json = dict[str, Any]
 Selector = Callable[[Json], bool]
 
-WITH_STATUS = frozenset(
-    {
-        "workloads",
-        "clusterqueues",
-        "localqueues",
-        "cohorts",
-        "admissionchecks",
-        "multikueueclusters",
-        "jobs",
-        "pods",
-        "nodes",
-        "namespaces",
-    }
-)
-"""Kinds whose status is written by a subresource only."""
-
 
 def merge(old: Any, patch: Any) -> Any:
     """Apply a merge patch (RFC 7386); what it does not name is shared with the old value."""
@@ -45,7 +29,7 @@ def format_time(now: datetime) -> str:
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def begin(body: Json, *, plural: str, uid: str, now: datetime, version: int) -> Json:
+def begin(body: Json, *, uid: str, now: datetime, version: int) -> Json:
     """Return the object that a create request makes."""
     metadata = {
         **body["metadata"],
@@ -54,13 +38,10 @@ def begin(body: Json, *, plural: str, uid: str, now: datetime, version: int) -> 
         "resourceVersion": str(version),
         "generation": 1,
     }
-    new = {**body, "metadata": metadata}
-    if plural in WITH_STATUS:
-        new.pop("status", None)
-    return new
+    return {**{key: value for key, value in body.items() if key != "status"}, "metadata": metadata}
 
 
-def change(old: Json, wanted: Json, *, plural: str, subresource: str) -> Json:
+def change(old: Json, wanted: Json, *, subresource: str) -> Json:
     """Return an object after a write, but for its resourceVersion; `old` itself for no change.
 
     What a writer cannot set stays: the identity, the status beside the subresource, the rest of
@@ -80,10 +61,9 @@ def change(old: Json, wanted: Json, *, plural: str, subresource: str) -> Json:
         else:
             metadata.pop(key, None)
     new = {**wanted, "metadata": metadata}
-    if plural in WITH_STATUS:
-        new.pop("status", None)
-        if "status" in old:
-            new["status"] = old["status"]
+    new.pop("status", None)
+    if "status" in old:
+        new["status"] = old["status"]
     if new == old:
         return old
     if new.get("spec") != old.get("spec"):
@@ -124,6 +104,6 @@ def has_labels(obj: Json, pairs: Selector) -> bool:
 
 
 def is_over(job: Json) -> bool:
-    """Whether a job ended."""
+    """Whether a Job ended."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     return any(c["type"] in {"Complete", "Failed"} and c["status"] == "True" for c in conditions)

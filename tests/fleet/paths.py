@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import parse_qsl
 
+from multiqueue.jobs.framework.related import list_related
 from multiqueue.kube import resources
 from multiqueue.kube.resources import Resource
+from tests.fleet.kinds import INTEGRATIONS
 
 SERVED: dict[tuple[str, str], Resource] = {
     (value.api_version, value.plural): value
-    for value in vars(resources).values()
+    for value in (
+        *vars(resources).values(),
+        *(each for kind in INTEGRATIONS.values() for each in (kind.resource, *list_related(kind))),
+    )
     if isinstance(value, Resource)
 }
 """Every collection that the program knows, by apiVersion and plural."""

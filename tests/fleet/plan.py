@@ -58,6 +58,7 @@ class JobPlan:
     """Whether it is a gang of pods with a GPU each that needs half of them on fast workers."""
     elastic: bool = False
     """Whether it has pods with a GPU each, and their number may change while it runs."""
+    kind: str = "Job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,11 @@ class Plan:
     gated: bool = False
     fast: frozenset[str] = frozenset()
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of its jobs; the players of workers know Jobs in any case."""
+        return frozenset({"Job", *(job.kind for job in self.jobs)})
+
     def describe(self) -> str:
         """Say in a line what kind of run it is."""
         return (
@@ -102,6 +108,7 @@ class Plan:
             f"{self.managers} managers, {len(self.jobs)} jobs, dispatcher {self.dispatcher}"
             f"{' with gates' if self.gated else ''}"
             f"{f', {len(self.fast)} fast workers' if self.fast else ''}, "
+            f"{', '.join(sorted(self.kinds))}, "
             f"lost timeout {self.lost_timeout:g} s, {len(self.acts)} acts"
         )
 

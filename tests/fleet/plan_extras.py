@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from tests.fleet.kinds import JOB, OTHERS
 from tests.fleet.plan import BUSY, Act, JobPlan, Plan, build_plan
 from tests.fleet.weather import Down
 
@@ -20,6 +21,8 @@ MIXED = 0.2
 """Share of the runs in which some workers have other hardware, and jobs need half of that."""
 SLOW = 0.15
 """Share of the jobs whose pods take their time to stop."""
+KINDS = 0.7
+"""Share of the runs in which jobs are of another kind than Job, and of the jobs in such a run."""
 
 
 def make_seed_plan(seed: int) -> Plan:
@@ -30,7 +33,19 @@ def make_seed_plan(seed: int) -> Plan:
     plan = replace(plan, order=order, jobs=tuple(_slow_down(chance, job) for job in plan.jobs))
     plan = _choose_dispatcher(plan, chance)
     acts = sorted((*plan.acts, *_draw_acts(plan, chance)), key=lambda act: act.at)
-    return _mix(replace(plan, acts=tuple(acts)), Random(f"{plan.seed} hardware"))
+    plan = _mix(replace(plan, acts=tuple(acts)), Random(f"{plan.seed} hardware"))
+    return _draw_kinds(plan, Random(f"{plan.seed} kinds"))
+
+
+def _draw_kinds(plan: Plan, chance: Random) -> Plan:
+    """Have jobs of one more kind; the gangs with alternatives are Jobs."""
+    kind = chance.choice(sorted(OTHERS)) if chance.random() < KINDS else JOB
+    kinds = (kind if chance.random() < KINDS else JOB for _ in plan.jobs)
+    jobs = (
+        job if job.halves else replace(job, kind=kind)
+        for job, kind in zip(plan.jobs, kinds, strict=True)
+    )
+    return replace(plan, jobs=tuple(jobs))
 
 
 def _mix(plan: Plan, chance: Random) -> Plan:

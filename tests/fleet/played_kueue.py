@@ -10,16 +10,16 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from random import Random
-from typing import Any
 
 from multiqueue.api import workload_state
 from multiqueue.api.conditions import Reason, WorkloadCondition, is_true
 from multiqueue.api.names import PREBUILT_WORKLOAD_NAME
 from multiqueue.api.serde import decode
-from multiqueue.api.v1beta2 import Admission, PodSetAssignment, Workload, WorkloadStatus
+from multiqueue.api.v1beta2 import Admission, PodSet, PodSetAssignment, Workload, WorkloadStatus
 from multiqueue.jobs.workload_wire import build_status_patch
 from tests.fleet.api_server import ApiServer
 from tests.fleet.history import Change, History
+from tests.fleet.kinds import INTEGRATIONS, JOB_PLURALS, is_suspended, plural_of, suspend_patch
 from tests.fleet.objects import Json
 
 ACTOR = "kueue"
@@ -35,6 +35,7 @@ class PlayedKueue:
         now: Wall-clock time there.
         history: Tells of changes.
         chance: Draws delays.
+        plurals: The collections of jobs.
     """
 
     def __init__(
@@ -44,10 +45,12 @@ class PlayedKueue:
         now: Callable[[], datetime],
         history: History,
         chance: Random,
+        plurals: tuple[str, ...],
     ) -> None:
         self._server = server
         self._now = now
         self._chance = chance
+        self._plurals = plurals
         self._planned = False
         history.listen(self._on_change)
 
@@ -62,7 +65,7 @@ class PlayedKueue:
     def _on_change(self, change: Change) -> None:
         if change.cluster != self._server.name or self._planned:
             return
-        if change.plural in {"workloads", "jobs", "clusterqueues", "localqueues"}:
+        if change.plural in {"workloads", "clusterqueues", "localqueues", *JOB_PLURALS}:
             self._planned = True
             delay = self._chance.uniform(0.02, 1.0)
             asyncio.get_running_loop().call_later(delay, self._look)
@@ -71,7 +74,8 @@ class PlayedKueue:
         """Bring everything a step further; what changes calls for the next look."""
         self._planned = False
         workloads = [decode(Workload, obj) for obj in self._server.list_all("workloads")]
-        jobs = {_prebuilt(job): job for job in self._server.list_all("jobs") if _prebuilt(job)}
+        all_jobs = (job for plural in self._plurals for job in self._server.list_all(plural))
+        jobs = {_prebuilt(job): job for job in all_jobs if _prebuilt(job)}
         known = {workload.metadata.key for workload in workloads}
         for key, job in jobs.items():
             if key not in known:
@@ -88,8 +92,8 @@ class PlayedKueue:
             return
         if job is not None:
             self._own(workload, job)
-            if (end := _end_of(job)) is not None:
-                reason = Reason.SUCCEEDED if end else Reason.FAILED
+            if (end := INTEGRATIONS[job["kind"]].finished(job)) is not None:
+                reason = Reason.SUCCEEDED if end.success else Reason.FAILED
                 self._write(
                     workload, lambda w, now: workload_state.finish(w.status, reason, "m", now=now)
                 )
@@ -103,7 +107,7 @@ class PlayedKueue:
         elif workload_state.is_evicted(status) and workload_state.has_quota(status):
             if job is not None:
                 self._suspend(job)
-            if job is None or not (job.get("status") or {}).get("active"):
+            if job is None or not INTEGRATIONS[job["kind"]].is_active(job):
                 self._write(
                     workload, lambda w, now: workload_state.complete_eviction(w.status, now=now)
                 )
@@ -148,8 +152,8 @@ class PlayedKueue:
         if any(owner.uid == metadata["uid"] for owner in workload.metadata.owner_references):
             return
         owner = {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
+            "apiVersion": job["apiVersion"],
+            "kind": job["kind"],
             "name": metadata["name"],
             "uid": metadata["uid"],
             "controller": True,
@@ -164,17 +168,16 @@ class PlayedKueue:
         self._set_suspend(job, value=False)
 
     def _set_suspend(self, job: Json, *, value: bool) -> None:
-        if bool(job["spec"].get("suspend")) is value or job["metadata"].get("deletionTimestamp"):
+        if is_suspended(job) is value or job["metadata"].get("deletionTimestamp"):
             return
         key = f"{job['metadata']['namespace']}/{job['metadata']['name']}"
-        self._server.edit("jobs", key, {"spec": {"suspend": value}}, actor=ACTOR)
+        patch = suspend_patch(job, value=value)
+        self._server.edit(plural_of(job["kind"]), key, patch, actor=ACTOR)
 
 
 def gpus_of(workload: Workload) -> int:
     """Return the GPUs that a Workload asks for."""
-    return sum(
-        pod_set.count * _gpus_of_template(pod_set.template) for pod_set in workload.spec.pod_sets
-    )
+    return sum(map(_gpus_of_pods, workload.spec.pod_sets))
 
 
 def quota_of(queue: Json) -> int:
@@ -183,9 +186,10 @@ def quota_of(queue: Json) -> int:
     return int(flavor["resources"][0]["nominalQuota"])
 
 
-def _gpus_of_template(template: dict[str, Any]) -> int:
-    containers = template["spec"]["containers"]
-    return sum(int(c["resources"]["requests"].get(GPU, "0")) for c in containers)
+def _gpus_of_pods(pod_set: PodSet) -> int:
+    containers = pod_set.template["spec"]["containers"]
+    requests = ((each.get("resources") or {}).get("requests") or {} for each in containers)
+    return pod_set.count * sum(int(each.get(GPU, "0")) for each in requests)
 
 
 def _waits(workload: Workload) -> bool:
@@ -206,7 +210,7 @@ def _admit(workload: Workload, now: datetime) -> WorkloadStatus:
             PodSetAssignment(
                 name=pod_set.name,
                 flavors={GPU: "gpu"},
-                resource_usage={GPU: str(gpus_of(workload))},
+                resource_usage={GPU: str(_gpus_of_pods(pod_set))},
                 count=pod_set.count,
             )
             for pod_set in workload.spec.pod_sets
@@ -220,11 +224,3 @@ def _prebuilt(job: Json) -> str:
     metadata = job["metadata"]
     name = (metadata.get("annotations") or {}).get(PREBUILT_WORKLOAD_NAME)
     return f"{metadata['namespace']}/{name}" if name else ""
-
-
-def _end_of(job: Json) -> bool | None:
-    """How a job ended; None: it did not."""
-    for condition in (job.get("status") or {}).get("conditions") or ():
-        if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":
-            return bool(condition["type"] == "Complete")
-    return None

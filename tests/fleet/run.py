@@ -16,12 +16,13 @@ from tests.fleet.acts import heal, perform
 from tests.fleet.checkers import Checker, RestIsQuiet, build_checkers
 from tests.fleet.checkers.words import is_ours
 from tests.fleet.history import Change, History
-from tests.fleet.objects import Json, is_over
+from tests.fleet.kinds import has_ended, plural_of
+from tests.fleet.objects import Json
 from tests.fleet.outside import Outside
 from tests.fleet.plan import BUSY, Act, JobPlan, Plan
 from tests.fleet.plan_extras import make_seed_plan
 from tests.fleet.virtual_loop import run_virtually
-from tests.fleet.world import FleetWorld, workload_key
+from tests.fleet.world import HUB, FleetWorld, workload_key
 
 STEP = 5.0
 """Seconds between two looks at the world as a whole."""
@@ -95,7 +96,7 @@ class Run:
 
     def _on_pods(self, cluster: str, job: Json, begin: bool) -> None:
         for checker in self.checkers:
-            checker.on_pods(cluster, workload_key("jobs", job), begin=begin)
+            checker.on_pods(cluster, workload_key(plural_of(job["kind"]), job), begin=begin)
 
     async def run(self) -> Report:
         """Live through it, to its end or to the first broken promise."""
@@ -171,12 +172,12 @@ class Run:
     def _is_done(self) -> bool:
         world = self.world
         return (
-            all(is_over(job) for job in world.hub.list_all("jobs"))
+            all(has_ended(job) for job in world.list_jobs(HUB))
             and all(world.truth.is_connected(worker) for worker in world.workers)
             and not any(
                 is_ours(obj)
                 for server in world.workers.values()
-                for plural in ("jobs", "workloads")
+                for plural in (*world.job_plurals, "workloads")
                 for obj in server.list_all(plural)
             )
         )

@@ -7,7 +7,8 @@ from datetime import timedelta
 import msgspec
 
 from multiqueue.api import names
-from multiqueue.api.config import Configuration
+from multiqueue.api.config import Configuration, Integrations
+from tests.fleet.kinds import ROWS
 from tests.fleet.plan import Plan
 from tests.multikueue_world import make_config
 
@@ -29,13 +30,18 @@ def manager_config(plan: Plan) -> Configuration:
         dispatcher_name=DISPATCHERS[plan.dispatcher],
         dispatcher_arguments=rounds if plan.dispatcher == "incremental" else {},
     )
-    return _gate(config, plan)
+    return _complete(config, plan)
 
 
 def worker_config(plan: Plan) -> Configuration:
     """Return the configuration of the workers' own controllers."""
-    return _gate(make_config(), plan)
+    return _complete(make_config(), plan)
 
 
-def _gate(config: Configuration, plan: Plan) -> Configuration:
-    return msgspec.structs.replace(config, feature_gates=GATES) if plan.gated else config
+def _complete(config: Configuration, plan: Plan) -> Configuration:
+    frameworks = tuple(ROWS[kind].framework for kind in sorted(plan.kinds))
+    return msgspec.structs.replace(
+        config,
+        integrations=Integrations(frameworks=frameworks),
+        feature_gates=GATES if plan.gated else config.feature_gates,
+    )

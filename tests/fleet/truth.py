@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from multiqueue.jobs.framework.gvk import GroupVersionKind
-from multiqueue.kube.resources import JOBS
 from multiqueue.workers.connections.fleet import Fleet, FleetListener
+from tests.fleet.kinds import INTEGRATIONS
 
-JOB = GroupVersionKind.of_resource(JOBS)
 FAR_PAST = float("-inf")
 
 
@@ -46,6 +44,7 @@ class Truth:
         clock: Seconds since the run began.
         workers: Names of all workers.
         is_recorded: Whether the managers' API says of a worker that it is connected.
+        kinds: The kinds of jobs.
     """
 
     def __init__(
@@ -53,9 +52,11 @@ class Truth:
         clock: Callable[[], float],
         workers: list[str],
         is_recorded: Callable[[str], bool],
+        kinds: frozenset[str],
     ) -> None:
         self._clock = clock
         self._is_recorded = is_recorded
+        self._kinds = [INTEGRATIONS[kind].gvk for kind in sorted(kinds)]
         self._fleets: dict[str, Fleet] = {}
         self._lost = Spells(clock, workers)
         self._blind = Spells(clock, workers)
@@ -102,7 +103,10 @@ class Truth:
 
     def _sees_jobs(self, cluster: str) -> bool:
         sessions = (fleet.find_session(cluster) for fleet in self._fleets.values())
-        return any(session is not None and session.knows_jobs(JOB) for session in sessions)
+        return any(
+            session is not None and all(map(session.knows_jobs, self._kinds))
+            for session in sessions
+        )
 
     def _on_connection(self, name: str) -> None:
         if name in self._lost.since:

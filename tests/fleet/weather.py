@@ -72,11 +72,10 @@ class Process:
     """Somebody who sends requests, and may be killed.
 
     Attributes:
-        on_write: Called with the number of each write before it is sent and after its effect.
+        on_write: Called with the target of each write before it is sent and after its effect.
     """
 
     name: str
     group: str
     alive: bool = True
-    writes: int = 0
-    on_write: Callable[[Process, int, bool], None] | None = None
+    on_write: Callable[[Process, str, bool], None] | None = None

@@ -19,6 +19,7 @@ from tests.builders.workloads import NAMESPACE
 from tests.fleet.api_server import ApiServer
 from tests.fleet.history import Change, History
 from tests.fleet.job_controller import FAILS, SECONDS, STOP, JobController
+from tests.fleet.kinds import JOB, list_referenced, make_job, plural_of
 from tests.fleet.network import Network
 from tests.fleet.objects import Json
 from tests.fleet.plan import JobPlan, Plan
@@ -65,7 +66,7 @@ class FleetWorld:
         """Workers by the number of things that are wrong with them on purpose."""
         self._begun = begun
         self._hub_bad_at = 0.0
-        self.truth = Truth(self.clock, list(plan.workers), self.is_recorded)
+        self.truth = Truth(self.clock, list(plan.workers), self.is_recorded, plan.kinds)
         self.hub = self._server(HUB)
         self.workers = {name: self._server(name) for name in plan.workers}
         self.job_controllers = {name: self._job_controller(name) for name in plan.workers}
@@ -120,6 +121,7 @@ class FleetWorld:
             history=self.history,
             chance=Random(f"{self.plan.seed} jobs {name}"),
             on_pods=on_pods,
+            on_served=self._delete_job,
         )
 
     def _player(self, name: str) -> PlayedKueue:
@@ -128,6 +130,7 @@ class FleetWorld:
             now=self.now_of(name),
             history=self.history,
             chance=Random(f"{self.plan.seed} kueue {name}"),
+            plurals=self.job_plurals,
         )
 
     def _manager(self, group: str) -> Program:
@@ -149,6 +152,8 @@ class FleetWorld:
                 server.add("namespaces", _cluster_object("v1", "Namespace", namespace))
             gpus = self.plan.hub_gpus if name == HUB else self.plan.workers[name]
             self.make_queues(name, gpus)
+            for obj in (obj for kind in sorted(self.plan.kinds) for obj in list_referenced(kind)):
+                server.add(f"{obj['kind'].lower()}s", obj)
         for priority, value in PRIORITIES.items():
             body = _cluster_object(names.V1BETA2, "WorkloadPriorityClass", priority)
             self.hub.add("workloadpriorityclasses", {**body, "value": value})
@@ -219,7 +224,7 @@ class FleetWorld:
 
     def submit(self, job: JobPlan) -> None:
         """Create a job as its user does."""
-        body = make_gpu_job(job.name, gpus=job.gpus)
+        body = make_job(job.kind, job.name, gpus=job.gpus)
         annotations = {SECONDS: str(job.seconds), STOP: str(job.stop)}
         if job.halves:
             sizes = {"parallelism": job.gpus, "completions": job.gpus, "completionMode": "Indexed"}
@@ -235,9 +240,34 @@ class FleetWorld:
         if job.fails:
             body["metadata"]["annotations"][FAILS] = "true"
         self.history.note("submit", job.name)
-        self.hub.add("jobs", body)
+        self.hub.add(plural_of(job.kind), body)
+
+    def _delete_job(self, job: Json) -> None:
+        """Delete a job that ran long enough and does not end by itself, as its user does."""
+        plural, key = plural_of(job["kind"]), f"{NAMESPACE}/{job['metadata']['name']}"
+        if self.hub.find(plural, key) is not None:
+            self.history.note("served", key)
+            self.hub.mark_deleted(plural, key)
 
     # ------------------------------------------------------------ looking
+
+    @property
+    def job_plurals(self) -> tuple[str, ...]:
+        """The collections of jobs in this run."""
+        return tuple(plural_of(kind) for kind in sorted(self.plan.kinds))
+
+    def kind_of(self, job: str) -> str:
+        """Return the kind of a job of the plan."""
+        return next((plan.kind for plan in self.plan.jobs if plan.name == job), JOB)
+
+    def plural_of(self, job: str) -> str:
+        """Return the collection of a job of the plan."""
+        return plural_of(self.kind_of(job))
+
+    def list_jobs(self, cluster: str) -> list[Json]:
+        """Return all jobs on a cluster."""
+        server = self.network.servers[cluster]
+        return [job for plural in self.job_plurals for job in server.list_all(plural)]
 
     def workload_of(self, job: str) -> Json | None:
         """Return the Workload of a job on the manager's cluster."""
@@ -258,11 +288,16 @@ class FleetWorld:
         """The manager that leads."""
         return next((manager for manager in self.managers if manager.is_leading), None)
 
+    @property
+    def is_hub_heard(self) -> bool:
+        """Whether the managers have heard of all that happened on their own cluster."""
+        return self.clock() - self._hub_bad_at >= HUB_SECONDS
+
     def is_calm(self, worker: str) -> bool:
         """Whether nothing keeps the managers from a worker now."""
         return (
             not self.troubled.get(worker)
-            and self.clock() - self._hub_bad_at >= HUB_SECONDS
+            and self.is_hub_heard
             and not self.network.is_silent(worker)
             and not self.network.is_silent(HUB)
             and all(
@@ -303,19 +338,33 @@ class FleetWorld:
         after: bool,
         back: float,
         on_killed: Callable[[], None],
+        of: str = "",
     ) -> None:
-        """Kill a manager at one of its next writes: just before or just after its effect."""
+        """Kill a manager at one of its next writes: just before or just after its effect.
+
+        Args:
+            index: Which manager.
+            number: Which of its next writes.
+            after: Whether the write takes effect.
+            back: Seconds until it is started again.
+            on_killed: Called once it is killed.
+            of: Part of the target of the writes that count.
+        """
         manager = self.managers[index]
         process = manager.process
         if process is None:
             on_killed()
             return
-        last = process.writes + number
+        count = 0
 
-        def on_write(process: Process, count: int, done: bool) -> None:
-            if count >= last and done is after and process.alive:
+        def on_write(process: Process, target: str, done: bool) -> None:
+            nonlocal count
+            if of not in target:
+                return
+            count += not done
+            if count >= number and done is after and process.alive:
                 process.alive = False
-                self.history.note("killed", lambda: f"{process.name} at write {count}")
+                self.history.note("killed", lambda: f"{process.name} at a write of {target}")
                 self.spawn(self.end_manager(index, kill=True, back=back))
                 on_killed()
 

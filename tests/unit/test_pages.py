@@ -64,3 +64,14 @@ def test_every_term_of_the_glossary_has_one_line() -> None:
     ]
     assert sorted(terms) == sorted(set(terms))
     assert len(terms) > 80
+
+
+def test_every_checker_and_target_that_the_guarantees_name_exists() -> None:
+    text = (ROOT / "docs" / "guarantees.md").read_text()
+    sources = "".join(path.read_text() for path in (ROOT / "tests/fleet/checkers").glob("*.py"))
+    makefile = (ROOT / "Makefile").read_text()
+    checkers = set(re.findall(r"`([A-Z][a-zA-Z]+)`", text))
+    assert len(checkers) > 5
+    assert [name for name in sorted(checkers) if f"class {name}(" not in sources] == []
+    targets = re.findall(r"`make ([\w-]+)", text)
+    assert [name for name in targets if f"\n{name}:" not in makefile] == []

@@ -53,8 +53,7 @@ def command(
 
 
 async def _run(target: ClusterTarget, host: str, port: int, namespace: str) -> None:
-    from multiqueue.api.config import Configuration
-    from multiqueue.jobs.setup import build_registry
+    from multiqueue.jobs.setup import list_remote_kinds
     from multiqueue.kube.client import KubeClient
     from multiqueue.webhooks.guard.service import GuardOptions, WorkerGuard
 
@@ -65,6 +64,6 @@ async def _run(target: ClusterTarget, host: str, port: int, namespace: str) -> N
         port=port,
         by_url=by_url,
     )
-    jobs = [adapter.resource for adapter in build_registry(Configuration()).adapters]
+    kinds = [kind.integration for kind in list_remote_kinds()]
     async with KubeClient(await load_credentials(target), user_agent="multiqueue-guard") as client:
-        await WorkerGuard(client, options, jobs=jobs).run()
+        await WorkerGuard(client, options, kinds=kinds).run()

@@ -198,7 +198,8 @@ class Executor:
             copy = session.find_copy(seen.view.key)
         found = NOTHING
         if step.cluster is not None:
-            if copy is None:
+            if copy is None or copy.status.admission is None:
+                # The worker may have taken its admission back since the decision.
                 raise Outdated("what it runs with there cannot be seen")
             found = await self._account(step.cluster, workload, copy)
             step = replace(step, message="; ".join(filter(None, (step.message, str(found)))))

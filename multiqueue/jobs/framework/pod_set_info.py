@@ -35,6 +35,7 @@ MAX_LABEL = 63
 
 
 _BAD_UPDATE = "invalid admission check PodSetUpdate"
+_NO_QUOTA = "the admission has no quota for pod set {}; delete the Workload to queue the job again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,7 @@ def build_infos(
 
     Raises:
         FlavorNotFoundError: an assigned flavor does not exist.
-        StartConflictError: two admission checks contradict each other.
+        StartConflictError: two admission checks contradict each other, or a pod set has no quota.
     """
     admission = workload.status.admission
     assert admission is not None, "only an admitted Workload starts"
@@ -83,6 +84,9 @@ def build_infos(
     if isinstance(updates, str):
         raise StartConflictError(f"{_BAD_UPDATE}: {updates}")
     assignments = {assignment.name: assignment for assignment in admission.pod_set_assignments}
+    without = [each.name for each in workload.spec.pod_sets if each.name not in assignments]
+    if without:
+        raise StartConflictError(_NO_QUOTA.format(", ".join(f'"{name}"' for name in without)))
     labels, annotations = _shared_labels(workload, options), _shared_annotations(workload, options)
     overrides = {key for key in options.chargeback_keys if key in labels}
     if is_elastic(workload):
@@ -91,8 +95,7 @@ def build_infos(
     runs = find_ran_on(workload).pods
     infos: list[PodSetInfo] = []
     for pod_set in workload.spec.pod_sets:
-        assignment = assignments.get(pod_set.name) or PodSetAssignment(name=pod_set.name)
-        info = flavor_info(assignment, pod_set.count, find_flavor)
+        info = flavor_info(assignments[pod_set.name], pod_set.count, find_flavor)
         count = min(info.count, runs.get(pod_set.name, info.count))
         info = replace(
             info,
@@ -101,7 +104,7 @@ def build_infos(
             annotations=annotations,
             overrides=frozenset(overrides),
         )
-        if assignment.topology_assignment is not None:
+        if assignments[pod_set.name].topology_assignment is not None:
             info = _gated(info, pod_set)
         update = updates.get(pod_set.name)
         infos.append(_with_update(info, update) if update else info)

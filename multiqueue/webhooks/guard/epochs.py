@@ -8,7 +8,7 @@ manager that was paused or cut off for a while cannot bring back what was replac
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,8 @@ The names seen last are kept. A request is not expected to arrive after 4,000 ot
 EPOCH_PATH = f"metadata.annotations[{DISPATCH_EPOCH}]"
 
 Json = Mapping[str, Any]
+IsHeld = Callable[[str, Json], bool]
+"""Whether an object of a kind may not run yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,27 @@ def read_stamp(kind: str, obj: Json) -> Stamp | None:
     return Stamp(tuple(names), epoch)
 
 
+def is_suspended(kind: str, obj: Json) -> bool:
+    """Whether the field that most kinds have suspends an object."""
+    _ = kind
+    return bool(mapping(obj, "spec").get("suspend"))
+
+
 class EpochBook:
     """The marks of all names.
+
+    Args:
+        marks: Those of an earlier guard.
+        is_held: Tells whether an object may not run yet.
 
     Attributes:
         version: Grows with every change.
     """
 
-    def __init__(self, marks: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, marks: Mapping[str, str] | None = None, *, is_held: IsHeld = is_suspended
+    ) -> None:
+        self._is_held = is_held
         self._marks: OrderedDict[str, datetime] = OrderedDict()
         self.version = 0
         for name, text in (marks or {}).items():
@@ -102,9 +117,20 @@ class EpochBook:
             for name in stamp.names:
                 self._raise(name, stamp.epoch)
             return ReviewVerdict()
-        if request.operation == "UPDATE" and not _starts_or_rewinds(request, stamp):
+        if request.operation == "UPDATE" and not self._starts_or_rewinds(request, stamp):
             return ReviewVerdict()
         return ReviewVerdict(errors=[_refuse(newest)])
+
+    def _starts_or_rewinds(self, request: ReviewRequest, stamp: Stamp) -> bool:
+        """Whether an update lets an old object run, or gives a newer object an older epoch.
+
+        All other updates are left to the worker's own controllers, which must be able to stop it.
+        """
+        before = read_stamp(request.kind, _with_name(request, old=True))
+        if before is None or before.epoch > stamp.epoch:
+            return True
+        was, is_now = (self._is_held(request.kind, body) for body in (request.old, request.obj))
+        return was and not is_now
 
     def _raise(self, name: str, epoch: datetime) -> None:
         known = self._marks.get(name)
@@ -122,18 +148,6 @@ def _parse(text: object) -> datetime | None:
         return parse_time(text) if isinstance(text, str) else None
     except ValueError:
         return None
-
-
-def _starts_or_rewinds(request: ReviewRequest, stamp: Stamp) -> bool:
-    """Whether an update lets an old object run, or gives a newer object an older epoch.
-
-    All other updates are left to the worker's own controllers, which must be able to stop it.
-    """
-    before = read_stamp(request.kind, _with_name(request, old=True))
-    if before is None or before.epoch > stamp.epoch:
-        return True
-    was, now = (mapping(body, "spec") for body in (request.old, request.obj))
-    return bool(was.get("suspend")) and not now.get("suspend")
 
 
 def _with_name(request: ReviewRequest, *, old: bool = False) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,17 +13,18 @@ import structlog
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.names import MULTIKUEUE_ORIGIN
+from multiqueue.jobs.framework.integration import Integration
 from multiqueue.kube.certificate_source import SecretCertificates, Serving
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import SystemClock
-from multiqueue.kube.errors import AlreadyExists, KubeError, NotFound
+from multiqueue.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import CONFIG_MAPS, VALIDATING_WEBHOOKS, WORKLOADS, Resource
 from multiqueue.kube.retries import REGISTRATION
 from multiqueue.kube.tls import build_server_context
 from multiqueue.kube.trust import CertificateTrust
 from multiqueue.webhooks.addresses import Address
-from multiqueue.webhooks.guard.epochs import EpochBook
+from multiqueue.webhooks.guard.epochs import EpochBook, is_suspended
 from multiqueue.webhooks.registration import ensure_configuration
 from multiqueue.webhooks.server import WebhookServer
 
@@ -68,17 +69,18 @@ class WorkerGuard:
     Args:
         client: The worker's client.
         options: The guard's options.
-        jobs: The kinds of jobs that managers send.
+        kinds: The kinds of jobs that managers send; those that the worker lacks are awaited.
     """
 
     name = "worker-guard"
 
     def __init__(
-        self, client: KubeClient, options: GuardOptions, *, jobs: Sequence[Resource]
+        self, client: KubeClient, options: GuardOptions, *, kinds: Sequence[Integration]
     ) -> None:
         self._client = client
         self._options = options
-        self._resources = (WORKLOADS, *jobs)
+        self._resources = (WORKLOADS, *(kind.resource for kind in kinds))
+        self._kinds = {kind.gvk.kind: kind for kind in kinds}
         self._book = EpochBook()
         self._written = -1
         hosts = [f"{NAME}.{options.namespace}.svc", *([options.host] if options.by_url else [])]
@@ -111,7 +113,7 @@ class WorkerGuard:
         Before it answers the first request, it lists existing objects and reads the marks that an
         earlier guard wrote.
         """
-        self._book = EpochBook(await self._read_marks())
+        self._book = EpochBook(await self._read_marks(), is_held=self._is_held)
         informers = [self._follow(resource) for resource in self._resources]
         self._server.show(await self._certificates.load())
         await self._server.start()
@@ -120,7 +122,7 @@ class WorkerGuard:
                 for informer in informers:
                     tasks.create_task(informer.run(), name=f"guard {informer.resource.plural}")
                 for informer in informers:
-                    await informer.settled.wait()
+                    await _settle(informer)
                 self._server.knowing.set()
                 tasks.create_task(self._keep_marks(), name="guard marks")
                 await self._look_after()
@@ -136,6 +138,10 @@ class WorkerGuard:
 
     def _see(self, kind: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         self._book.see(kind, new or old or {})
+
+    def _is_held(self, kind: str, obj: Mapping[str, Any]) -> bool:
+        known = self._kinds.get(kind)
+        return is_suspended(kind, obj) or (known is not None and known.is_suspended(dict(obj)))
 
     # ------------------------------------------------------------ marks
 
@@ -203,6 +209,30 @@ class WorkerGuard:
         if self._options.by_url:
             return Address(url=f"https://{self._options.host}:{self._server.port}")
         return Address(service_name=NAME, service_namespace=self._options.namespace)
+
+
+async def _settle(informer: Informer[dict[str, Any]]) -> None:
+    """Wait until the objects of a kind are known, or cannot be: one kind must not hold the rest."""
+    forbidden = asyncio.Event()
+
+    def look(informer: Informer[dict[str, Any]]) -> None:
+        if isinstance(informer.last_error, Forbidden):
+            forbidden.set()
+
+    informer.add_listener(look)
+    look(informer)
+    async with asyncio.TaskGroup() as tasks:
+        waits = [tasks.create_task(each.wait()) for each in (informer.settled, forbidden)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+    if not informer.settled.is_set():
+        log.warning(
+            "not allowed to follow a kind, so its older objects are not known; apply "
+            "config/worker-guard again",
+            resource=informer.resource.plural,
+            error=str(informer.last_error),
+        )
 
 
 def _tell(what: str) -> Callable[[BaseException], None]:

@@ -22,6 +22,7 @@ from tests.fleet.checkers.rest import NoOrphans, NothingIsLost, RestIsQuiet
 from tests.fleet.checkers.running import (
     AtMostOneRuns,
     FinishedIsFinal,
+    GangsStartWhole,
     QuotaWhileRunning,
     ReturnedIsFenced,
 )
@@ -48,6 +49,7 @@ def build_checkers(world: FleetWorld, report: Callable[[str, str], None]) -> lis
         LatchIsOrderly,
         NothingForeignTouched,
         FinishedIsFinal,
+        GangsStartWhole,
         CheckGoesItsWay,
         GraceIsKept,
         EvictionsHaveCauses,

@@ -8,6 +8,7 @@ from multiqueue.api.cluster_orders import Orders, read_orders
 from tests.fleet.checkers.checker import Checker, Report
 from tests.fleet.checkers.words import find_job, gpus_on, has, is_manager, is_ours, new_retry
 from tests.fleet.history import Change
+from tests.fleet.kinds import JOB_PLURALS
 from tests.fleet.objects import Json
 from tests.fleet.played_kueue import quota_of
 from tests.fleet.world import HUB, FleetWorld
@@ -43,7 +44,7 @@ class DrainsAreOrderly(Checker):
             if change.new is not None and change.new.get("spec") != (change.old or {}).get("spec"):
                 entry = (change.at, quota_of(change.new))
                 self._quotas.setdefault(change.cluster, []).append(entry)
-        elif change.verb == "create" and change.plural in {"jobs", "workloads"}:
+        elif change.verb == "create" and change.plural in {"workloads", *JOB_PLURALS}:
             self._look_at_arrival(change)
 
     def _look_at_order(self, change: Change) -> None:
@@ -64,7 +65,7 @@ class DrainsAreOrderly(Checker):
     def _look_for_rest(self, change: Change) -> None:
         """Who says that nothing is left has looked."""
         self.world.history.note("drained", change.key)
-        for job in self.world.workers[change.key].list_all("jobs"):
+        for job in self.world.list_jobs(change.key):
             if is_ours(job) and self.world.truth.calm_for(change.key) > self.UNDER_WAY:
                 self.report(f"{change.key} is drained, and has {job['metadata']['name']}")
 

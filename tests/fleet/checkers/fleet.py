@@ -6,6 +6,7 @@ from multiqueue.api import names
 from tests.fleet.checkers.checker import Checker, Report
 from tests.fleet.checkers.words import gpus_on, has, is_ours, waits
 from tests.fleet.history import Change
+from tests.fleet.kinds import plural_of
 from tests.fleet.objects import Json
 from tests.fleet.played_kueue import quota_of
 from tests.fleet.world import HUB, FleetWorld
@@ -86,7 +87,7 @@ class NobodyWaitsForTheStuck(Checker):
         owners = workload["metadata"].get("ownerReferences") or ()
         for plural, found in (
             ("workloads", key),
-            *(("jobs", f"team-a/{owner['name']}") for owner in owners),
+            *((plural_of(owner["kind"]), f"team-a/{owner['name']}") for owner in owners),
         ):
             obj = server.find(plural, found)
             if obj is not None and not is_ours(obj):

@@ -5,18 +5,18 @@ from __future__ import annotations
 from tests.fleet.checkers.checker import Checker, Report
 from tests.fleet.checkers.words import describe, has, is_ours
 from tests.fleet.history import Change
-from tests.fleet.objects import is_over
-from tests.fleet.world import FleetWorld
+from tests.fleet.kinds import has_ended
+from tests.fleet.world import HUB, FleetWorld
 
 
 class NothingIsLost(Checker):
     """Every job that nobody deleted has ended."""
 
     def at_end(self) -> None:
-        for job in self.world.hub.list_all("jobs"):
+        for job in self.world.list_jobs(HUB):
             name = job["metadata"]["name"]
             workload = self.world.workload_of(name)
-            if not is_over(job):
+            if not has_ended(job):
                 self.report(f"{name} never ends: {describe(workload)}")
             elif workload is not None and not has(workload, "Finished"):
                 self.report(f"{name} ended, its Workload did not: {describe(workload)}")
@@ -27,7 +27,7 @@ class NoOrphans(Checker):
 
     def at_end(self) -> None:
         for name, server in self.world.workers.items():
-            for plural in ("workloads", "jobs"):
+            for plural in ("workloads", *self.world.job_plurals):
                 for obj in server.list_all(plural):
                     if is_ours(obj):
                         self.report(f"{name} still has {plural} {obj['metadata']['name']}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from multiqueue.kube.client import DEFAULT_TIMEOUT
 from tests.fleet.checkers.checker import Checker, Report
 from tests.fleet.checkers.words import (
     find_job,
@@ -13,8 +14,12 @@ from tests.fleet.checkers.words import (
     pods_of,
 )
 from tests.fleet.history import Change
-from tests.fleet.objects import is_over
+from tests.fleet.kinds import JOB_PLURALS, has_ended, plural_of
+from tests.fleet.weather import LATE
 from tests.fleet.world import HUB, FleetWorld, workload_key
+
+LATE_SECONDS = 2 * DEFAULT_TIMEOUT
+"""How long after it was sent a request may take effect that its client gave up (`Fault.LATE`)."""
 
 
 class AtMostOneRuns(Checker):
@@ -29,18 +34,18 @@ class AtMostOneRuns(Checker):
 
     def __init__(self, world: FleetWorld, report: Report) -> None:
         super().__init__(world, report)
-        self._excused_until: dict[str, float] = {}
+        self.excused_until: dict[str, float] = {}
         self.released: dict[str, dict[str, None]] = {}
         self.excused: dict[tuple[str, str], float] = {}
 
     def on_change(self, change: Change) -> None:
-        if change.cluster == HUB or change.plural != "jobs":
+        if change.cluster == HUB or change.plural not in JOB_PLURALS:
             return
         job = change.new or change.old
         assert job is not None
         if not is_ours(job):
             return
-        key = workload_key("jobs", job)
+        key = workload_key(change.plural, job)
         clusters = self.released.setdefault(key, {})
         if change.old is None:
             self._excuse_given_up(key, change.cluster)
@@ -60,12 +65,12 @@ class AtMostOneRuns(Checker):
     def on_step(self) -> None:
         for cluster in self.world.workers:
             if self.is_blind(cluster):
-                self._excused_until[cluster] = self.world.clock() + self.UNDER_WAY
+                self.excused_until[cluster] = self.world.clock() + self.UNDER_WAY
 
     def _excuse_given_up(self, key: str, cluster: str) -> None:
         now = self.world.clock()
         for other in self._list_running(key) - {cluster}:
-            if now <= self._excused_until.get(other, 0.0):
+            if now <= self.excused_until.get(other, 0.0):
                 self.excused[other, key] = now
 
     def _list_running(self, key: str) -> set[str]:
@@ -118,7 +123,7 @@ class FinishedIsFinal(Checker):
         if change.cluster == HUB:
             if change.plural == "workloads" and change.new is not None:
                 self._look_at_end(change)
-        elif change.verb == "create" and change.plural in {"jobs", "workloads"}:
+        elif change.verb == "create" and change.plural in {"workloads", *JOB_PLURALS}:
             key = workload_key(change.plural, change.new or {})
             ended = self._ended.get(key, change.at)
             if change.at - ended > self.UNDER_WAY and is_manager(change.actor):
@@ -129,13 +134,29 @@ class FinishedIsFinal(Checker):
             return
         self._ended[change.key] = change.at
         for owner in (change.new or {})["metadata"].get("ownerReferences") or ():
-            job = self.world.hub.find("jobs", f"team-a/{owner['name']}")
-            if job is not None and not is_over(job):
+            job = self.world.hub.find(plural_of(owner["kind"]), f"team-a/{owner['name']}")
+            if job is not None and not has_ended(job):
                 self.report(f"{change.key} finished before the last status of its job came back")
 
     def on_pods(self, cluster: str, key: str, *, begin: bool) -> None:
         if begin and key in self._ended and not self.is_given_up(cluster):
             self.report(f"{key} finished at {self._ended[key]:.1f} and begins again on {cluster}")
+
+
+class GangsStartWhole(Checker):
+    """Pods begin on a worker only while all pod sets of their job have quota there."""
+
+    def on_pods(self, cluster: str, key: str, *, begin: bool) -> None:
+        if not begin or cluster in self.world.players or (cluster, key) in self.world.truth.blows:
+            return
+        copy = self.world.workers[cluster].find("workloads", key)
+        if copy is None:
+            return
+        admission = (copy.get("status") or {}).get("admission") or {}
+        held = {each["name"]: each["count"] for each in admission.get("podSetAssignments") or ()}
+        wanted = {each["name"]: each["count"] for each in copy["spec"]["podSets"]}
+        if not has(copy, "QuotaReserved") or held != wanted:
+            self.report(f"pods of {key} begin on {cluster} with quota for {held} of {wanted}")
 
 
 class QuotaWhileRunning(Checker):
@@ -155,5 +176,8 @@ class QuotaWhileRunning(Checker):
             return
         for cluster in pods_of(self.world, change.key):
             excused = (cluster, change.key) in self._one.excused
+            # A request that nobody waits for any more may have been sent while it was given up.
+            until = self._one.excused_until.get(cluster, 0.0) + LATE_SECONDS
+            excused |= change.actor.endswith(LATE) and change.at <= until
             if not excused and not self.is_blind(cluster):
                 self.report(f"{change.key} lost its quota while its pods run on {cluster}")

@@ -9,7 +9,8 @@ from multiqueue.api import names
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
 from tests.fleet.history import Change
-from tests.fleet.objects import Json, is_over
+from tests.fleet.kinds import has_ended, is_suspended, plural_of
+from tests.fleet.objects import Json
 from tests.fleet.played_kueue import gpus_of
 from tests.fleet.weather import LATE
 from tests.fleet.world import HUB, FleetWorld, workload_key
@@ -29,7 +30,7 @@ def is_manager(actor: str) -> bool:
 
 def is_released(job: Json) -> bool:
     """Whether a job may run."""
-    return not job["spec"].get("suspend") and not is_over(job)
+    return not is_suspended(job) and not has_ended(job)
 
 
 def has(obj: Json | None, condition: str) -> bool:
@@ -82,7 +83,7 @@ def pods_of(world: FleetWorld, key: str) -> Iterator[str]:
         for uid, pods in controller.running.items():
             if not is_ours(pods.job) or workload_key("jobs", pods.job) != key:
                 continue
-            found = world.workers[name].find("jobs", pods.key)
+            found = world.workers[name].find(plural_of(pods.job["kind"]), pods.key)
             if found is not None and found["metadata"]["uid"] == uid:
                 yield name
 
@@ -95,7 +96,7 @@ def latch_of(world: FleetWorld, key: str) -> str:
 
 def find_job(world: FleetWorld, cluster: str, key: str) -> Json | None:
     """Return the job of a Workload on a worker."""
-    for job in world.workers[cluster].list_all("jobs"):
+    for job in world.list_jobs(cluster):
         if is_ours(job) and workload_key("jobs", job) == key:
             return job
     return None

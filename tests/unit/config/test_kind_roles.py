@@ -113,7 +113,12 @@ def test_the_file_is_what_the_generator_makes() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["config/rbac/job_kinds_role.yaml", "config/worker-role/job_kinds.yaml"]
+    "path",
+    [
+        "config/rbac/job_kinds_role.yaml",
+        "config/worker-role/job_kinds.yaml",
+        "config/worker-guard/job_kinds.yaml",
+    ],
 )
 def test_the_roles_of_the_job_kinds_are_those_of_the_table(path: str) -> None:
     spec = importlib.util.spec_from_file_location(

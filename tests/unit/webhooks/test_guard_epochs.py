@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from multiqueue.api import names
+from multiqueue.jobs.framework.template_kind import TemplateKind
+from multiqueue.jobs.setup import list_remote_kinds
 from multiqueue.webhooks.guard.epochs import MAX_MARKS, EpochBook
 from multiqueue.webhooks.review import ReviewRequest
 
@@ -126,3 +128,18 @@ def test_the_marks_are_bounded_and_the_oldest_go():
     assert len(book.marks) == MAX_MARKS
     assert ask(book, copy(OLD, name="w0"))
     assert not ask(book, copy(OLD, name=f"w{MAX_MARKS}"))
+
+
+WITH_FIELD = [
+    kind.integration for kind in list_remote_kinds() if isinstance(kind.integration, TemplateKind)
+]
+
+
+@pytest.mark.parametrize("kind", WITH_FIELD, ids=lambda each: each.gvk.kind)
+def test_an_old_job_of_any_kind_is_not_let_run(kind: TemplateKind) -> None:
+    waits = kind.set_suspended(job(OLD), value=True)
+    runs = kind.set_suspended(waits, value=False)
+    book = EpochBook(is_held=lambda _, obj: kind.is_suspended(dict(obj)))
+    assert ask(book, copy(NEW))
+    assert not ask(book, runs, kind=kind.gvk.kind, operation="UPDATE", old=waits)
+    assert ask(book, waits, kind=kind.gvk.kind, operation="UPDATE", old=runs)
