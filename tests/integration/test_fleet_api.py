@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import orjson
+import pytest
 import yaml
 
 from multiqueue.kube.client import KubeClient
@@ -27,6 +30,7 @@ from multiqueue.visibility.authorization import ApiAction, action_of, review_spe
 from multiqueue.visibility.fleet.resources import BY_PLURAL
 from multiqueue.visibility.fleet.rights import native_actions
 from tests.contract.client import unique
+from tests.contract.kubectl import Kubectl
 from tests.integration.test_visibility import ROLES, Asker, managed, submit
 
 FLEET = "/apis/fleet.multiqueue.dev/v1alpha1"
@@ -451,6 +455,60 @@ async def read_standings(asker: Asker) -> int:
     headers = {"Authorization": await asker.credentials.authorization() or ""}
     async with asker.session.get(f"{url}/standings", headers=headers, ssl=context) as answer:
         return len((await answer.json())["items"])
+
+
+@pytest.mark.kubectl
+async def test_kubectl_prints_standings_and_follows_them(tmp_path: Path) -> None:
+    async with waiting("one") as reader:
+        kubectl = Kubectl(await write_kubeconfig(reader, tmp_path), reader.namespace, tmp_path)
+        out = await kubectl.until("get", "standings", "--all-namespaces")
+        header, row = out.splitlines()
+        names = ["NAMESPACE", "NAME", "JOB", "PHASE", "WORKER", "POSITION", "START", "GPUS", "AGE"]
+        assert header.split() == names
+        assert row.split()[0] == reader.namespace
+        assert row.split()[2:6] == ["Job/one", "Queued", "1", "unknown"]
+        assert re.fullmatch(r"[0-9]+s", row.split()[-1])
+        wide = await kubectl("get", "standings", "--output=wide")
+        assert wide.splitlines()[0].split() == [*names[1:], "QUEUE", "TEAM", "PRIORITY", "WHY"]
+        assert "insufficient quota for cpu" in wide
+        name = row.split()[1]
+        printed = await kubectl("get", "standing", name, "--output=jsonpath={.status.phase}")
+        assert printed == "Queued"
+        for plural in ("quotas", "totals", "shares", "changes"):
+            assert await kubectl("get", plural)
+
+        process = await kubectl.start("get", "standings", "--watch")
+        try:
+            assert process.stdout is not None
+            async with asyncio.timeout(20):
+                while b"Queued" not in await process.stdout.readline():
+                    pass
+                await reader.set_quota(1)
+                while b"Starting" not in await process.stdout.readline():
+                    pass
+        finally:
+            process.terminate()
+            await process.communicate()
+
+
+async def write_kubeconfig(reader: Reader, folder: Path) -> Path:
+    credentials = reader.asker.credentials
+    _, _, token = (await credentials.authorization() or "").partition(" ")
+    cluster = {"server": credentials.server, "insecure-skip-tls-verify": True}
+    path = folder / "kubeconfig"
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "c", "cluster": cluster}],
+                "users": [{"name": "u", "user": {"token": token}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    return path
 
 
 async def test_with_nobody_reading_nothing_is_computed() -> None:
