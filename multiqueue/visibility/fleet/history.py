@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from multiqueue.api.names import CORDON, DRAIN
 from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.views.phase import find_phase
@@ -103,6 +104,8 @@ class History:
         self, kind: str, old: msgspec.Struct | None, new: msgspec.Struct | None, now: datetime
     ) -> str | None:
         """Note a change of a spec; return the name of its row, None if nothing changed."""
+        if old is not None and new is not None and _ordered(old) == _ordered(new):
+            return None  # most changes are those of the status
         before, after = _read(old), _read(new)
         fields = tuple(_differences("", before, after))[:MAX_FIELDS]
         if not fields:
@@ -167,8 +170,18 @@ class History:
             del self._minutes[name]
 
 
+def _ordered(obj: Any) -> tuple[Any, dict[str, str]]:
+    """Return what people order: the spec, and the annotations that cordon or drain a worker."""
+    annotations = {
+        name: value for name, value in obj.metadata.annotations.items() if name in {CORDON, DRAIN}
+    }
+    return obj.spec, annotations
+
+
 def _read(obj: msgspec.Struct | None) -> Json:
-    return {} if obj is None else {"spec": encode(obj).get("spec") or {}}
+    if obj is None:
+        return {}
+    return {"spec": encode(obj).get("spec") or {}, "annotations": _ordered(obj)[1]}
 
 
 def _differences(

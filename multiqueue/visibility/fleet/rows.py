@@ -101,9 +101,11 @@ class DerivedRows:
     async def refresh(self) -> None:
         """Build the rows again if that is due."""
         loop = asyncio.get_running_loop()
+        if loop.time() < self._due_at:
+            return
         async with self._building:
             if loop.time() < self._due_at:
-                return
+                return  # another reader has built them meanwhile
             await self._prepare()
             spent, rows = 0.0, {}
             begun = loop.time()

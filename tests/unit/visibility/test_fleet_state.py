@@ -6,13 +6,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.names import CORDON
+from multiqueue.api.v1beta2 import Condition, MultiKueueCluster, ObjectMeta, Workload
 from multiqueue.visibility.fleet import history as history_module
 from multiqueue.visibility.fleet.census import Census
 from multiqueue.visibility.fleet.history import History
 from multiqueue.visibility.fleet.journal import Journal
 from tests.builders.workloads import NAMESPACE, T0, admitted, make_workload, minutes, reserved
+
+READY = Condition(type="Active", status="True", reason="Active", last_transition_time="")
 
 # ---------------------------------------------------------------- journal
 
@@ -91,6 +95,20 @@ def test_minutes_go_back_one_day_and_starvation_is_counted() -> None:
     assert history.count_starved("q", nominal=4, now=now + timedelta(minutes=1)) == 0
     history.keep_minutes_of(set())
     assert history.list_minutes("q", now) == []
+
+
+def test_changes_of_specs_and_cordons_are_kept_but_not_those_of_a_status() -> None:
+    history = History(T0)
+    plain = MultiKueueCluster(metadata=ObjectMeta(name="w"))
+    ordered = MultiKueueCluster(metadata=ObjectMeta(name="w", annotations={CORDON: "broken"}))
+    busy = replace(ordered, status=replace(ordered.status, conditions=(READY,)))
+    told = [
+        history.note_spec("MultiKueueCluster", old, new, T0)
+        for old, new in ((None, plain), (plain, ordered), (ordered, busy), (busy, None))
+    ]
+    assert told == ["1", "2", None, "3"]
+    assert [change.action for change in history.changes] == ["created", "changed", "deleted"]
+    assert history.changes[1].fields == ((f"annotations.{CORDON}", None, "broken"),)
 
 
 # ---------------------------------------------------------------- census
