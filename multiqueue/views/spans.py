@@ -13,7 +13,7 @@ from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.views.phase import ENDED, PhaseState, find_phase
 
 
-class Transition(NamedTuple):
+class PhaseStep(NamedTuple):
     """The moment when a Workload entered a phase.
 
     Attributes:
@@ -34,11 +34,11 @@ class Transition(NamedTuple):
 class Span(NamedTuple):
     """A time in one phase; ``to`` is None for the current one, and for the end."""
 
-    transition: Transition
+    transition: PhaseStep
     to: datetime | None
 
 
-def build_spans(workload: Workload, noted: Sequence[Transition]) -> list[Span]:
+def build_spans(workload: Workload, noted: Sequence[PhaseStep]) -> list[Span]:
     """Return the spans of a Workload, the oldest first.
 
     Args:
@@ -46,8 +46,9 @@ def build_spans(workload: Workload, noted: Sequence[Transition]) -> list[Span]:
         noted: The transitions that were seen, the oldest first.
     """
     first = noted[0].at if noted else None
-    earlier = [each for each in _from_conditions(workload) if first is None or each.at < first]
-    steps: list[Transition] = []
+    beginning, *later = _from_conditions(workload)
+    earlier = [beginning, *(each for each in later if first is None or each.at < first)]
+    steps: list[PhaseStep] = []
     for step in [*earlier, *noted]:
         if not steps or (steps[-1].phase, steps[-1].worker) != (step.phase, step.worker):
             steps.append(step)
@@ -55,12 +56,10 @@ def build_spans(workload: Workload, noted: Sequence[Transition]) -> list[Span]:
     return [Span(step, to) for step, to in zip(steps, [*ends, None], strict=True)]
 
 
-def _from_conditions(workload: Workload) -> Iterator[Transition]:
+def _from_conditions(workload: Workload) -> Iterator[PhaseStep]:
     """Yield what the conditions of the current round tell, the oldest first."""
     status, worker = workload.status, workload.status.cluster_name or None
-    created = parse_time(workload.metadata.creation_timestamp)
-    if created is not None:
-        yield Transition(created, str(PhaseState.QUEUED), None)
+    yield PhaseStep(workload.metadata.created_at, str(PhaseState.QUEUED), None)
     steps = (
         (WorkloadCondition.QUOTA_RESERVED, PhaseState.CHECKING, None),
         (WorkloadCondition.ADMITTED, PhaseState.ADMITTED, worker),
@@ -71,8 +70,8 @@ def _from_conditions(workload: Workload) -> Iterator[Transition]:
         condition = workload_state.find(status, type_)
         at = parse_time(condition.last_transition_time) if condition is not None else None
         if condition is not None and condition.status == "True" and at is not None:
-            found.append(Transition(at, str(phase), where))
+            found.append(PhaseStep(at, str(phase), where))
     yield from sorted(found, key=lambda each: each.at)
     now = find_phase(workload)
     if now.state in ENDED and now.since is not None:
-        yield Transition(now.since, str(now.state), worker, "", now.why)
+        yield PhaseStep(now.since, str(now.state), worker, "", now.why)

@@ -38,7 +38,7 @@ from multiqueue.visibility.fleet.resources import (
 from multiqueue.visibility.fleet.rights import FleetRights
 from multiqueue.visibility.fleet.rows import FleetRow, RowSource
 from multiqueue.visibility.fleet.selection import (
-    Selection,
+    RowSelection,
     read_continue,
     read_limit,
     read_selection,
@@ -136,7 +136,7 @@ class FleetAnswers:
         head = {"kind": kind, "apiVersion": API_VERSION, "metadata": metadata}
         return await self._send(head, [row.as_item() for row in rows])
 
-    async def select(self, selection: Selection, namespace: str) -> tuple[list[str], str]:
+    async def select(self, selection: RowSelection, namespace: str) -> tuple[list[str], str]:
         """Return the keys of the wanted Workloads, and ``continue``."""
         keys: Iterable[str] = self._standings.list_keys()
         if namespace:
@@ -279,7 +279,7 @@ def _cut(keys: list[str], first: int, limit: int) -> tuple[list[str], str]:
     return keys[first : first + limit], rest
 
 
-def _refuse_selectors(selection: Selection) -> None:
+def _refuse_selectors(selection: RowSelection) -> None:
     if selection.needs_facts:
         raise refusals.bad_request(
             "fieldSelector, labelSelector, search and sortBy are for standings only"

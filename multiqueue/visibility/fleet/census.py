@@ -27,7 +27,7 @@ STEP = 100
 """Workloads counted before other tasks run; this takes about a millisecond."""
 
 
-class Tally(NamedTuple):
+class WorkloadTally(NamedTuple):
     """How one Workload counts.
 
     Attributes:
@@ -74,7 +74,7 @@ class Census:
         self._find = find
         self._find_in_engine = find_in_engine
         self._dirty: dict[str, None] = {}
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, WorkloadTally] = {}
         self._offered: dict[str, None] = {}
         self._oldest: list[tuple[str, str]] = []
         self._catching_up = asyncio.Lock()
@@ -124,7 +124,7 @@ class Census:
         if new.waits and not was_known:
             heapq.heappush(self._oldest, (new.created, key))
 
-    def _add(self, tally: Tally, sign: int) -> None:
+    def _add(self, tally: WorkloadTally, sign: int) -> None:
         if tally.waits:
             self.waiting[tally.queue] += sign
             self.waiting_gpus[tally.queue] += sign * tally.gpus
@@ -135,7 +135,7 @@ class Census:
         for worker in tally.offered_to:
             self.offered[worker] += sign
 
-    def _read(self, key: str) -> Tally | None:
+    def _read(self, key: str) -> WorkloadTally | None:
         workload = self._find(key)
         if workload is None or workload_state.is_finished(workload.status):
             return None
@@ -144,7 +144,7 @@ class Census:
             return None
         status = workload.status
         seen = self._find_in_engine(key)
-        return Tally(
+        return WorkloadTally(
             queue=key_of(workload.metadata.namespace, workload.spec.queue_name),
             waits=not holds,
             gpus=count_gpus(seen) if seen is not None else 0,

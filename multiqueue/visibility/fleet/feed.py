@@ -56,7 +56,7 @@ END_TEXTS = {
 }
 
 
-class Ended(Exception):  # noqa: N818 - an end, not a failure
+class FeedEnd(Exception):  # noqa: N818 - an end, not a failure
     """The stream ends with this code."""
 
     def __init__(self, code: str) -> None:
@@ -165,7 +165,7 @@ class FeedSession:
         try:
             await self._begin(topics, last_event)
             await self._follow()
-        except Ended as end:
+        except FeedEnd as end:
             told = {"code": end.code, "text": END_TEXTS[end.code], "retryAfter": 0}
             await self._write("end", told)
 
@@ -190,7 +190,7 @@ class FeedSession:
         self._sent = dict.fromkeys(granted, since if since is not None and is_known else version)
         await self._write("hello", hello, with_id=True)
         if not granted:
-            raise Ended("forbidden")
+            raise FeedEnd("forbidden")
         if not is_known:
             for topic in granted:
                 await self._send_snapshot(topic)
@@ -234,7 +234,7 @@ class FeedSession:
         review_at = loop.time() + REVIEW_SECONDS
         while await pace.wait():
             if loop.time() >= rotate_at:
-                raise Ended("rotate")
+                raise FeedEnd("rotate")
             if loop.time() >= review_at:
                 review_at = loop.time() + REVIEW_SECONDS
                 await self._review_again()
@@ -242,7 +242,7 @@ class FeedSession:
                 await self._send_changes(topic)
             if loop.time() - self._written_at >= COMMENT_SECONDS:
                 await self._send_bytes(b":\n\n" if self._is_events else b"\n")
-        raise Ended("shutdown")
+        raise FeedEnd("shutdown")
 
     async def _send_changes(self, topic: Topic) -> None:
         if topic.is_document:
@@ -308,7 +308,7 @@ class FeedSession:
             await self._recheck()
         except StatusRefusal as refusal:
             if refusal.code == 401:
-                raise Ended("expired") from refusal
+                raise FeedEnd("expired") from refusal
         granted, refused = await self._review(list(self._sent))
         for topic in [each for each in self._sent if each not in granted]:
             told = next(each for each in refused if each["topic"] == topic.text)
@@ -319,7 +319,7 @@ class FeedSession:
             text = f"{topic.text}: {told['message']}"
             await self._write("notice", {"code": "rights changed", "text": text})
         if not self._sent:
-            raise Ended("forbidden")
+            raise FeedEnd("forbidden")
 
     async def _take_back(self, topic: Topic) -> None:
         """Tell the reader to drop all rows of a topic."""

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from multiqueue.api.names import CORDON, DRAIN
 from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.views.phase import find_phase
-from multiqueue.views.spans import Transition
+from multiqueue.views.spans import PhaseStep
 from multiqueue.views.standing import find_code, write_time
 
 Json = dict[str, Any]
@@ -65,7 +66,7 @@ class History:
         self.since = since
         self.changes: deque[SpecChange] = deque(maxlen=MAX_CHANGES)
         self._count = 0
-        self._transitions: OrderedDict[str, deque[Transition]] = OrderedDict()
+        self._transitions: OrderedDict[str, deque[PhaseStep]] = OrderedDict()
         self._kept = 0
         self._minutes: dict[str, array[int]] = {}
 
@@ -83,7 +84,7 @@ class History:
         known = self._transitions.setdefault(new.metadata.key, deque(maxlen=OF_A_WORKLOAD))
         self._kept += len(known) < OF_A_WORKLOAD
         known.append(
-            Transition(
+            PhaseStep(
                 at=phase.since if phase.since is not None and phase.since <= now else now,
                 phase=str(phase.state),
                 worker=phase.worker or None,
@@ -95,7 +96,7 @@ class History:
         while self._kept > MAX_TRANSITIONS:
             self._kept -= len(self._transitions.popitem(last=False)[1])
 
-    def find_transitions(self, key: str) -> tuple[Transition, ...]:
+    def find_transitions(self, key: str) -> tuple[PhaseStep, ...]:
         """Return the last transitions of a Workload, the oldest first."""
         return tuple(self._transitions.get(key, ()))
 
@@ -103,6 +104,8 @@ class History:
         self, kind: str, old: msgspec.Struct | None, new: msgspec.Struct | None, now: datetime
     ) -> str | None:
         """Note a change of a spec; return the name of its row, None if nothing changed."""
+        if old is not None and new is not None and _ordered(old) == _ordered(new):
+            return None  # most changes are those of the status
         before, after = _read(old), _read(new)
         fields = tuple(_differences("", before, after))[:MAX_FIELDS]
         if not fields:
@@ -167,8 +170,18 @@ class History:
             del self._minutes[name]
 
 
+def _ordered(obj: Any) -> tuple[Any, dict[str, str]]:
+    """Return what people order: the spec, and the annotations that cordon or drain a worker."""
+    annotations = {
+        name: value for name, value in obj.metadata.annotations.items() if name in {CORDON, DRAIN}
+    }
+    return obj.spec, annotations
+
+
 def _read(obj: msgspec.Struct | None) -> Json:
-    return {} if obj is None else {"spec": encode(obj).get("spec") or {}}
+    if obj is None:
+        return {}
+    return {"spec": encode(obj).get("spec") or {}, "annotations": _ordered(obj)[1]}
 
 
 def _differences(

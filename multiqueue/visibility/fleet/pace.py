@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 
 LATE_SECONDS = 0.05
 """How late the event loop may be; beyond that, admission needs the time more than readers."""
@@ -16,26 +18,29 @@ class Pace:
     Args:
         interval: Seconds between two ticks.
         closing: Set when the server stops.
+        now: A clock that never jumps, in seconds.
 
     Attributes:
         skipped: Ticks that were skipped since the stream began.
     """
 
-    def __init__(self, interval: float, closing: asyncio.Event) -> None:
+    def __init__(
+        self, interval: float, closing: asyncio.Event, *, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._interval = interval
+        self._now = now
         self._closing = closing
         self.skipped = 0
 
     async def wait(self) -> bool:
         """Wait for the next tick; return whether the stream goes on."""
-        loop = asyncio.get_running_loop()
         for _ in range(MAX_SKIPPED):
-            due_at = loop.time() + self._interval
+            due_at = self._now() + self._interval
             try:
-                async with asyncio.timeout_at(due_at):
+                async with asyncio.timeout(self._interval):
                     await self._closing.wait()
             except TimeoutError:
-                if loop.time() - due_at <= LATE_SECONDS:
+                if self._now() - due_at <= LATE_SECONDS:
                     return True
                 self.skipped += 1
             else:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.model.resources import is_accelerator
 from multiqueue.visibility.fleet.resources import (
     CHANGES,
     QUOTAS,
@@ -35,12 +36,25 @@ def _field(name: str) -> Cell:
     return lambda row, _: "" if row.status[name] is None else row.status[name]
 
 
-def _joined(name: str, label: str) -> Cell:
-    """Return the numbers of each accelerator flavor, such as ``4 a100, 2 h100``."""
+def _age(name: str) -> Cell:
+    """Return how long ago a time is, as kubectl shows ages."""
+
+    def cell(row: FleetRow, now: datetime) -> str:
+        at = parse_time(row.status[name])
+        return "" if at is None else _duration(max(0, int((now - at).total_seconds())))
+
+    return cell
+
+
+def _joined(label: str) -> Cell:
+    """Return an amount of each accelerator flavor, such as ``4 a100, 2 h100``."""
 
     def cell(row: FleetRow, _: datetime) -> str:
-        flavors = row.status[name] or ()
-        return ", ".join(f"{each[label]} {each['flavor']}" for each in flavors)
+        return ", ".join(
+            f"{each[label]} {each['flavor']}"
+            for each in row.status["quotas"]
+            if is_accelerator(each["resource"])
+        )
 
     return cell
 
@@ -69,7 +83,9 @@ def _duration(seconds: int) -> str:
         return f"{seconds}s"
     if seconds < 7200:
         return f"{seconds // 60}m"
-    return f"{seconds // 3600}h{seconds % 3600 // 60}m"
+    if seconds < 48 * 3600:
+        return f"{seconds // 3600}h{seconds % 3600 // 60}m"
+    return f"{seconds // 86400}d"
 
 
 def _use(row: FleetRow, _: datetime) -> str:
@@ -92,7 +108,7 @@ COLUMNS: Mapping[str, tuple[PrintedColumn, ...]] = {
         PrintedColumn("Position", _field("position")),
         PrintedColumn("Start", _start),
         PrintedColumn("GPUs", _field("gpus"), "integer"),
-        PrintedColumn("Age", _field("created"), "date"),
+        PrintedColumn("Age", _age("created")),
         PrintedColumn("Queue", _field("localQueue"), wide=True),
         PrintedColumn("Team", _field("team"), wide=True),
         PrintedColumn("Priority", _field("priority"), "integer", wide=True),
@@ -104,10 +120,10 @@ COLUMNS: Mapping[str, tuple[PrintedColumn, ...]] = {
         PrintedColumn("Active", _field("active")),
         PrintedColumn("Pending", _field("pending"), "integer"),
         PrintedColumn("Reserving", _field("reserving"), "integer"),
-        PrintedColumn("Used", _joined("quotas", "used")),
-        PrintedColumn("Nominal", _joined("quotas", "nominal")),
-        PrintedColumn("Borrowed", _joined("quotas", "borrowed"), wide=True),
-        PrintedColumn("Lent", _joined("quotas", "lent"), wide=True),
+        PrintedColumn("Used", _joined("used")),
+        PrintedColumn("Nominal", _joined("nominal")),
+        PrintedColumn("Borrowed", _joined("borrowed"), wide=True),
+        PrintedColumn("Lent", _joined("lent"), wide=True),
         PrintedColumn("Why", _field("why"), wide=True),
     ),
     WORKERS.plural: (
@@ -130,7 +146,7 @@ COLUMNS: Mapping[str, tuple[PrintedColumn, ...]] = {
         PrintedColumn("Free", _field("free"), "integer"),
         PrintedColumn("Waiting", _field("waiting"), "integer"),
         PrintedColumn("Waiting GPUs", _field("waitingGpus"), "integer"),
-        PrintedColumn("Oldest", _field("oldest"), "date"),
+        PrintedColumn("Oldest", _age("oldest")),
     ),
     SHARES.plural: (
         NAME,
@@ -142,7 +158,7 @@ COLUMNS: Mapping[str, tuple[PrintedColumn, ...]] = {
     ),
     CHANGES.plural: (
         NAME,
-        PrintedColumn("At", _field("at"), "date"),
+        PrintedColumn("Age", _age("at")),
         PrintedColumn("Kind", _field("kind")),
         PrintedColumn("Object", _field("object")),
         PrintedColumn("Action", _field("action")),

@@ -48,9 +48,10 @@ class FleetRow:
 
 
 class RowSource(Protocol):
-    """The rows of one resource."""
+    """The rows of one resource; ``built`` counts how many were built since the start."""
 
     resource: FleetResource
+    built: int
 
     async def refresh(self) -> None:
         """Bring the rows up to date, and note changed ones in the journal."""
@@ -76,6 +77,9 @@ class DerivedRows:
         journal: Where changes are noted.
         build: Yields all rows; other tasks run between two of its steps.
         prepare: Runs before ``build``.
+
+    Attributes:
+        built: How many rows were built since the start.
     """
 
     def __init__(
@@ -89,6 +93,7 @@ class DerivedRows:
         self._journal = journal
         self._build = build
         self._prepare = prepare
+        self.built = 0
         self._rows: dict[str, FleetRow] = {}
         self._due_at = 0.0
         self._building = asyncio.Lock()
@@ -96,9 +101,11 @@ class DerivedRows:
     async def refresh(self) -> None:
         """Build the rows again if that is due."""
         loop = asyncio.get_running_loop()
+        if loop.time() < self._due_at:
+            return
         async with self._building:
             if loop.time() < self._due_at:
-                return
+                return  # another reader has built them meanwhile
             await self._prepare()
             spent, rows = 0.0, {}
             begun = loop.time()
@@ -110,6 +117,7 @@ class DerivedRows:
                     begun = loop.time()
             spent += loop.time() - begun
             self._due_at = loop.time() + max(EVERY_SECONDS, spent * SHARE)
+            self.built += len(rows)
             self._take(rows)
 
     def _take(self, rows: dict[str, FleetRow]) -> None:

@@ -47,7 +47,7 @@ NAME = "name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class RowSelection:
     """What a request wants of a list.
 
     Attributes:
@@ -92,7 +92,7 @@ class Selection:
         return self.after is None or (key < self.after if self.reverse else key > self.after)
 
 
-def read_selection(query: Mapping[str, str]) -> Selection:
+def read_selection(query: Mapping[str, str]) -> RowSelection:
     """Read the parameters of a list.
 
     Raises:
@@ -102,7 +102,7 @@ def read_selection(query: Mapping[str, str]) -> Selection:
     sort_by = order.removeprefix("-")
     if sort_by != NAME and sort_by not in _ORDERS:
         raise _invalid("sortBy", order, f"must be one of {', '.join([NAME, *_ORDERS])}")
-    return Selection(
+    return RowSelection(
         fields=tuple(_read_fields(query.get("fieldSelector") or "")),
         labels=_read_labels(query.get("labelSelector") or ""),
         search=(query.get("search") or "").lower(),
@@ -149,7 +149,7 @@ def write_continue(key: SortKey) -> str:
 
 
 async def select(
-    selection: Selection,
+    selection: RowSelection,
     keys: Iterable[str],
     find_facts: Callable[[str], Standing | None],
 ) -> tuple[list[str], str]:
@@ -175,7 +175,7 @@ async def select(
 
 
 def _sort_key(
-    selection: Selection, key: str, find_facts: Callable[[str], Standing | None]
+    selection: RowSelection, key: str, find_facts: Callable[[str], Standing | None]
 ) -> SortKey | None:
     if not selection.needs_facts:
         return ("", key)
@@ -186,14 +186,14 @@ def _sort_key(
     return ("" if order is None else order(facts), key)
 
 
-def _is_after(selection: Selection, key: SortKey) -> bool:
+def _is_after(selection: RowSelection, key: SortKey) -> bool:
     try:
         return selection.is_after(key)
     except TypeError as error:
         raise _invalid("continue", "", "belongs to a list with another sortBy") from error
 
 
-def _first(selection: Selection, keys: list[SortKey], most: int) -> list[SortKey]:
+def _first(selection: RowSelection, keys: list[SortKey], most: int) -> list[SortKey]:
     return (heapq.nlargest if selection.reverse else heapq.nsmallest)(most, keys)
 
 

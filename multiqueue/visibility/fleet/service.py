@@ -184,6 +184,11 @@ class FleetApi:
             source = self._sources[resource.plural]
             return await self._watches.serve(http, action, user, source)
 
+    @property
+    def built_rows(self) -> int:
+        """How many rows were built since the start; it does not grow while nobody reads."""
+        return sum(source.built for source in self._sources.values())
+
     def close(self) -> None:
         """End all streams with ``shutdown``; nothing new is served afterwards."""
         self._closing.set()

@@ -66,6 +66,9 @@ class Standings:
         positions: Reads the queues' orders.
         starts: Estimates starts.
         journal: Where moved positions are noted.
+
+    Attributes:
+        built: How many rows were built since the start.
     """
 
     resource = STANDINGS
@@ -86,6 +89,7 @@ class Standings:
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._built: OrderedDict[str, _Built] = OrderedDict()
         self._orders: dict[str, tuple[float, Positions]] = {}
+        self.built = 0
 
     @property
     def workloads(self) -> Any:
@@ -143,6 +147,7 @@ class Standings:
         built = self._built.get(key)
         if built is not None and built.facts is facts and built[1:3] == (position, start):
             return built.row
+        self.built += 1
         row = FleetRow.of(key, facts.metadata(), facts.status(position, start))
         _keep(self._built, key, _Built(facts, position, start, row))
         return row

@@ -20,7 +20,7 @@ from multiqueue.visibility.fleet.printing import print_table
 from multiqueue.visibility.fleet.resources import STANDINGS, FleetResource
 from multiqueue.visibility.fleet.rights import FleetRights
 from multiqueue.visibility.fleet.rows import FleetRow, RowSource
-from multiqueue.visibility.fleet.selection import Selection, read_selection
+from multiqueue.visibility.fleet.selection import RowSelection, read_selection
 from multiqueue.visibility.fleet.standings import Standings, namespace_of
 from multiqueue.visibility.refusals import StatusRefusal, bad_request
 
@@ -106,7 +106,7 @@ class FleetWatches:
         user: AuthenticatedUser,
         *,
         since: int | None,
-        selection: Selection,
+        selection: RowSelection,
         form: str,
     ) -> AsyncGenerator[bytes, None]:
         """Yield events; empty ones while nothing happens, so that a reader who left is noticed."""
@@ -146,7 +146,7 @@ class FleetWatches:
             pending = [key for key, _ in changed if _is_in(key, action)]
             yield b""
 
-    def _chosen(self, row: FleetRow | None, selection: Selection) -> FleetRow | None:
+    def _chosen(self, row: FleetRow | None, selection: RowSelection) -> FleetRow | None:
         if row is None or not selection.needs_facts:
             return row
         facts = self._standings.find_facts(row.key)
