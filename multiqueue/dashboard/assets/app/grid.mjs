@@ -21,7 +21,7 @@ export function Grid({ label, columns, rows, sort, onSort, chosen, onChoose }) {
   const first = Math.max(0, Math.floor(top / ROW) - SPARE);
   const shown = rows.slice(first, first + Math.ceil(height / ROW) + 2 * SPARE);
   const moved = (event) => setTop(event.currentTarget.scrollTop);
-  return html`<div class="grid scroll" ref=${box} onScroll=${moved} tabindex="0" role="region" aria-label=${label}>
+  return html`<div class="grid scroll" ref=${box} onScroll=${moved} tabindex="0" role="group" aria-label=${label}>
     <table aria-rowcount=${rows.length + 1}>
       <thead><tr aria-rowindex="1">${columns.map((column) => html`<${Title} key=${column.title} column=${column} sort=${sort} onSort=${onSort} />`)}</tr></thead>
       <tbody>

@@ -97,7 +97,7 @@ export function useNow() {
 
 /** A table of few rows. @param {{caption: string, columns: any[], rows: any[]}} props */
 export function Table({ caption, columns, rows }) {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}><table>
+  return html`<div class="scroll" tabindex="0" role="group" aria-label=${caption}><table>
     <caption class="hidden">${caption}</caption>
     <thead><tr>${columns.map((c) => html`<th scope="col" class=${c.right ? "right" : ""}>${c.title}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.key}>

@@ -16,7 +16,7 @@ export function Picture({ fleet }) {
   const drawn = width ? layOut(fleet, width, seats.current) : null;
   return html`<div class="picture" ref=${frame}>
     <p class="hidden">${describe(fleet)}</p>
-    ${drawn && html`<svg width=${width} height=${drawn.height} role="img" aria-label=${describe(fleet)}>
+    ${drawn && html`<svg width=${width} height=${drawn.height} role="group" aria-label=${describe(fleet)}>
       <${Patterns} />
       <${Titles} drawn=${drawn} />
       ${drawn.ribbons.map((ribbon) => html`<${Ribbon} key=${ribbon.flow.lender + ribbon.flow.borrower} ribbon=${ribbon} teams=${fleet.teamOf} />`)}

@@ -99,7 +99,7 @@ function Why({ standing, explanation }) {
       { title: "Flavor", cell: (f) => safe(f.name) }, { title: "Resource", cell: (f) => safe(f.resource) },
       { title: "Asked", right: true, cell: (f) => safe(f.requested) }, { title: "Nominal", right: true, cell: (f) => safe(f.nominal) },
       { title: "Used", right: true, cell: (f) => safe(f.used) }, { title: "Free", right: true, cell: (f) => safe(f.free) },
-      { title: "Can borrow", right: true, cell: (f) => safe(f.borrowable) }, { title: "", cell: (f) => safe(f.verdict) },
+      { title: "Can borrow", right: true, cell: (f) => safe(f.borrowable) }, { title: "Verdict", cell: (f) => safe(f.verdict) },
     ]} />`}
   </section>`;
 }

@@ -55,7 +55,7 @@ function QueuePage({ store, name }) {
         { title: "Priority", right: true, cell: (row) => number(row.priority) },
         { title: "Waited", right: true, cell: (row) => ago(row.created, now) },
         { title: "Start", cell: (row) => html`<${Start} row=${row} now=${now} />` },
-        { title: "", cell: (row) => (row.parked ? html`<span class="soft" title="Something has to change before it is tried again">parked</span>` : "") },
+        { title: "State", cell: (row) => (row.parked ? html`<span class="soft" title="Something has to change before it is tried again">parked</span>` : "") },
         { title: "Why", wide: true, cell: (row) => html`<span title=${safe(row.why ?? "")}>${safe(brief(row.why ?? ""))}</span>` },
       ]} /><//></section>
     ${quota && html`<section class="card-like"><h2>Quota</h2><${QuotaTable} quota=${quota} /></section>`}
