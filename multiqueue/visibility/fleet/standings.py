@@ -39,7 +39,7 @@ OWNER_LABEL = "multiqueue.dev/owner"
 FindStart = Callable[[str], Mapping[str, Any] | None]
 
 
-class StartSource(Protocol):
+class RowStarts(Protocol):
     """Estimates when a Workload starts."""
 
     def find_start(self, key: str) -> Mapping[str, Any] | None:
@@ -81,7 +81,7 @@ class Standings:
         context: ManagerContext,
         engine: Engine,
         positions: PositionReader,
-        starts: StartSource,
+        starts: RowStarts,
         journal: Journal,
     ) -> None:
         self._context = context
