@@ -32,7 +32,7 @@ from multiqueue.views.standing import write_time
 from multiqueue.views.workers import WorkerFacts, build_worker_row
 from multiqueue.visibility.fleet.census import Census
 from multiqueue.visibility.fleet.history import History
-from multiqueue.visibility.fleet.standings import StartSource
+from multiqueue.visibility.fleet.standings import RowStarts
 from multiqueue.visibility.fleet.starts import find_next_start
 from multiqueue.workers.connections.fleet import Fleet
 
@@ -65,7 +65,7 @@ class FleetSources:
         *,
         census: Census,
         history: History,
-        starts: StartSource,
+        starts: RowStarts,
     ) -> None:
         self._context = context
         self._engine = engine

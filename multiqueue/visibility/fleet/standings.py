@@ -26,8 +26,11 @@ MAX_CACHED = 20_000
 """Rows that are kept for the next reader: about 40 MB."""
 STEP = 40
 """Rows that are built before other tasks run; this takes two or three milliseconds."""
-ORDER_SECONDS = 1.0
-"""How old the order of a queue may be in rows; sorting a deep queue takes a third of a second."""
+ORDER_SECONDS, ORDER_SHARE = 1.0, 20
+"""How old a queue's order in rows may be: a second, or twenty times as long as it took to sort.
+
+So readers of a deep queue take at most one twentieth of the time.
+"""
 MAX_MOVED = 200
 """Waiting Workloads at the head of a queue whose new positions are sent at once."""
 OWNER_LABEL = "multiqueue.dev/owner"
@@ -36,7 +39,7 @@ OWNER_LABEL = "multiqueue.dev/owner"
 FindStart = Callable[[str], Mapping[str, Any] | None]
 
 
-class StartSource(Protocol):
+class RowStarts(Protocol):
     """Estimates when a Workload starts."""
 
     def find_start(self, key: str) -> Mapping[str, Any] | None:
@@ -78,7 +81,7 @@ class Standings:
         context: ManagerContext,
         engine: Engine,
         positions: PositionReader,
-        starts: StartSource,
+        starts: RowStarts,
         journal: Journal,
     ) -> None:
         self._context = context
@@ -161,12 +164,14 @@ class Standings:
         return None if place is None else place + 1
 
     async def _find_order(self, cluster_queue: str) -> Positions:
-        now = asyncio.get_running_loop().time()
-        known = self._orders.get(cluster_queue)
-        if known is not None and now - known[0] < ORDER_SECONDS:
+        loop = asyncio.get_running_loop()
+        begun, known = loop.time(), self._orders.get(cluster_queue)
+        if known is not None and begun < known[0]:
             return known[1]
         order = await self._positions.of_cluster_queue(cluster_queue) or Positions()
-        self._orders[cluster_queue] = (now, order)
+        ended = loop.time()
+        due_at = ended + max(ORDER_SECONDS, ORDER_SHARE * (ended - begun))
+        self._orders[cluster_queue] = (due_at, order)
         if known is not None and known[1] is not order:
             for place, key in enumerate(order.keys[:MAX_MOVED]):
                 if known[1].places.get(key) != place:
