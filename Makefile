@@ -8,7 +8,7 @@ WORKERS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-programs abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles metrics lock bench bench-upstream conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-jobs conformance-record mutants clean
+.PHONY: help demo test test-programs test-browser abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles metrics lock bench bench-upstream conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-jobs conformance-record mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -72,6 +72,10 @@ lock: $(VENV)/.installed ## Pin what the Dockerfile installs to the newest versi
 	$(BIN)/python -m pip install --quiet --group lock
 	$(LOCK) --upgrade --extra fast --extra kinds --output-file requirements.lock pyproject.toml
 	$(LOCK) --upgrade --group image --output-file requirements-build.lock
+
+test-browser: $(VENV)/.installed ## The dashboard of the demo in Chromium; SCREENSHOTS=folder keeps pictures
+	$(BIN)/python -m pip install --quiet --group browser
+	$(BIN)/python -m pytest -n 0 -m browser tests/browser
 
 abuse: $(VENV)/.installed ## Attack a running manager from outside, as the owner of a job, a queue or a worker could
 	$(BIN)/python -m pytest -n 0 -m abuse tests/abuse

@@ -148,6 +148,7 @@ async def remote_world(
                 address=("127.0.0.1", 0),
                 leading=leading,
                 workers=WorkerAccess(context, world.multikueue.fleet),
+                fleet=world.multikueue.fleet,
                 decision_service=world.multikueue.workloads.open_decision_service(engine),
                 environment={"KUBERNETES_SERVICE_HOST": "127.0.0.1"},
             )

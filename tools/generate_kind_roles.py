@@ -51,6 +51,7 @@ BOTH = ("admin", "user")
 QUEUES = "kueue.x-k8s.io"
 VISIBILITY = "visibility.kueue.x-k8s.io"
 REMOTE = "remote.multiqueue.dev"
+FLEET = "fleet.multiqueue.dev"
 KUBEFLOW = "kubeflow.org"
 KINDS = (
     Kind("clusterqueue", QUEUES, "clusterqueues", seen_by_all=False),
@@ -95,6 +96,23 @@ KINDS = (
         seen_by_owners=False,
         status=False,
         editor=False,
+    ),
+    *(
+        Kind(f"fleet-{what}", FLEET, what, viewed_by=BOTH, status=False, editor=False)
+        for what in ("standings", "stories", "lines", "feeds")
+    ),
+    Kind(
+        "fleet-totals",
+        FLEET,
+        "totals",
+        viewed_by=BOTH,
+        seen_by_owners=False,
+        status=False,
+        editor=False,
+    ),
+    *(
+        Kind(f"fleet-{what}", FLEET, what, seen_by_owners=False, status=False, editor=False)
+        for what in ("quotas", "workers", "shares", "changes")
     ),
     *(
         Kind(resource.removesuffix("s"), group, resource, edited_by=BOTH, viewed_by=BOTH)

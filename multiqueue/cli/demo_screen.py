@@ -45,9 +45,24 @@ _ORDER = (
 
 
 class DemoScreen:
-    """Redraws four times a second; without a terminal it prints each change of a job instead."""
+    """Redraws four times a second; without a terminal it prints each change of a job instead.
 
-    def __init__(self, world: DemoWorld, tracker: Tracker, console: Console | None = None) -> None:
+    Args:
+        world: The clusters.
+        tracker: Knows the jobs.
+        console: Where to draw.
+        dashboard: The address of the dashboard; empty for none.
+    """
+
+    def __init__(
+        self,
+        world: DemoWorld,
+        tracker: Tracker,
+        console: Console | None = None,
+        *,
+        dashboard: str = "",
+    ) -> None:
+        self._dashboard = dashboard
         self._world = world
         self._tracker = tracker
         self._console = console or Console()
@@ -56,6 +71,8 @@ class DemoScreen:
     async def run(self) -> None:
         """Show the demo until cancelled."""
         if not self._console.is_terminal:
+            if self._dashboard:
+                self._console.print(f"Dashboard: {self._dashboard}", markup=False, soft_wrap=True)
             await self._print_changes()
         with Live(console=self._console, screen=False, auto_refresh=False) as live:
             while True:
@@ -93,6 +110,8 @@ class DemoScreen:
             )
         else:
             state = Text(f"Manager: pid {manager.pid}: {manager.command_line}", style="dim")
+        if self._dashboard:
+            lines.insert(0, Text(f"Dashboard: {self._dashboard}", style="bold"))
         title = "Point kubectl at a cluster; Ctrl-C ends the demo"
         return Panel(Group(*lines, state), title=title, title_align="left", border_style="dim")
 

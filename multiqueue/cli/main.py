@@ -27,6 +27,7 @@ COMMANDS = {
     "pods": "Show the pods of a job, wherever it runs",
     "logs": "Print what the pods of a job print, wherever it runs",
     "events": "Show what happened to a job, here and on its worker",
+    "dashboard": "Show the fleet in a browser",
     "clusters": "Show the worker clusters and their GPUs; cordon them",
     "dispatch": "Say where a job would go before it is submitted",
     "dispatcher": "Write a dispatcher, test it, try it on what was decided before",

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from multiqueue.api.names import split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import MultiKueueCluster, Workload
-from multiqueue.cli.views.workloads import view_workload
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import KubeError
 from multiqueue.kube.resources import WORKLOADS
+from multiqueue.views.workloads import view_workload
 
 WORKER_SECONDS = 5.0
 """How long one worker may take to answer."""

@@ -17,7 +17,6 @@ from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster, Workload
 from multiqueue.cli.views.drains import IN_USE, Use, view_use
 from multiqueue.cli.views.inactive import explain_cluster_queue
-from multiqueue.cli.views.workloads import view_workload
 from multiqueue.cli.worker_access import WORKER_SECONDS, worker_credentials
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
@@ -31,6 +30,7 @@ from multiqueue.model.build_workload import build_workload
 from multiqueue.model.cluster_queue import build_cluster_queue
 from multiqueue.model.resources import is_accelerator
 from multiqueue.views.phase import AT_WORK, ENDED
+from multiqueue.views.workloads import view_workload
 from multiqueue.workers.connections.capabilities import CONFIG_MAP
 
 if TYPE_CHECKING:

@@ -438,7 +438,12 @@ class KubeClient:
                     yield event
 
     async def stream(
-        self, path: str, *, params: Mapping[str, str] | None = None, accept: str = "*/*"
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        accept: str = "*/*",
     ) -> AsyncGenerator[bytes, None]:
         """Send a GET with an endless answer, such as a followed log; yield its chunks.
 
@@ -454,7 +459,7 @@ class KubeClient:
             method="GET",
             target=f"{path}?{urlencode(params)}" if params else path,
             what=f"GET {path}",
-            headers={"Accept": accept, "Accept-Encoding": "identity"},
+            headers={"Accept": accept, "Accept-Encoding": "identity", **(headers or {})},
             timeout=self._default_timeout,
             raw=True,
         )

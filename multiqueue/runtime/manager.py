@@ -195,6 +195,7 @@ class Manager:
             address=address,
             leading=self.leading,
             workers=WorkerAccess(context, multikueue.fleet),
+            fleet=multikueue.fleet,
             decision_service=multikueue.workloads.open_decision_service(engine),
         )
         self._keep(scope, self.visibility)

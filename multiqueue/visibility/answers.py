@@ -13,6 +13,8 @@ from multiqueue.api.names import key_of
 from multiqueue.serving.request import HttpRequest
 from multiqueue.visibility import documents, remote_documents
 from multiqueue.visibility.authorization import ApiAction
+from multiqueue.visibility.fleet import documents as fleet_documents
+from multiqueue.visibility.fleet import resources as fleet_resources
 from multiqueue.visibility.positions import PositionReader, Positions
 from multiqueue.visibility.refusals import (
     GROUP,
@@ -148,10 +150,14 @@ def _describe_groups(rest: list[str], accept: str) -> web.Response:
             return _json(documents.group())
         case [remote_documents.GROUP]:
             return _json({"kind": "APIGroup", "apiVersion": "v1", **remote_documents.group()})
+        case [fleet_resources.GROUP]:
+            return _json({"kind": "APIGroup", "apiVersion": "v1", **fleet_documents.group()})
         case [group, version] if group == GROUP and version in VERSIONS:
             return _json(documents.resource_list(version))
         case [remote_documents.GROUP, remote_documents.VERSION]:
             return _json(remote_documents.resource_list())
+        case [fleet_resources.GROUP, fleet_resources.VERSION]:
+            return _json(fleet_documents.resource_list())
     return _page_not_found()
 
 

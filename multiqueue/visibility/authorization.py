@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ credentials count as one.
 """
 MASTERS = "system:masters"
 """A group that needs no review: the API server's own checks must depend on nobody."""
+WATCH = "watch"
+NO_QUERY: Mapping[str, str] = {}
 OPEN_PATHS = ("/healthz", "/livez", "/readyz")
 
 _VERBS = {
@@ -54,8 +57,8 @@ class ApiAction:
     subresource: str = ""
 
 
-def action_of(method: str, path: str) -> ApiAction:
-    """Read the action from a path, as Kubernetes does.
+def action_of(method: str, path: str, query: Mapping[str, str] = NO_QUERY) -> ApiAction:
+    """Read the action from a path and its query, as Kubernetes does.
 
     ``/apis/GROUP/VERSION[/namespaces/NAMESPACE]/RESOURCE[/NAME[/SUBRESOURCE]]`` is about a
     resource; any other path only about itself.
@@ -71,6 +74,8 @@ def action_of(method: str, path: str) -> ApiAction:
     resource, name, subresource = (*rest, "", "")[:3]
     if not name:
         verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
+        if verb == "list" and query.get("watch", "") in {"1", "true"}:
+            verb = WATCH
     return ApiAction(
         verb=verb,
         path=path,

@@ -11,6 +11,7 @@ import orjson
 
 from multiqueue import __version__
 from multiqueue.visibility import remote_documents
+from multiqueue.visibility.fleet import documents as fleet_documents
 from multiqueue.visibility.refusals import GROUP
 from multiqueue.visibility.summary import KIND, VERSIONS
 
@@ -35,7 +36,7 @@ def group_list() -> Json:
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
-        "groups": [_group(), remote_documents.group()],
+        "groups": [_group(), remote_documents.group(), fleet_documents.group()],
     }
 
 
@@ -81,6 +82,7 @@ def aggregated(discovery_version: str) -> Json:
         "items": [
             {"metadata": {"name": GROUP}, "versions": [_discovery(v) for v in VERSIONS]},
             remote_documents.discovery(),
+            fleet_documents.discovery(),
         ],
     }
 

@@ -54,8 +54,8 @@ def build_status(
     if state is None or positions is None:
         return status
     status["pendingInClusterQueue"] = len(positions.keys)
-    if key in positions.keys:
-        place = positions.keys.index(key)
+    place = positions.places.get(key)
+    if place is not None:
         status["positionInClusterQueue"] = place
         status["positionInLocalQueue"] = positions.in_local_queue[place]
     status["flavors"] = _flavors(engine, key, state)

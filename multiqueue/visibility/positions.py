@@ -15,18 +15,20 @@ from typing import NamedTuple
 from multiqueue.engine.engine import Engine
 
 MAX_ORDERS = 8
-"""The number of queues whose order is cached; an order of 100,000 Workloads takes 4 MB."""
+"""The number of queues whose order is cached; an order of 100,000 Workloads takes 10 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Positions:
     """The order of one ClusterQueue.
 
-    ``keys`` has the Workloads in queue order; ``in_local_queue`` each one's position within its
-    LocalQueue; ``by_local_queue`` the indexes in ``keys`` of a LocalQueue's Workloads.
+    ``keys`` has the Workloads in queue order, ``places`` the index of each; ``in_local_queue`` each
+    one's position within its LocalQueue; ``by_local_queue`` the indexes in ``keys`` of a
+    LocalQueue's Workloads.
     """
 
     keys: list[str] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
     in_local_queue: array[int] = field(default_factory=lambda: array("l"))
     by_local_queue: dict[str, array[int]] = field(default_factory=dict)
 
@@ -36,7 +38,8 @@ class Positions:
         if mine is None:
             mine = self.by_local_queue[local_queue] = array("l")
         self.in_local_queue.append(len(mine))
-        mine.append(len(self.keys))
+        place = self.places[key] = len(self.keys)
+        mine.append(place)
         self.keys.append(key)
 
 

@@ -12,6 +12,8 @@ import structlog
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import API_SERVICES, SERVICES, Resource
+from multiqueue.visibility.fleet.resources import GROUP as FLEET_GROUP
+from multiqueue.visibility.fleet.resources import VERSION as FLEET_VERSION
 from multiqueue.visibility.refusals import GROUP
 from multiqueue.visibility.remote_documents import GROUP as REMOTE_GROUP
 from multiqueue.visibility.remote_documents import VERSION as REMOTE_VERSION
@@ -21,7 +23,11 @@ SERVICE_NAME = "kueue-visibility-server"
 """The Service in front of managers in a cluster, from config/visibility."""
 EXTERNAL_SERVICE_NAME = "kueue-visibility-external"
 """The Service that leads out of the cluster, to a manager that was started by hand."""
-SERVED = (*((GROUP, version) for version in VERSIONS), (REMOTE_GROUP, REMOTE_VERSION))
+SERVED = (
+    *((GROUP, version) for version in VERSIONS),
+    (REMOTE_GROUP, REMOTE_VERSION),
+    (FLEET_GROUP, FLEET_VERSION),
+)
 PRIORITIES = {"groupPriorityMinimum": 100, "versionPriority": 100}
 """Upstream's priorities.
 

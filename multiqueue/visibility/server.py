@@ -14,9 +14,16 @@ from multiqueue.serving.server import Bounds, HttpServer
 from multiqueue.visibility import refusals
 from multiqueue.visibility.answers import Answers, status_response
 from multiqueue.visibility.authentication import AuthenticatedUser, Authenticator
-from multiqueue.visibility.authorization import OPEN_PATHS, ApiAction, RightsReviewer, action_of
+from multiqueue.visibility.authorization import (
+    OPEN_PATHS,
+    WATCH,
+    ApiAction,
+    RightsReviewer,
+    action_of,
+)
 from multiqueue.visibility.decisions import DecisionAnswers
 from multiqueue.visibility.explanations import ExplanationAnswers
+from multiqueue.visibility.fleet.service import FleetApi
 from multiqueue.visibility.front_proxy import FrontProxyTrust
 from multiqueue.visibility.refusals import StatusRefusal
 from multiqueue.visibility.remote import RemoteAnswers
@@ -46,11 +53,13 @@ class VisibilityHttpServer:
         remote: RemoteAnswers | None = None,
         decisions: DecisionAnswers | None = None,
         explanations: ExplanationAnswers | None = None,
+        fleet: FleetApi | None = None,
     ) -> None:
         self._answers = answers
         self.remote = remote
         self._decisions = decisions
         self._explanations = explanations
+        self.fleet = fleet
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._context = context
@@ -97,10 +106,12 @@ class VisibilityHttpServer:
 
     async def stop(self) -> None:
         """Finish requests in progress, then close."""
+        if self.fleet is not None:
+            self.fleet.close()
         await self._server.stop()
 
     async def _answer(self, http: HttpRequest) -> web.StreamResponse:
-        action = action_of(http.method, http.path)
+        action = action_of(http.method, http.path, http.query)
         try:
             if action.path.startswith(OPEN_PATHS):  # probes must not wait for other requests
                 return await self._answers.answer(http, action)
@@ -109,6 +120,8 @@ class VisibilityHttpServer:
             if self.remote is not None and _is_remote(action) and not is_short:
                 # Streams have their own limits.
                 return await self.remote.answer(http, action, user)
+            if self.fleet is not None and FleetApi.is_asked(action) and action.verb == WATCH:
+                return await self._stream(http, action, user)
             await self._receive(http)
             async with asyncio.timeout(ANSWER_SECONDS):
                 with self._slots.take(user.name):
@@ -127,7 +140,22 @@ class VisibilityHttpServer:
             return await self._decisions.answer(http, action)
         if self._explanations is not None and ExplanationAnswers.is_asked(action):
             return await self._explanations.answer(http, action, user)
+        if self.fleet is not None and FleetApi.is_asked(action):
+            return await self.fleet.answer(http, action, user)
         return await self._answers.answer(http, action)
+
+    async def _stream(
+        self, http: HttpRequest, action: ApiAction, user: AuthenticatedUser
+    ) -> web.StreamResponse:
+        """Serve a feed or a watch of the fleet API, which have limits of their own."""
+        assert self.fleet is not None, "the caller has looked"
+        certificate = _client_certificate(http)
+
+        async def recheck() -> None:
+            await self._authenticator.authenticate(certificate, http.headers.items())
+
+        is_proxied = certificate is not None and "X-Remote-User" in http.headers
+        return await self.fleet.stream(http, action, user, recheck, is_proxied=is_proxied)
 
     async def _receive(self, http: HttpRequest) -> None:
         """Read the body before taking a slot, since a client may send slowly."""

@@ -34,6 +34,7 @@ from multiqueue.visibility.authentication import Authenticator
 from multiqueue.visibility.authorization import RightsReviewer
 from multiqueue.visibility.decisions import DecisionAnswers, DecisionSource
 from multiqueue.visibility.explanations import ExplanationAnswers
+from multiqueue.visibility.fleet.service import FleetApi
 from multiqueue.visibility.front_proxy import FrontProxyTrust, read_trust
 from multiqueue.visibility.positions import PositionReader
 from multiqueue.visibility.registration import (
@@ -44,6 +45,7 @@ from multiqueue.visibility.registration import (
 )
 from multiqueue.visibility.remote import RemoteAnswers, WorkerClients
 from multiqueue.visibility.server import VisibilityHttpServer
+from multiqueue.workers.connections.fleet import Fleet
 
 SECRET_NAME = "kueue-visibility-server-cert"  # noqa: S105 - the name of a Secret
 CERTIFICATE_FOLDER = Path("/visibility")
@@ -90,6 +92,7 @@ def build_visibility(
     address: tuple[str, int],
     leading: asyncio.Event,
     workers: WorkerClients,
+    fleet: Fleet,
     decision_service: DecisionSource,
     environment: Mapping[str, str] = os.environ,
 ) -> VisibilityService:
@@ -103,11 +106,12 @@ def build_visibility(
         leading: Set while this manager leads. Outside of a cluster only the leader registers
             itself; in a cluster a Service finds all managers.
         workers: Connects to the workers, for requests about jobs there.
+        fleet: The workers, for the fleet API.
         decision_service: Keeps the dispatch decisions.
         environment: The environment variables, which show whether this is a cluster.
     """
     config = context.config
-    host, port = address
+    host = address[0]
     is_outside = not environment.get("KUBERNETES_SERVICE_HOST")
     name = EXTERNAL_SERVICE_NAME if is_outside else SERVICE_NAME
     service = f"{name}.{config.namespace}"
@@ -127,11 +131,11 @@ def build_visibility(
         engine,
         credentials,
         source,
-        host=host,
-        port=port,
+        address=address,
         leading=leading,
         registers_leader=is_outside,
         workers=workers,
+        fleet=fleet,
         decision_service=decision_service,
     )
 
@@ -141,6 +145,7 @@ class VisibilityService:
 
     Attributes:
         registered: Set once the API server knows this server's address.
+        fleet: The fleet API.
     """
 
     name = "visibility"
@@ -152,17 +157,17 @@ class VisibilityService:
         credentials: Credentials,
         source: CertificateSource,
         *,
-        host: str,
-        port: int,
+        address: tuple[str, int],
         leading: asyncio.Event,
         registers_leader: bool,
         workers: WorkerClients,
+        fleet: Fleet,
         decision_service: DecisionSource,
     ) -> None:
         self.registered = asyncio.Event()
         self._context = context
         self._source = source
-        self._host = host
+        self._host, port = address
         self._leading = leading if registers_leader else None
         self._trust = FrontProxyTrust()
         self._logged_reason = ""
@@ -183,26 +188,40 @@ class VisibilityService:
         find = context.informers.workloads.store.get
         origin = context.config.multi_kueue.origin
         positions = PositionReader(engine)
+        self.fleet = FleetApi(
+            context,
+            engine,
+            fleet,
+            positions=positions,
+            decisions=decision_service,
+            reviewer=authorizer,
+            leading=leading,
+        )
         self.server = VisibilityHttpServer(
             Answers(positions, find),
             Authenticator(self._reviews, lambda: self._trust),
             authorizer,
-            host=host,
+            host=self._host,
             port=port,
             context=build_server_context(context.config.tls),
             remote=RemoteAnswers(workers, authorizer, find, context.integrations, origin),
             decisions=DecisionAnswers(decision_service, leading, lambda key: find(key) is not None),
             explanations=ExplanationAnswers(engine, positions, find, leading, authorizer),
+            fleet=self.fleet,
         )
 
     async def run(self) -> None:
         """Serve until cancelled."""
         async with self._reviews, asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(self._config_map.run(), name="visibility trust")
+            beside = [
+                tasks.create_task(self._config_map.run(), name="visibility trust"),
+                tasks.create_task(self.fleet.run(), name="fleet figures"),
+            ]
             try:
                 await self._serve()
             finally:
-                following.cancel()
+                for task in beside:
+                    task.cancel()
 
     async def _serve(self) -> None:
         await self._show_first()

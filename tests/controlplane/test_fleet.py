@@ -6,8 +6,10 @@ what is taken from the audit logs of their API servers, so nothing that happened
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 
 from multiqueue.api.names import MULTIKUEUE_CONTROLLER
+from tests.controlplane import binaries
 from tests.controlplane.audit import created, refused
 from tests.controlplane.conftest import NEEDED, require
 from tests.controlplane.fleet import OURS, UPSTREAM, Fleet, register, running_mixed_fleet
@@ -37,8 +40,13 @@ pytestmark = pytest.mark.timeout(300)
 MANIFESTS = Path(__file__).parent / "manifests"
 WRITES_PER_WORKLOAD = 5
 """For the whole life of one that never waits (docs/architecture.md, "Writing")."""
-SERVED = "v1beta2.visibility.kueue.x-k8s.io", "v1alpha1.remote.multiqueue.dev"
+SERVED = (
+    "v1beta2.visibility.kueue.x-k8s.io",
+    "v1alpha1.remote.multiqueue.dev",
+    "v1alpha1.fleet.multiqueue.dev",
+)
 """APIServices that the commands ask."""
+FEED = "/apis/fleet.multiqueue.dev/v1alpha1/feeds?watch=1&topics=totals,standings:inference"
 ANOTHER_ORIGIN = "multiKueue: {origin: upstream}"
 """Of what another manager puts on a worker: each cleans up its own only."""
 
@@ -96,8 +104,23 @@ def test_the_commands_tell_where_a_job_stands(fleet: Fleet) -> None:
         queue = json.loads(run_command(fleet.manager, "queue", where, "inference", "--output=json"))
         runs, waits = (run_command(fleet.manager, "why", where, job) for job in ("runs", "waits"))
         clusters = run_command(fleet.manager, "clusters")
-        fleet.manager.kubectl("delete", "jobs", "--all", "--namespace=inference")
+        standings = fleet.manager.kubectl("get", "standings", "--all-namespaces", "-o", "wide")
+        workers = fleet.manager.kubectl("get", "workers")
+        with (
+            streaming(fleet.manager, "standings", "--namespace=inference", "--watch") as watched,
+            streaming(fleet.manager, "--raw", FEED) as fed,
+        ):
+            fed.read_until('"event":"snapshot"')
+            watched.read_until("job-waits")
+            fleet.manager.kubectl("delete", "jobs", "--all", "--namespace=inference")
+            watched.read_until("Deleted")
+            fed.read_until('"event":"change"')
         assert_left_nothing(fleet.workers, "inference")
+    assert re.search(r"^NAMESPACE +NAME +JOB +PHASE +WORKER .* +WHY$", standings, re.MULTILINE)
+    assert re.search(rf"inference +\S+ +Job/runs +Running +{UPSTREAM} +1 ", standings)
+    assert re.search(r"inference +\S+ +Job/waits +Queued +1 ", standings)
+    assert re.search(rf"{OURS} +true +InUse +12 +0 +12 +0 +0 +1", workers)
+    assert re.search(rf"{UPSTREAM} +true +InUse +8 +1 +7 +1 +0 +1", workers)
     rows = [(row["job"], row["state"], row["position"], row["worker"]) for row in queue]
     assert rows == [("Job/runs", "Running", None, UPSTREAM), ("Job/waits", "Queued", 1, None)]
     assert f"running on {UPSTREAM}" in runs
@@ -107,6 +130,33 @@ def test_the_commands_tell_where_a_job_stands(fleet: Fleet) -> None:
     assert re.search(rf"{OURS} +Connected +In use +8 a100, 4 fleet +0, 0 +8, 4", clusters)
     assert re.search(rf"{UPSTREAM} +Connected +In use +4 fleet, 4 h100 +0, 1 +4, 3", clusters)
     assert program.read_troubles() == []
+
+
+class Stream:
+    """What a command prints while it runs."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def read_until(self, text: str) -> None:
+        assert self._process.stdout is not None
+        seen = []
+        for line in self._process.stdout:
+            seen.append(line)
+            if text in line:
+                return
+        pytest.fail(f"{text!r} was never printed, but: {''.join(seen)}")
+
+
+@contextlib.contextmanager
+def streaming(plane: RealControlPlane, *arguments: str) -> Iterator[Stream]:
+    """Run ``kubectl get`` until the block ends."""
+    kubectl = [str(binaries.get("kubectl")), "--kubeconfig", str(plane.kubeconfig), "get"]
+    with subprocess.Popen([*kubectl, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Stream(process)
+        finally:
+            process.terminate()
 
 
 def test_a_worker_of_ours_serves_upstream_kueue(fleet: Fleet, tmp_path: Path) -> None:

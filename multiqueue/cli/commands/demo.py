@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from multiqueue.cli.local_extra import require_local_extra
 from multiqueue.cli.output import echo, print_data, print_table
 
 if TYPE_CHECKING:
+    from multiqueue.dashboard.gateway import Gateway
     from multiqueue.runtime.demo.once import JobOutcome
     from multiqueue.runtime.demo.world import DemoWorld
 
@@ -138,12 +139,12 @@ async def _serve(world: DemoWorld, output: str, *, with_jobs: bool) -> None:
     from multiqueue.runtime.demo.tracker import Tracker
     from multiqueue.runtime.demo.world import MANAGER
 
-    async with world.running(), open_scope() as scope:
+    async with world.running(), _open_dashboard(world) as dashboard, open_scope() as scope:
         if with_jobs:
             tracker = Tracker(world.clients, manager=MANAGER)
             await tracker.start(scope)
             scope.start(JobStream(world.clients[MANAGER], tracker))
-        _announce(world, output)
+        _announce(world, output, dashboard.address)
         await world.manager.exited.wait()
         echo(
             f"The manager ended ({world.manager.exit_text}); the clusters keep running. "
@@ -161,12 +162,22 @@ async def _live(world: DemoWorld, *, with_jobs: bool) -> None:
     from multiqueue.runtime.demo.world import MANAGER
 
     _say("Setting up three clusters ...")
-    async with world.running(), open_scope() as scope:
+    async with world.running(), _open_dashboard(world) as dashboard, open_scope() as scope:
         tracker = Tracker(world.clients, manager=MANAGER)
         await tracker.start(scope)
         if with_jobs:
             scope.start(JobStream(world.clients[MANAGER], tracker))
-        await DemoScreen(world, tracker).run()
+        await DemoScreen(world, tracker, dashboard=dashboard.address).run()
+
+
+@contextlib.asynccontextmanager
+async def _open_dashboard(world: DemoWorld) -> AsyncIterator[Gateway]:
+    from multiqueue.dashboard.gateway import Gateway
+    from multiqueue.runtime.demo.world import MANAGER
+
+    about = {"context": "demo", "namespace": "", "demo": True}
+    async with Gateway(world.clients[MANAGER], about) as gateway:
+        yield gateway
 
 
 def _make_world(directory: Path, *, persist: bool, speed: float, kinds: str) -> DemoWorld:
@@ -205,15 +216,16 @@ def _logs(path: Path, *, to_stderr: bool) -> Iterator[None]:
         yield
 
 
-def _announce(world: DemoWorld, output: str) -> None:
+def _announce(world: DemoWorld, output: str, dashboard: str) -> None:
     if output != "human":
-        print_data(_describe(world), output)
+        print_data({**_describe(world), "dashboard": dashboard}, output)
         return
     echo("Three clusters are running:")
     for name, path in world.kubeconfigs.items():
         echo(f"  {name:12} export KUBECONFIG={path}")
     echo(f"The manager (pid {world.manager.pid}, log {world.manager.log}) was started by:")
     echo(f"  {world.manager.command_line}")
+    echo(f"Dashboard: {dashboard}")
     echo("Ctrl-C ends everything.")
 
 

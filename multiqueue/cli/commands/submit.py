@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multiqueue.api.v1beta2 import Workload
-    from multiqueue.cli.views.workloads import WorkloadRow
     from multiqueue.kube.client import KubeClient
     from multiqueue.runtime.manifests import ApplyResult
+    from multiqueue.views.workloads import WorkloadRow
 
 WORKLOAD_SECONDS = 5.0
 """How long to wait until the manager sees a new job."""
@@ -204,8 +204,8 @@ async def _follow(
 ) -> bool:
     """Watch the job's Workload until a condition holds; return whether it does."""
     from multiqueue.cli.find import decode_workload
-    from multiqueue.cli.views.workloads import view_workload
     from multiqueue.kube.resources import WORKLOADS
+    from multiqueue.views.workloads import view_workload
 
     def is_enough(workload: Workload) -> bool:
         result.view = view_workload(workload)

@@ -22,7 +22,6 @@ from multiqueue.capacity.filters import Candidate, why_not
 from multiqueue.capacity.own_quota import OwnQuota, QuotaClaim
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.cli.views.ages import format_seconds
-from multiqueue.cli.views.workloads import view_workload
 from multiqueue.drain.pace import Bucket, Resident, estimate_end, sort_residents
 from multiqueue.drain.relocation import (
     Chance,
@@ -34,6 +33,7 @@ from multiqueue.drain.relocation import (
 from multiqueue.drain.stop_time import find_cut_off, find_stop_time
 from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import ClusterView, WorkloadView, place
+from multiqueue.views.workloads import view_workload
 
 Json = Mapping[str, Any]
 HEADERS = ("WORKLOAD", "PRIORITY", "GPUS", "RAN", "GPU-HOURS LOST", "GRACE", "THEN", "WHY")

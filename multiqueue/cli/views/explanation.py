@@ -29,9 +29,9 @@ from multiqueue.cli.views.rivals import RivalRow, explain_preemption, list_rival
 from multiqueue.cli.views.slices import explain_slice
 from multiqueue.cli.views.topology import explain_topology
 from multiqueue.cli.views.width import explain_width
-from multiqueue.cli.views.workloads import WorkloadRow, view_workload
 from multiqueue.cli.visibility import FlavorNumbers, ManagerAnswer
 from multiqueue.views.phase import AT_WORK, ENDED, PhaseState
+from multiqueue.views.workloads import WorkloadRow, view_workload
 
 if TYPE_CHECKING:
     from multiqueue.api.autoscaling import ProvisioningRequest

@@ -11,9 +11,9 @@ from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import has_quota, is_finished
 from multiqueue.cli.views.inactive import explain_local_queue
-from multiqueue.cli.views.workloads import WorkloadRow, view_workload
 from multiqueue.cli.visibility import QueuePosition
 from multiqueue.views.phase import ENDED, PhaseState
+from multiqueue.views.workloads import WorkloadRow, view_workload
 
 if TYPE_CHECKING:
     from multiqueue.cli.queue_objects import QueueObjects

@@ -15,7 +15,7 @@ from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.v1beta2 import Condition, Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.cli.views.ages import format_age
-from multiqueue.cli.views.workloads import view_workload
+from multiqueue.views.workloads import view_workload
 
 if TYPE_CHECKING:
     from multiqueue.cli.queue_objects import QueueObjects

@@ -11,7 +11,7 @@ from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.cli.views.explanation import explain
 from multiqueue.cli.views.width import explain_width
-from multiqueue.cli.views.workloads import view_workload
+from multiqueue.views.workloads import view_workload
 from tests.unit.cli.builders import WHEN, condition, make_objects, make_workload
 
 QUOTA, ADMITTED = condition("QuotaReserved"), condition("Admitted")

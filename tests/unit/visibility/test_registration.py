@@ -21,6 +21,7 @@ from multiqueue.visibility.setup import find_address
 
 SHIPPED = Path(__file__).parents[3] / "config" / "visibility" / "api_services.yaml"
 NAMES = [
+    "v1alpha1.fleet.multiqueue.dev",
     "v1alpha1.remote.multiqueue.dev",
     "v1beta1.visibility.kueue.x-k8s.io",
     "v1beta2.visibility.kueue.x-k8s.io",
@@ -93,7 +94,7 @@ async def test_outside_of_a_cluster_everything_is_made_and_kept() -> None:
         found = await specs(client)
         assert sorted(found) == NAMES
         service = {"name": EXTERNAL_SERVICE_NAME, "namespace": "kueue-system", "port": 4711}
-        assert [each["service"] for each in found.values()] == [service] * 3
+        assert [each["service"] for each in found.values()] == [service] * 4
         external = await client.get(SERVICES, EXTERNAL_SERVICE_NAME, namespace="kueue-system")
         assert external["spec"]["type"] == "ExternalName"
         assert external["spec"]["externalName"] == "127.0.0.1"

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from multiqueue.api.config import load_configuration
+from multiqueue.engine.engine import Engine
+from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube import certificates
 from multiqueue.kube.certificate_source import Serving
+from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.errors import NotFound
 from multiqueue.visibility.setup import VisibilityService
 
@@ -38,26 +41,28 @@ class NoApiServices:
 
 
 def service(files: Files, text: str = "") -> VisibilityService:
+    client: Any = NoApiServices()
+    config, kinds = load_configuration(text), IntegrationRegistry()
     context: Any = SimpleNamespace(
-        client=NoApiServices(),
-        config=load_configuration(text),
-        informers=SimpleNamespace(workloads=SimpleNamespace(store={})),
-        integrations=IntegrationRegistry(),
+        client=client,
+        clock=SystemClock(),
+        config=config,
+        informers=build_informers(client, config, kinds),
+        integrations=kinds,
     )
-    engine: Any = None
     workers: Any = None
     decision_service: Any = None
     credentials: Any = SimpleNamespace(server="https://127.0.0.1:1", ssl_context=None)
     return VisibilityService(
         context,
-        engine,
+        Engine(),
         credentials,
         files,
-        host="127.0.0.1",
-        port=0,
+        address=("127.0.0.1", 0),
         leading=asyncio.Event(),
         registers_leader=False,
         workers=workers,
+        fleet=workers,
         decision_service=decision_service,
     )
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from multiqueue.cli.views.workloads import view_workload
 from multiqueue.model.resources import is_accelerator
 from multiqueue.views.phase import PhaseState
+from multiqueue.views.workloads import view_workload
 from tests.unit.cli.builders import condition, make_workload
 
 QUOTA = condition("QuotaReserved")

@@ -1,0 +1,36 @@
+// Single questions to the API, beside the feed.
+import { useEffect, useState } from "./html.mjs";
+import { messageOf } from "./feed.mjs";
+
+export const FLEET = "/apis/fleet.multiqueue.dev/v1alpha1";
+const REMOTE = "/apis/remote.multiqueue.dev/v1alpha1";
+
+/** The path of something of a job. @param {string} name `namespace/name` of its Workload. @param {string} what */
+export function remotePath(name, what) {
+  const [namespace, workload] = name.split("/").map(encodeURIComponent);
+  return `${REMOTE}/namespaces/${namespace}/workloads/${workload}/${what}`;
+}
+
+/** Ask once, and again every `seconds`. @returns {{data: any, error: {code: number, message: string} | null, again: () => void}} */
+export function useAnswer(path, seconds = 0) {
+  const [answer, setAnswer] = useState({ data: null, error: null });
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    let timer = 0;
+    const ask = async () => {
+      try {
+        const response = await fetch(path, { signal: abort.signal, cache: "no-store" });
+        if (response.ok) setAnswer({ data: await response.json(), error: null });
+        else setAnswer({ data: null, error: { code: response.status, message: await messageOf(response) } });
+      } catch (error) {
+        if (abort.signal.aborted) return;
+        setAnswer((known) => ({ ...known, error: { code: 0, message: `the manager cannot be reached: ${error.message}` } }));
+      }
+      if (seconds) timer = setTimeout(ask, seconds * 1000);
+    };
+    ask();
+    return () => { abort.abort(); clearTimeout(timer); };
+  }, [path, round]);
+  return { ...answer, again: () => setRound(round + 1) };
+}

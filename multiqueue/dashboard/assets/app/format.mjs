@@ -1,0 +1,94 @@
+// Words and numbers for people. Pure; tested with `node --test`.
+
+/** How each phase is shown: a glyph, a word, and the class of its colour. */
+export const PHASES = {
+  Queued: ["◷", "waiting", "waiting"],
+  Checking: ["◫", "checking", "waiting"],
+  Dispatched: ["⇢", "dispatched", "sent"],
+  Admitted: ["◐", "admitted", "sent"],
+  Starting: ["◔", "starting", "sent"],
+  Running: ["●", "running", "running"],
+  Moving: ["⇄", "moving", "moving"],
+  Evicted: ["↩", "evicted", "moving"],
+  Deactivated: ["‖", "suspended", "held"],
+  Rejected: ["⊘", "rejected", "failed"],
+  Succeeded: ["✓", "finished", "done"],
+  Failed: ["✕", "failed", "failed"],
+  Replaced: ["⧉", "replaced", "held"],
+};
+export const WAITS = new Set(["Queued", "Checking", "Evicted"]);
+export const HOLDS = new Set(["Dispatched", "Admitted", "Starting", "Running", "Moving"]);
+export const ENDED = new Set(["Succeeded", "Failed", "Replaced", "Rejected"]);
+
+/** A span of time in its two largest units. @param {number} seconds */
+export function duration(seconds) {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return s % 60 && s < 600 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 60)} min`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+/** @param {string | null | undefined} time @param {number} now */
+export function ago(time, now) {
+  return time ? duration((now - Date.parse(time)) / 1000) : "-";
+}
+
+/** @param {string | null | undefined} time */
+export function clock(time, seconds = true) {
+  if (!time) return "-";
+  const at = new Date(time);
+  const pad = (n) => String(n).padStart(2, "0");
+  const short = `${pad(at.getHours())}:${pad(at.getMinutes())}`;
+  return seconds ? `${short}:${pad(at.getSeconds())}` : short;
+}
+
+/** When a job starts, in words. @param {any} start @param {number} now */
+export function startWords(start, now) {
+  if (!start) return "";
+  if (start.reason) return "not known";
+  const at = Date.parse(start.at);
+  const latest = Date.parse(start.latest);
+  if (at - now < 5000 && latest >= now) return "now";
+  if (latest < now) return `later than foreseen`;
+  if (at - now < 60_000) return "in under a minute";
+  const range = start.earliest && start.latest && start.earliest !== start.latest
+    ? ` (${clock(start.earliest, false)} to ${clock(start.latest, false)})` : "";
+  return `about ${clock(start.at, false)}${range}`;
+}
+
+/** A reason without the words that all reasons have. @param {string} why */
+export function brief(why) {
+  return why
+    .replace(/couldn't assign flavors to pod set [^:]+: /g, "")
+    .replace(/insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed/g, "$3 more $1 of $2 needed")
+    .replace(/nvidia\.com\/gpu/g, "GPU");
+}
+
+/** A number with separators, or a dash. @param {number | null | undefined} value */
+export function number(value) {
+  return value === null || value === undefined ? "-" : value.toLocaleString("en");
+}
+
+/** An amount of the fleet API: cpu in milli, memory in bytes. */
+export function amount(resource, value) {
+  if (value === null || value === undefined) return "∞";
+  if (resource === "cpu") return number(value / 1000);
+  if (resource === "memory" || resource.endsWith("storage")) return `${number(Math.round(value / 2 ** 30))} Gi`;
+  return number(value);
+}
+
+/** Control and bidirectional characters as symbols: text of the cluster is data. @param {string} text */
+export function safe(text) {
+  return String(text ?? "").replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "␣");
+}
+
+/** Whether a resource is an accelerator: whole devices of a vendor. */
+export function isAccelerator(resource) {
+  return resource.includes("/") && !resource.startsWith("kubernetes.io/") && !resource.startsWith("hugepages");
+}
+
+/** One word for many. */
+export function count(value, word, plural = `${word}s`) {
+  return `${number(value)} ${value === 1 ? word : plural}`;
+}

@@ -1,0 +1,113 @@
+// The frame: navigation, search, the light of the connection, and the page that the address names.
+import { html, render, useEffect, useMemo, useState } from "./html.mjs";
+import { FLEET } from "./api.mjs";
+import { Feed } from "./feed.mjs";
+import { safe } from "./format.mjs";
+import { HELP, listen } from "./keys.mjs";
+import { ChangesPage } from "./pages/changes.mjs";
+import { ClustersPage } from "./pages/clusters.mjs";
+import { FairnessPage } from "./pages/fairness.mjs";
+import { FleetPage } from "./pages/fleet.mjs";
+import { JobPage } from "./pages/job.mjs";
+import { JobsPage } from "./pages/jobs.mjs";
+import { QueuesPage } from "./pages/queues.mjs";
+import { QuotaPage } from "./pages/quota.mjs";
+import { useNow } from "./parts.mjs";
+import { useRoute } from "./router.mjs";
+import { Search } from "./search.mjs";
+import { Store, useStore } from "./store.mjs";
+
+const TOPICS = ["totals", "quotas", "workers", "shares", "changes", "standings"];
+const NAV = [["fleet", "Fleet"], ["quota", "Quota"], ["queues", "Queues"], ["jobs", "Jobs"], ["clusters", "Clusters"], ["fairness", "Fairness"], ["changes", "Changes"]];
+const PAGES = { fleet: FleetPage, quota: QuotaPage, queues: QueuesPage, clusters: ClustersPage, fairness: FairnessPage, changes: ChangesPage };
+const THEMES = ["", "light", "dark"];
+
+/** Follow the fleet; a reader without rights on all namespaces follows one. */
+function useFleet(about) {
+  const store = useMemo(() => new Store(), []);
+  useEffect(() => {
+    if (!about) return undefined;
+    let scope = "";
+    const url = () => {
+      const topics = scope ? ["totals", `standings:${scope}`] : TOPICS;
+      const where = scope ? `/namespaces/${encodeURIComponent(scope)}` : "";
+      return `${FLEET}${where}/feeds?watch=1&topics=${encodeURIComponent(topics.join(","))}`;
+    };
+    const narrow = (error) => {
+      if (error.status !== 403 || scope || !about.namespace) return false;
+      scope = about.namespace;
+      for (const topic of TOPICS) store.take("hello", { refused: [{ topic, code: 403, message: error.message }] });
+      return true;
+    };
+    const feed = new Feed(store, url, { onRefused: narrow });
+    return () => feed.close();
+  }, [about]);
+  return useStore(store);
+}
+
+function App() {
+  const route = useRoute();
+  const [about, setAbout] = useState(null);
+  const [help, setHelp] = useState(false);
+  const [theme, setTheme] = useState(localStorage.getItem("theme") ?? "");
+  const store = useFleet(about);
+  useEffect(() => {
+    fetch("/about.json").then((answer) => answer.json()).catch(() => ({ namespace: "", context: "" })).then(setAbout);
+  }, []);
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme;
+    localStorage.setItem("theme", theme);
+  }, [theme]);
+  useEffect(() => listen({
+    onHelp: () => setHelp((shown) => !shown),
+    onPause: () => store.setPaused(!store.paused),
+    onTheme: () => setTheme((now) => THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]),
+    onEscape: () => setHelp(false),
+  }), [store]);
+  useEffect(() => { document.title = `${route.parts.at(-1) ?? titleOf(route.page)} - multiqueue`; }, [route]);
+  return html`
+    <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+    <header class="top">
+      <span class="brand"><span class="logo" aria-hidden="true"><i></i><i></i><i></i><i></i></span>multiqueue</span>
+      <nav aria-label="Pages">${NAV.map(([page, title]) => html`<a href=${`#/${page}`} aria-current=${page === route.page ? "page" : undefined}>${title}</a>`)}</nav>
+      <${Search} store=${store} />
+      <${Light} store=${store} />
+      <span class="reader soft">${safe(store.link.reader)}${about?.demo ? " (demo)" : ""}</span>
+    </header>
+    <${Page} route=${route} store=${store} />
+    ${help && html`<${Keys} close=${() => setHelp(false)} />`}`;
+}
+
+function Page({ route, store }) {
+  if (route.page === "jobs" && route.parts.length === 2) return html`<${JobPage} parts=${route.parts} />`;
+  const Found = route.page === "jobs" ? JobsPage : PAGES[route.page];
+  if (!Found) return html`<main id="main"><h1>No such page</h1><p><a href="#/fleet">To the fleet</a></p></main>`;
+  return html`<${Found} store=${store} parts=${route.parts} query=${route.query} />`;
+}
+
+/** How the connection is: live, catching up, or when the next attempt is made. */
+function Light({ store }) {
+  const now = useNow();
+  const { state, text, retryAt } = store.link;
+  const words = store.paused ? "paused" : state === "reconnecting" ? `reconnecting in ${Math.max(0, Math.ceil((retryAt - now) / 1000))} s` : state;
+  const tone = store.paused || state === "catching up" || state === "connecting" ? "warn" : state === "live" ? "good" : "bad";
+  return html`<span class=${`light ${tone}`} role="status" title=${safe(text)}><span aria-hidden="true">●</span> ${words}</span>`;
+}
+
+function Keys({ close }) {
+  return html`<dialog open aria-label="Keys"><div class="bar"><h2>Keys</h2><span class="push"></span><button onClick=${close} aria-label="Close">✕</button></div>
+    <dl class="keys">${HELP.map(([key, words]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}</dl></dialog>`;
+}
+
+function skip(event) {
+  event.preventDefault();
+  const main = document.getElementById("main");
+  main?.setAttribute("tabindex", "-1");
+  main?.focus();
+}
+
+function titleOf(page) {
+  return NAV.find(([name]) => name === page)?.[1] ?? page;
+}
+
+render(html`<${App} />`, document.getElementById("app"));

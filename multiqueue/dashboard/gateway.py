@@ -1,0 +1,145 @@
+"""The dashboard on this machine: the page, and its requests to the API server with a kubeconfig.
+
+The page is the same wherever it is served, and asks for the same paths. Here these are forwarded
+with the credentials of the kubeconfig, which never reach the browser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import orjson
+from aiohttp import web
+
+from multiqueue.dashboard.door import Door
+from multiqueue.dashboard.forwarding import is_readable, is_stream
+from multiqueue.dashboard.site import Site
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import ApiError, KubeError
+from multiqueue.serving.request import HttpRequest
+from multiqueue.serving.server import Bounds, HttpServer
+
+HOST = "127.0.0.1"
+POLICY = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Headers of every answer."""
+KEPT = "public, max-age=31536000, immutable"
+PASSED_ON = ("Accept", "Last-Event-ID")
+"""Headers of the browser that the API server gets."""
+
+
+class Gateway:
+    """Serves one reader; the reader's rights are those of the client.
+
+    Args:
+        client: A client of the manager's cluster.
+        about: What the page says about itself: ``context``, ``namespace`` and ``demo``.
+        port: The port to listen on; 0 takes a free one.
+    """
+
+    def __init__(self, client: KubeClient, about: Mapping[str, Any], *, port: int = 0) -> None:
+        self._client = client
+        self._about = dict(about)
+        self._site = Site()
+        self._server = HttpServer(
+            self._answer, host=HOST, port=port, bounds=Bounds(connections=64, body_bytes=0)
+        )
+        self._door = Door(port)
+
+    @property
+    def address(self) -> str:
+        """The address to open, with the key."""
+        return f"http://{HOST}:{self._server.port}/?key={self._door.key}"
+
+    async def __aenter__(self) -> Self:
+        """Start to listen.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        await self._server.start()
+        self._door = Door(self._server.port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop listening and end all streams."""
+        await self._server.stop()
+
+    async def _answer(self, request: HttpRequest) -> web.StreamResponse:
+        door = self._door
+        refusal = door.check_origin(request.headers)
+        if refusal is None and request.path == "/" and door.has_key(request.query.get("key")):
+            return _build(303, b"", Location="/", **{"Set-Cookie": door.cookie})
+        refusal = refusal or door.check(request.headers, request.cookies)
+        if refusal is not None:
+            return _status(403, "Forbidden", refusal.text)
+        if request.method not in {"GET", "HEAD"}:
+            return _status(405, "MethodNotAllowed", "this page reads only")
+        if request.path == "/about.json":
+            return _build(200, orjson.dumps(self._about))
+        found = self._site.get(request.path)
+        if found is not None:
+            kept = {"Cache-Control": KEPT} if found.immutable else {}
+            return _build(200, found.body, **{"Content-Type": found.content_type}, **kept)
+        path = request.rel_url.raw_path
+        if not is_readable(path):
+            return _status(404, "NotFound", f"{path[:200]} is nothing that the page may read")
+        return await self._forward(request, path)
+
+    async def _forward(self, request: HttpRequest, path: str) -> web.StreamResponse:
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        query = dict(request.query)
+        try:
+            if is_stream(path, query):
+                return await self._stream(request, path, query, headers)
+            answer = await self._client.request(
+                "GET", path, params=query, accept=headers.get("Accept", "application/json")
+            )
+        except ApiError as error:
+            return _status(error.status, error.reason, error.server_message or str(error))
+        except KubeError as error:
+            return _status(502, "Unreachable", f"the API server does not answer: {error}")
+        return _build(answer.status, answer.body)
+
+    async def _stream(
+        self, request: HttpRequest, path: str, query: dict[str, str], headers: dict[str, str]
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(
+            headers={**POLICY, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+        )
+        target = f"{path}?{urlencode(query)}"
+        async with aclosing(self._client.stream(target, headers=headers)) as chunks:
+            async for chunk in chunks:
+                if not response.prepared:
+                    await response.prepare(request)
+                if chunk:
+                    await response.write(chunk)
+        return response
+
+
+def _build(status: int, body: bytes, **headers: str) -> web.Response:
+    defaults = {**POLICY, "Content-Type": "application/json"}
+    return web.Response(status=status, body=body, headers={**defaults, **headers})
+
+
+def _status(code: int, reason: str, message: str) -> web.Response:
+    """Return an error as the API server words one."""
+    document = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message,
+    }
+    return _build(code, orjson.dumps(document))

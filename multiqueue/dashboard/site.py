@@ -1,0 +1,66 @@
+"""The files of the page, read once; their path has a hash, so browsers may keep them for ever."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+TYPES = {
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "mjs": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+"""Content types by the end of a name; other files of the folder are not served."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteFile:
+    """One file, with its content type and whether browsers may keep it."""
+
+    body: bytes
+    content_type: str
+    immutable: bool
+
+
+class Site:
+    """The page and its files, by path.
+
+    Shape: ``/`` is the page, ``/assets/HASH/…`` are its files. HASH is of all files together, so
+    modules find each other by relative names.
+    """
+
+    def __init__(self) -> None:
+        found = dict(_walk(resources.files("multiqueue.dashboard") / "assets", ""))
+        digest = hashlib.sha256()
+        for name, body in sorted(found.items()):
+            digest.update(name.encode() + b"\0" + body)
+        base = f"/assets/{digest.hexdigest()[:12]}"
+        page = found.pop("index.html").replace(b"{{assets}}", base.encode())
+        self._files = {
+            f"{base}/{name}": SiteFile(
+                body=body, content_type=TYPES[name.rpartition(".")[2]], immutable=True
+            )
+            for name, body in found.items()
+        }
+        self._files["/"] = SiteFile(body=page, content_type=TYPES["html"], immutable=False)
+
+    def get(self, path: str) -> SiteFile | None:
+        """Return the file at a path."""
+        return self._files.get(path)
+
+    def paths(self) -> list[str]:
+        """Return all paths, sorted."""
+        return sorted(self._files)
+
+
+def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _walk(entry, f"{prefix}{entry.name}/")
+        elif entry.name.rpartition(".")[2] in TYPES:
+            found.append((prefix + entry.name, entry.read_bytes()))
+    return found

@@ -1,0 +1,188 @@
+"""The dashboard of the demo, as somebody sees it who opens it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Demo, Look, open_look
+
+pytestmark = pytest.mark.browser
+
+PAGES = {
+    "#/fleet": "Lately",
+    "#/quota": "Cohort gpu-pool",
+    "#/queues": "Queues",
+    "#/queues/research": "Who waits, in order",
+    "#/jobs": "Jobs",
+    "#/clusters": "worker-a100",
+    "#/clusters/worker-h100": "Runs here",
+    "#/fairness": "Fairness",
+    "#/changes": "Changes",
+}
+
+
+def test_the_fleet_names_teams_workers_and_who_lends_to_whom(look: Look) -> None:
+    page = look.page
+    for name in ("inference", "research", "training", "worker-a100", "worker-h100"):
+        page.locator("svg text", has_text=name).first.wait_for()
+    page.get_by_text("GPUs in use").first.wait_for()
+    page.locator(".square.runs").first.wait_for()
+    words = page.locator(".picture svg").first.get_attribute("aria-label")
+    assert re.search(r"research uses \d+ of 4 GPUs", words)
+    assert "live" in page.locator(".light").inner_text()
+    assert "key=" not in page.url
+    look.picture("fleet")
+
+
+def test_a_change_is_seen_without_a_reload(look: Look) -> None:
+    lately = look.page.locator(".lately")
+    lately.locator("li").first.wait_for()
+    before = lately.inner_text()
+    look.page.wait_for_function(
+        "(before) => document.querySelector('.lately').innerText !== before", arg=before
+    )
+
+
+@pytest.mark.parametrize("where", list(PAGES))
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_is_accessible(look: Look, where: str, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    look.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    look.open(where, PAGES[where])
+    look.page.locator("h1").first.wait_for(state="attached")
+    look.picture(f"{where.strip('#/').replace('/', '-')}-{scheme}")
+    found = Axe().run(look.page).response["violations"]
+    told = [f"{each['id']}: {each['nodes'][0]['html']}" for each in found]
+    assert told == []
+    assert look.page.locator("h1").count() == 1
+
+
+def test_a_job_has_its_way_its_decision_and_its_log(look: Look) -> None:
+    look.open("#/jobs?phase=Running", "Jobs")
+    # The job may have ended by now; its page stays.
+    look.page.locator(".grid tbody a").first.wait_for()
+    href = look.page.evaluate("() => document.querySelector('.grid tbody a').getAttribute('href')")
+    look.open(href, "Way")
+    look.page.get_by_text("Who decided: score").wait_for()
+    look.page.get_by_text("Conditions").first.wait_for()
+    look.picture("job")
+
+
+def test_a_waiting_job_says_why_in_a_panel_and_keys_walk_through_the_list(look: Look) -> None:
+    look.open("#/jobs?phase=Queued", "Jobs")
+    look.page.locator(".grid tbody a").first.wait_for()
+    look.page.keyboard.press("j")
+    look.page.locator("aside").get_by_text("Why it waits").wait_for()
+    first = look.page.url
+    look.page.keyboard.press("j")
+    look.page.wait_for_function("(first) => location.href !== first", arg=first)
+    look.picture("panel")
+    look.page.keyboard.press("Escape")
+    look.page.locator("aside").wait_for(state="detached")
+
+
+def test_search_and_keys_lead_to_pages(look: Look) -> None:
+    page = look.page
+    page.locator(".lately li").first.wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("worker-h")
+    page.locator(".results a").first.wait_for()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Cluster worker-h100").wait_for()
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    page.get_by_role("heading", name="Queues").wait_for()
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+
+
+def test_the_picture_has_a_table(look: Look) -> None:
+    look.page.locator("svg text", has_text="research").first.wait_for()
+    look.page.keyboard.press("t")
+    look.page.get_by_role("table", name="Who lends to whom").wait_for()
+    look.page.get_by_role("table", name="Clusters").get_by_text("worker-a100").wait_for()
+
+
+def test_a_phone_shows_it_without_sideways_scrolling(look: Look) -> None:
+    look.page.set_viewport_size({"width": 360, "height": 740})
+    for where in ("#/fleet", "#/jobs", "#/clusters/worker-a100"):
+        look.open(where, PAGES.get(where, "GPUs in use"))
+        look.page.wait_for_timeout(300)
+        width = look.page.evaluate("() => document.documentElement.scrollWidth")
+        assert width <= 360, where
+        look.picture(f"phone-{where.strip('#/').replace('/', '-')}")
+
+
+def test_names_of_the_cluster_are_text(browser: Any, demo: Demo) -> None:
+    for look in open_look(browser, demo.address):
+        look.page.route(
+            "**/about.json",
+            lambda route: route.fulfill(json={"namespace": "<img src=x>", "context": ""}),
+        )
+        look.page.evaluate(
+            "() => { location.hash = '#/queues/%3Cimg%20src%3Dx%20onerror%3D1%3E'; }"
+        )
+        look.page.get_by_role("heading", name="Queue <img src=x onerror=1>").wait_for()
+        assert look.page.locator("main img").count() == 0
+
+
+def test_without_the_key_nothing_is_shown(demo: Demo) -> None:
+    base = demo.address.partition("?")[0]
+    for path in ("", "about.json", "apis/fleet.multiqueue.dev/v1alpha1/totals"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(base + path, timeout=10)
+        assert refused.value.code == 403
+        refused.value.close()
+
+
+@pytest.fixture
+def refusing(browser: Any, demo: Demo) -> Iterator[Look]:
+    """A reader whose rights end at the feed."""
+    for look in open_look(browser, demo.address):
+        look.page.route(
+            re.compile("feeds"),
+            lambda route: route.fulfill(status=403, json={"code": 403, "message": "no right"}),
+        )
+        yield look
+        look.complaints.clear()  # the browser reports each 403
+
+
+def test_a_missing_right_is_named(refusing: Look) -> None:
+    refusing.page.reload()
+    refusing.page.get_by_text("no right", exact=False).first.wait_for()
+
+
+def test_a_lost_connection_is_said_and_healed(look: Look) -> None:
+    page = look.page
+    page.locator(".light.good").wait_for()
+    page.route(re.compile("feeds"), lambda route: route.abort())
+    page.reload()
+    page.get_by_text("reconnecting").wait_for()
+    page.unroute(re.compile("feeds"))
+    page.locator(".light.good").wait_for()
+    look.complaints.clear()  # the browser reports each attempt
+
+
+def test_a_manager_that_stands_still_and_goes_on_is_shown_again(look: Look, demo: Demo) -> None:
+    look.page.locator(".lately li").first.wait_for()
+    os.kill(demo.manager_pid, signal.SIGSTOP)
+    try:
+        before = look.page.locator(".lately").inner_text()
+        look.page.wait_for_timeout(1500)
+        assert look.page.locator(".lately").inner_text() == before
+    finally:
+        os.kill(demo.manager_pid, signal.SIGCONT)
+    look.page.wait_for_function(
+        "(before) => document.querySelector('.lately').innerText !== before", arg=before
+    )

@@ -1,0 +1,100 @@
+"""The listener on this machine: the key, what is forwarded, and how errors come back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import aiohttp
+import orjson
+
+from multiqueue.dashboard.gateway import Gateway
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import ApiError, TransportError
+from multiqueue.kube.transport import Response
+
+FLEET = "/apis/fleet.multiqueue.dev/v1alpha1"
+
+
+class PlayedClient:
+    """A client of a cluster that answers as told; `asked` are its requests."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.failure: Exception | None = None
+
+    async def request(self, _: str, path: str, *, params: dict[str, str], accept: str) -> Response:
+        self.asked.append((path, {**params, "accept": accept}))
+        if self.failure is not None:
+            raise self.failure
+        return Response(200, {}, b'{"items":[]}')
+
+    async def stream(self, path: str, *, headers: dict[str, str]) -> AsyncGenerator[bytes, None]:
+        self.asked.append((path, headers))
+        yield b""
+        yield b"event: hello\n\n"
+
+
+@asynccontextmanager
+async def open_page(client: PlayedClient) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
+    """A browser that opened the printed address, and the address of the page."""
+    jar = aiohttp.CookieJar(unsafe=True)  # it has no cookies of IP addresses otherwise
+    async with (
+        Gateway(cast("KubeClient", client), {"demo": True}) as gateway,
+        aiohttp.ClientSession(cookie_jar=jar) as browser,
+    ):
+        base = gateway.address.partition("/?")[0]
+        async with browser.get(gateway.address) as answer:
+            assert (answer.status, answer.url.query_string) == (200, "")
+        yield browser, base
+
+
+async def test_the_page_and_its_questions_need_the_cookie() -> None:
+    client = PlayedClient()
+    async with open_page(client) as (browser, base):
+        async with browser.get(f"{base}{FLEET}/totals?limit=5") as answer:
+            assert await answer.json() == {"items": []}
+            assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+            assert answer.headers["Cache-Control"] == "no-store"
+        assert client.asked == [(f"{FLEET}/totals", {"limit": "5", "accept": "*/*"})]
+        async with aiohttp.ClientSession() as stranger, stranger.get(base + "/") as refused:
+            assert refused.status == 403
+            assert "key" in (await refused.json())["message"]
+
+
+async def test_the_feed_is_passed_on_as_it_comes_with_the_place_to_resume_at() -> None:
+    client = PlayedClient()
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": "a.1"}
+    async with (
+        open_page(client) as (browser, base),
+        browser.get(f"{base}{FLEET}/feeds?topics=totals", headers=headers) as answer,
+    ):
+        assert await answer.read() == b"event: hello\n\n"
+        assert answer.content_type == "text/event-stream"
+    assert client.asked == [(f"{FLEET}/feeds?topics=totals", headers)]
+
+
+async def test_nothing_but_the_list_is_forwarded_and_nothing_is_written() -> None:
+    client = PlayedClient()
+    async with open_page(client) as (browser, base):
+        async with browser.get(f"{base}/api/v1/secrets") as answer:
+            assert answer.status == 404
+        async with browser.post(f"{base}{FLEET}/totals") as answer:
+            assert answer.status in {405, 413}
+        async with browser.get(f"{base}/about.json") as answer:
+            assert orjson.loads(await answer.read()) == {"demo": True}
+    assert client.asked == []
+
+
+async def test_refusals_and_silence_of_the_api_server_are_told_in_its_words() -> None:
+    client = PlayedClient()
+    client.failure = ApiError(403, reason="Forbidden", message="quotas is forbidden")
+    async with open_page(client) as (browser, base):
+        async with browser.get(f"{base}{FLEET}/quotas") as answer:
+            told: dict[str, Any] = await answer.json()
+            assert (answer.status, told["message"]) == (403, "quotas is forbidden")
+        client.failure = TransportError("connection refused")
+        async with browser.get(f"{base}{FLEET}/quotas") as answer:
+            assert answer.status == 502
+            assert "connection refused" in (await answer.json())["message"]

@@ -1,0 +1,104 @@
+"""The files of the page: what is vendored, what they may not contain, and how large they are."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import multiqueue.dashboard
+from multiqueue.dashboard.forwarding import is_readable, is_stream
+from multiqueue.dashboard.site import Site
+
+ASSETS = Path(multiqueue.dashboard.__file__).parent / "assets"
+OWN = sorted(path for path in (ASSETS / "app").rglob("*.mjs"))
+BANNED = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|dangerouslySetInnerHTML|srcdoc"
+    r"|javascript:|\beval\(|new Function|setAttribute\(.style"
+)
+MAX_BYTES, MAX_GZIP_BYTES = 140 * 1024, 48 * 1024
+
+
+def test_vendored_files_are_those_that_were_looked_at() -> None:
+    table = tomllib.loads((ASSETS / "vendor" / "VENDOR.toml").read_text())["file"]
+    for row in table:
+        found = hashlib.sha256((ASSETS / "vendor" / row["name"]).read_bytes()).hexdigest()
+        assert found == row["sha256"], row["name"]
+    names = {path.name for path in (ASSETS / "vendor").glob("*.mjs")}
+    assert names == {row["name"] for row in table}
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: str(path.relative_to(ASSETS)))
+def test_text_of_the_cluster_never_becomes_markup(path: Path) -> None:
+    assert BANNED.search(path.read_text()) is None
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: str(path.relative_to(ASSETS)))
+def test_a_module_is_short_and_imports_what_exists(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 300
+    for target in re.findall(r'from "(\.[^"]+)"', text):
+        assert (path.parent / target).resolve().is_file(), target
+
+
+def test_the_page_is_small_and_needs_nothing_from_elsewhere() -> None:
+    site = Site()
+    bodies = [found.body for path in site.paths() if (found := site.get(path))]
+    assert sum(map(len, bodies)) <= MAX_BYTES
+    assert sum(len(gzip.compress(body)) for body in bodies) <= MAX_GZIP_BYTES
+    page = site.get("/")
+    assert page is not None
+    assert not page.immutable
+    assert re.findall(rb'(?:src|href)="(?!/assets/)', page.body) == []
+    assert b"<style" not in page.body
+    assert re.search(rb"<script(?![^>]*src=)", page.body) is None
+
+
+def test_files_have_a_path_that_changes_with_them_and_a_type() -> None:
+    site = Site()
+    script = next(path for path in site.paths() if path.endswith("/app/main.mjs"))
+    found = site.get(script)
+    assert found is not None
+    assert (found.immutable, found.content_type) == (True, "text/javascript; charset=utf-8")
+    assert site.get("/assets/../site.py") is None
+    assert site.get(f"{script}/../../vendor/VENDOR.toml") is None
+
+
+FLEET = "/apis/fleet.multiqueue.dev/v1alpha1"
+REMOTE = "/apis/remote.multiqueue.dev/v1alpha1/namespaces/a/workloads/w"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [f"{FLEET}/feeds", f"{FLEET}/namespaces/a/feeds", f"{FLEET}/lines/cq", f"{REMOTE}/log"],
+)
+def test_the_page_may_read_the_fleet_and_what_jobs_do(path: str) -> None:
+    assert is_readable(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/secrets",
+        "/api/v1/namespaces/a/secrets/s",
+        "/api/v1/namespaces/a/pods/p/exec",
+        f"{FLEET}/../../v1/secrets",
+        f"{FLEET}/namespaces/a/%2e%2e/secrets",
+        f"{FLEET}/feeds/",
+        f"{REMOTE}/exec",
+        "/apis/batch/v1/jobs",
+        "/",
+    ],
+)
+def test_the_page_may_read_nothing_else(path: str) -> None:
+    assert not is_readable(path)
+
+
+def test_the_feed_and_followed_logs_are_streams() -> None:
+    assert is_stream(f"{FLEET}/feeds", {})
+    assert is_stream(f"{REMOTE}/log", {"follow": "true"})
+    assert not is_stream(f"{REMOTE}/log", {})
