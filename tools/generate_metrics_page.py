@@ -1,6 +1,6 @@
 """Write docs/metrics.md: each metric with its type, labels and meaning, from the table in code.
 
-    python -m tools.generate_metrics_page
+python -m tools.generate_metrics_page
 """
 
 from __future__ import annotations
