@@ -134,8 +134,8 @@ class ClusterQueueController:
                 state.weighted_share.measured
             )
         hashes = metrics.pending_scheduling_hashes
-        hashes.child(name, "active").set(state.classes - state.parked_classes)
-        hashes.child(name, "inadmissible").set(state.parked_classes)
+        hashes.child(name, "active").set(state.active_classes)
+        hashes.child(name, "inadmissible").set(state.classes - state.active_classes)
         self._measure_place(queue, state)
         if not self._context.config.metrics.enable_cluster_queue_resources:
             return

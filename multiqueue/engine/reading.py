@@ -69,7 +69,7 @@ def cluster_queue_state(world: EngineParts, name: str) -> ClusterQueueState | No
         lending_limit=_nested({fr: node.lending_limit[slots[fr]] for fr in slots}),
         pending_requests=pending.requested,
         classes=pending.number_of_classes,
-        parked_classes=pending.number_of_parked_classes,
+        active_classes=pending.number_of_active_classes if queue.is_active else 0,
         root=_root_of(node),
         weighted_share=None if world.options.fair_sharing is None else share_of(node),
     )

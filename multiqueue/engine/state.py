@@ -32,7 +32,7 @@ class ClusterQueueState:
     ``nominal``, ``free`` and ``borrowable`` are by flavor and resource: quota of the queue itself,
     its unused part, and what the cohort could lend now in addition; the limits are None if there
     are none. ``pending_requests`` is what those that wait ask for in all; ``classes`` counts the
-    different ones among them, ``parked_classes`` those that wait for a wake. ``root`` is the
+    different ones among them, ``active_classes`` those that are not inadmissible. ``root`` is the
     cohort at the top of its tree. ``weighted_share`` is None without fair sharing.
     """
 
@@ -53,7 +53,7 @@ class ClusterQueueState:
     lending_limit: Mapping[str, Mapping[str, Amount | None]] = field(default_factory=dict)
     pending_requests: Mapping[str, Amount] = field(default_factory=dict)
     classes: int = 0
-    parked_classes: int = 0
+    active_classes: int = 0
     root: str = ""
     weighted_share: Share | None = None
 

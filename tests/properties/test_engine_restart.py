@@ -19,7 +19,7 @@ def state_of(engine: Engine) -> dict[str, object]:
     found: dict[str, object] = {}
     for name in QUEUES:
         queue = engine.cluster_queue_state(name)
-        found[name] = queue and replace(queue, inadmissible=0)
+        found[name] = queue and replace(queue, inadmissible=0, active_classes=0)
     for name in LOCAL_QUEUES:
         key = f"{NAMESPACE}/{name}"
         local = engine.local_queue_state(key)

@@ -6,11 +6,11 @@ class cannot be admitted, none can: the whole class parks, and wakes, in O(1) (E
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
@@ -18,12 +18,14 @@ from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.queues.resume import ResumeState
 from multiqueue.lib.amount import Amount
 from multiqueue.lib.heap import KeyedHeap
-from multiqueue.model.workload import PodSet, Shape, Workload
+from multiqueue.model.workload import Shape, Workload
 
 Rank: TypeAlias = tuple[int, int, str, str]
 """(priority, descending; queue-order time; uid; key): the order inside a ClusterQueue (E-14)."""
 TimeRank: TypeAlias = tuple[int, str, str]
 """A rank without the priority."""
+
+K = TypeVar("K", bound=Hashable)
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _SECOND = 1_000_000
@@ -64,7 +66,7 @@ class Entry:
     quota it holds, with ``usage`` by flavor-resource; ``took_from`` is the key of the slice that it
     took quota over from, whatever its object says by now, "" for none. ``assumed`` means that this
     is known here only, until the write is confirmed. ``equals`` is its class while QUEUED.
-    ``asked`` are the pod sets that its pending queue counts it with.
+    ``counted_as`` is the object that its pending queue counts requests of.
     ``reserved_at`` is when it got its quota, in whole seconds since the epoch as the API keeps it;
     0 without one.
     ``preempted`` means that its preemption was decided and is not visible yet (E-80);
@@ -74,9 +76,9 @@ class Entry:
 
     __slots__ = (
         "admitted",
-        "asked",
         "assumed",
         "charged",
+        "counted_as",
         "displaced",
         "equals",
         "explanation",
@@ -100,7 +102,7 @@ class Entry:
         self.rank = rank_of(workload)
         self.place = QueuePlace.NOWHERE
         self.queue = ""
-        self.asked: tuple[PodSet, ...] = ()
+        self.counted_as: Workload | None = None
         self.equals: EquivalenceClass | None = None
         self.charged = ""
         self.usage: Mapping[FlavorResource, Amount] = {}
@@ -258,7 +260,7 @@ def wakes_itself(old: Workload, new: Workload) -> bool:
     )
 
 
-def count(counts: dict[str, int], key: str, change: int) -> None:
+def count(counts: dict[K, int], key: K, change: int) -> None:
     """Change a count; a missing one counts as zero."""
     number = counts.get(key, 0) + change
     if number:

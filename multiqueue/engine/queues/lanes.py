@@ -45,6 +45,10 @@ class Lanes:
         self._place(equals.lane, lane)
         return True
 
+    def __len__(self) -> int:
+        """Return the number of active classes."""
+        return sum(map(len, self.classes.values()))
+
     def peek(self) -> EquivalenceClass | None:
         """Return the class of the head, or None if nothing is active."""
         first = self.order.peek()

@@ -24,7 +24,7 @@ from multiqueue.engine.queues.lanes import Lanes, UsageOf
 from multiqueue.lib.amount import Amount
 from multiqueue.lib.heap import KeyedHeap
 from multiqueue.model.cluster_queue import QueueingStrategy
-from multiqueue.model.workload import Shape
+from multiqueue.model.workload import Shape, Workload
 
 NamespaceMatches = Callable[[str], bool]
 
@@ -44,6 +44,7 @@ class PendingQueue:
         "_classes_by_shape",
         "_parked_alone",
         "_parked_classes",
+        "_shapes",
         "active",
         "active_of",
         "classes",
@@ -68,6 +69,7 @@ class PendingQueue:
         self.active_of: dict[str, int] = {}
         self.restated: set[str] = set()
         self.requested: dict[str, Amount] = {}
+        self._shapes: dict[Shape, int] = {}
         self._classes_by_shape: dict[Shape, dict[str, EquivalenceClass]] = {}
         self.classes: KeyedHeap[EquivalenceClass] | Lanes = KeyedHeap()
         self._parked_classes: dict[EquivalenceClass, None] = {}
@@ -132,12 +134,13 @@ class PendingQueue:
     def _enter(self, entry: Entry) -> None:
         entry.queue = self.name
         self.members[entry.key] = entry
-        entry.asked = entry.workload.pod_sets
-        self._ask(entry, 1)
+        entry.counted_as = entry.workload
+        self._count_requests(entry.workload, 1)
         self.revision = object()
 
-    def _ask(self, entry: Entry, sign: int) -> None:
-        for pod_set in entry.asked:
+    def _count_requests(self, workload: Workload, sign: int) -> None:
+        count(self._shapes, workload.shape, sign)
+        for pod_set in workload.pod_sets:
             for resource, amount in pod_set.requests.items():
                 if total := amount * pod_set.count:
                     count(self.requested, resource, sign * total)
@@ -205,8 +208,9 @@ class PendingQueue:
         if self.sticky is entry:
             self.sticky = None
         del self.members[entry.key]
-        self._ask(entry, -1)
-        entry.asked = ()
+        if entry.counted_as is not None:
+            self._count_requests(entry.counted_as, -1)
+            entry.counted_as = None
         self.revision = object()
         entry.queue = ""
         entry.place = QueuePlace.NOWHERE
@@ -266,12 +270,12 @@ class PendingQueue:
     @property
     def number_of_classes(self) -> int:
         """How many workloads wait of which no two are equal to the scheduler."""
-        return len(self._classes_by_shape)
+        return len(self._shapes)
 
     @property
-    def number_of_parked_classes(self) -> int:
-        """How many of these classes wait for a wake."""
-        return len(self._parked_classes)
+    def number_of_active_classes(self) -> int:
+        """How many of these are in the heap."""
+        return min(len(self.classes), len(self._shapes))
 
     @property
     def is_by_usage(self) -> bool:

@@ -315,7 +315,7 @@ def test_limits_and_what_waiting_workloads_ask_for_are_told() -> None:
     state = world.engine.cluster_queue_state("a")
     assert state is not None
     assert state.pending_requests == {"cpu": 61000}
-    assert (state.classes, state.parked_classes) == (2, 2)
+    assert (state.classes, state.active_classes) == (2, 0)
     assert state.borrowing_limit == state.lending_limit == {"f": {"cpu": None}}
     assert state.root == "co"
 
