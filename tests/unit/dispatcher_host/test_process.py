@@ -23,7 +23,7 @@ from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.dispatcher_host.answer import Failure
 from multiqueue.dispatcher_host.choice import DispatcherChoice
 from multiqueue.dispatcher_host.conduct import Misconduct
-from multiqueue.dispatcher_host.isolation.confine import _open_libc, list_open_ways
+from multiqueue.dispatcher_host.isolation.confine import open_libc, list_open_ways
 from multiqueue.dispatcher_host.isolation.host import ProcessHost
 from multiqueue.dispatcher_host.isolation.landlock import find_version
 from multiqueue.dispatcher_host.isolation.open_ways import OpenWays
@@ -210,7 +210,7 @@ async def test_between_questions_nothing_of_it_runs() -> None:
 async def test_it_reaches_nothing_of_the_manager_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    version = find_version(_open_libc())
+    version = find_version(open_libc())
     monkeypatch.setenv("SECRET", "hunter2")
     # The usual "$PYTHONPATH:/more", where there is none yet: its empty part means "where I am".
     monkeypatch.setenv("PYTHONPATH", f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}/more")

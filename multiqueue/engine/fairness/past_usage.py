@@ -31,7 +31,7 @@ from multiqueue.model.past_usage import ConsumedResources
 from multiqueue.model.workload import Workload
 
 
-class UsageLedger:
+class PastUsageRecords:
     """Mutable; owned by the engine.
 
     Args:
@@ -71,7 +71,7 @@ class UsageLedger:
         ledger: Ledger,
         pending: Mapping[str, PendingQueue],
         agenda: Agenda,
-    ) -> UsageLedger | None:
+    ) -> PastUsageRecords | None:
         """Return the past usage of an engine; None if it does not count."""
         if options.admission_fair_sharing is None:
             return None
