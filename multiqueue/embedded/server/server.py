@@ -86,7 +86,7 @@ class ServerOptions:
     tokens: Mapping[str, ApiUser] = field(default_factory=dict)
     """Bearer tokens besides that of the administrator."""
     audit: Audit | None = None
-    """Is told of every request of a known user that names a resource or a path."""
+    """Records every request of a known user that names a resource or a path."""
     clock: Clock = field(default_factory=SystemClock)
     history_length: int = 4096
     """Changes per kind that a watch can start behind."""

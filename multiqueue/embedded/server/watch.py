@@ -38,7 +38,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Notice:
-    """What one watcher is told: a type and the state that goes with it."""
+    """One event for one watcher: a type and the state that goes with it."""
 
     type: str
     entry: StoredObject

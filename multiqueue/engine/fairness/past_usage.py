@@ -39,7 +39,7 @@ class PastUsageRecords:
         cache: which ClusterQueues go by past usage.
         ledger: what LocalQueues use at present, and their weights.
         pending: whose order follows.
-        agenda: Is told when another workload becomes the head.
+        agenda: Learns when another workload becomes the head.
         ignore_undeclared: whether resources without quota cost nothing (E-61).
     """
 
