@@ -2,8 +2,8 @@
 
 Called synchronously after each cycle; a few writers write. The job framework sees Evicted, stops
 the job and releases the quota (E-104). A victim that left meanwhile needs no write. A victim that
-already leaves for another reason keeps that reason. If a write fails, the controller reports
-it to the engine, later after each failure in a row, and the engine decides again.
+already leaves for another reason keeps that reason. If a write fails, the engine is told, later
+after each failure in a row, and decides again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WRITERS = 8
 """Evictions written at a time (E-102)."""
 RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 30.0
-"""Delay before a failure is reported to the engine; doubles with each one in a row."""
+"""Delay before the engine is told of a failure; doubles with each one in a row."""
 
 log = structlog.get_logger("multiqueue.scheduler")
 

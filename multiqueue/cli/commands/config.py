@@ -62,9 +62,9 @@ def check(
     Ends with 1 if the manager would not start with it, could dispatch nothing (the dispatcher is
     not installed here, or does not take its arguments), would refuse one of the kubeconfigs, or
     serves certificates that the API server does not trust. Each problem names its field and what to
-    do; all problems are reported at once. Warnings, on standard error, name fields that are
-    deprecated or do nothing. Ends with 1, too, if jobs would run outside quota because of a
-    field that does nothing.
+    do; all of them are told at once. Warnings, on standard error, are about what is deprecated or
+    does nothing. Ends with 1, too, if jobs would run outside quota because of a field that does
+    nothing.
     """
     from multiqueue.api.config import ConfigurationError
     from multiqueue.api.config.dump import dump_configuration
