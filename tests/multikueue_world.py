@@ -229,7 +229,7 @@ class MultiKueueWorld:
         config = config or make_config()
         clock = clock or loop_clock()
         hub, audit = self.hub, Audit()
-        async with client_type(hub.credentials, on_outcome=hub._on_outcome) as client:
+        async with client_type(hub.credentials, on_outcome=hub.on_outcome) as client:
             registry = build_registry(config, *hub.kinds)
             informers = build_informers(client, config, registry)
             context = ManagerContext(

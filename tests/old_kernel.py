@@ -15,11 +15,11 @@ def lose_landlock() -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     steps = [
-        seccomp._Step(seccomp._LOAD, 0, 0, seccomp._NUMBER_AT),
-        *seccomp._when(seccomp._IF_EQUAL, _LANDLOCK_CREATE_RULESET, seccomp._ABSENT),
-        seccomp._Step(seccomp._RETURN, 0, 0, seccomp._ALLOW),
+        seccomp.FilterStep(seccomp.LOAD, 0, 0, seccomp.NUMBER_AT),
+        *seccomp.answer_when(seccomp.IF_EQUAL, _LANDLOCK_CREATE_RULESET, seccomp.ABSENT),
+        seccomp.FilterStep(seccomp.RETURN, 0, 0, seccomp.ALLOW),
     ]
-    program = seccomp._Program(len(steps), (seccomp._Step * len(steps))(*steps))
+    program = seccomp.FilterProgram(len(steps), (seccomp.FilterStep * len(steps))(*steps))
     assert libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) == 0
 
 

@@ -117,7 +117,7 @@ class QueueCluster:
         """Run the controllers while the block runs."""
         config = config or self.config
         clock = clock or loop_clock()
-        async with client_type(self.credentials, on_outcome=self._on_outcome) as client:
+        async with client_type(self.credentials, on_outcome=self.on_outcome) as client:
             registry = build_registry(config, *self.kinds)
             informers = build_informers(client, config, registry)
             context = ManagerContext(
@@ -145,7 +145,7 @@ class QueueCluster:
                     start(runnable.run())
                 yield context
 
-    def _on_outcome(self, outcome: SendOutcome) -> None:
+    def on_outcome(self, outcome: SendOutcome) -> None:
         if outcome.method != "GET":
             self.writes.append(outcome)
 

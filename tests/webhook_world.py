@@ -60,9 +60,12 @@ class WebhookWorld:
 
 @contextlib.asynccontextmanager
 async def webhook_world(
-    credentials: Credentials, config: Configuration, *, clock: Clock | None = None
+    credentials: Credentials, config: Configuration, *, clock: Clock | None = None, **options: Any
 ) -> AsyncIterator[WebhookWorld]:
-    """Run the webhooks, registered by URL on loopback, as those of a leader."""
+    """Run the webhooks, registered by URL on loopback, as those of a leader.
+
+    ``options`` are those of `build_webhooks`.
+    """
     async with KubeClient(credentials, user_agent="test") as client:
         for name in (config.namespace, MANAGED, UNMANAGED):
             with contextlib.suppress(AlreadyExists):
@@ -79,7 +82,7 @@ async def webhook_world(
                 metrics=ManagerMetrics(),
             ),
         )
-        service = build_webhooks(context, environment={})
+        service = build_webhooks(context, environment={}, **options)
         service.lead()
         known = (
             informers.local_queues,

@@ -36,13 +36,13 @@ async def find_workload(client: KubeClient, namespace: str, name: str) -> Worklo
     await learn_kinds(client)
     kind, _, bare = name.rpartition("/")
     listed = await client.list(WORKLOADS, namespace=namespace, decode=decode_workload)
-    found = _pick(listed.items, kind, bare)
+    found = pick_workload(listed.items, kind, bare)
     if found is None and kind:
         try:
             there = await client.list(WORKLOADS, namespace=kind, decode=decode_workload)
         except NotFound:
             there = None
-        found = _pick(there.items, "", bare) if there else None
+        found = pick_workload(there.items, "", bare) if there else None
     if found is None:
         note_unknown([("", kind)])
         told = await _explain_absence(client, namespace, kind.lower(), bare)
@@ -117,7 +117,8 @@ def _event_time(event: Mapping[str, Any]) -> str:
     return time
 
 
-def _pick(workloads: list[Workload], kind: str, name: str) -> Workload | None:
+def pick_workload(workloads: list[Workload], kind: str, name: str) -> Workload | None:
+    """Return the Workload of that name, or the one of the job of that kind and name."""
     by_name = [w for w in workloads if w.metadata.name == name]
     if by_name and kind.lower() in {"", "workload", "wl"}:
         return by_name[0]

@@ -142,7 +142,7 @@ async def _read_worker(
         async with asyncio.timeout(WORKER_SECONDS):
             credentials = await worker_credentials(client, cluster, namespace)
             async with KubeClient(credentials, default_timeout=WORKER_SECONDS) as worker:
-                await _read_figures(worker, status)
+                await read_figures(worker, status)
     except Forbidden as error:
         status.problem = f"not allowed to look: {error}"
     except NotFound as error:
@@ -154,7 +154,8 @@ async def _read_worker(
     return status
 
 
-async def _read_figures(worker: KubeClient, status: WorkerStatus) -> None:
+async def read_figures(worker: KubeClient, status: WorkerStatus) -> None:
+    """Fill in the free GPUs and the stopped queues that the worker itself shows."""
     queues = await worker.list(CLUSTER_QUEUES, decode=lambda data: decode(ClusterQueue, data))
     workloads = await worker.list(WORKLOADS, decode=lambda data: decode(Workload, data))
     status.stopped = list(filter(None, map(explain_cluster_queue, queues.items)))

@@ -20,7 +20,7 @@ from multiqueue.api.v1beta2 import LocalQueue
 from multiqueue.controllers.local_queue_meter import LocalQueueMeter
 from multiqueue.controllers.queue_status import local_queue_patch
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.fairness.usage_ledger import UsageLedger
+from multiqueue.engine.fairness.past_usage import PastUsageRecords
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.jobs.informers import BY_CLUSTER_QUEUE
@@ -141,7 +141,7 @@ class LocalQueueController:
         self._context.informers.local_queues.observe(answer)
         return True
 
-    def _sample(self, queue: LocalQueue, usage: UsageLedger, now: datetime) -> None:
+    def _sample(self, queue: LocalQueue, usage: PastUsageRecords, now: datetime) -> None:
         key = queue.metadata.key
         usage.sample(key, now)
         self._on_sampled()

@@ -1,7 +1,7 @@
 """Writes the node assignments of workloads that already hold quota (E-150, E-151).
 
 Called synchronously after each cycle; a few writers write. Only the node assignment changes; the
-rest of the admission stays. If a write fails, the engine is told and decides again.
+rest of the admission stays. If a write fails, the engine learns of it and decides again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PlaceWriter:
 
     Args:
         context: The manager's context.
-        engine: Makes the decisions; is told the outcome of each write.
+        engine: Makes the decisions; receives the outcome of each write.
         on_failed: Called when the engine has to decide again.
     """
 

@@ -82,7 +82,7 @@ class PlanApplier:
 
     Args:
         context: The manager's context.
-        engine: Makes the decisions; is told the outcome of each write.
+        engine: Makes the decisions; receives the outcome of each write.
         gate: Names the clusters to which a Workload with quota is offered first.
         on_pending: Called with the key of each Workload that was tried and not admitted.
         on_forgotten: Called when the engine forgot an admission and has to decide again.

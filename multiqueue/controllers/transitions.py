@@ -151,10 +151,11 @@ class TransitionRecorder:
         """Record until cancelled."""
         informer = self._context.informers.workloads
         await informer.settled.wait()
-        informer.add_handler(self._on_workload)
+        informer.add_handler(self.on_workload)
         await asyncio.Event().wait()
 
-    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+    def on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        """Record what changed between two states of a Workload."""
         # The first state of a Workload is no transition: it may be old.
         if old is None or new is None:
             return

@@ -86,7 +86,7 @@ class DispatcherChoice:
         self.shadows = Shadows(self._count_shadow)
         self._dispatchers = dispatchers
         self._config = config
-        self._metrics = metrics
+        self.metrics = metrics
         self._now = now
         self._profiles = profiles
         self._open_thread = open_thread
@@ -98,7 +98,7 @@ class DispatcherChoice:
         self._open_ways = OpenWays(
             lambda name, count: metrics.dispatcher_open_ways.child(name).set(count)
         )
-        self._trials: dict[str, LiveProfile] = {}
+        self.trials: dict[str, LiveProfile] = {}
         self._on_decision: list[OnDecision] = []
         self._listeners = Listeners(
             # The child is looked up each time, because leadership changes its label "role".
@@ -199,13 +199,13 @@ class DispatcherChoice:
 
     def note(self, uid: str, happened: Callable[[Trials, str, datetime], bool]) -> None:
         """Pass a start or loss of a Workload to its trials (`Trials.note_start`, `note_loss`)."""
-        live = self._trials.get(uid)
+        live = self.trials.get(uid)
         if live is not None and live.trials is not None and happened(live.trials, uid, self._now()):
             self.judge(live)
 
     def forget_workload(self, uid: str) -> None:
         """Forget a Workload that is gone or no longer has quota."""
-        live = self._trials.pop(uid, None)
+        live = self.trials.pop(uid, None)
         if live is not None and live.trials is not None:
             live.trials.forget(uid)
 
@@ -225,9 +225,9 @@ class DispatcherChoice:
     def _follow_up(self, live: LiveProfile, shown: DispatchView, answer: Answer) -> None:
         policy = live.policy
         result = "Fallback" if answer.instead_of else "Failed" if answer.problem else "Decided"
-        self._metrics.dispatch_decisions_total.child(policy.profile, result).inc()
+        self.metrics.dispatch_decisions_total.child(policy.profile, result).inc()
         if live.trials is not None:
-            self._trials[shown.workload.uid] = live
+            self.trials[shown.workload.uid] = live
             self.judge(live)
         if live.shadow is not None and live.shadow_figures is not None and answer.nomination:
             self.shadows.put(
@@ -237,9 +237,9 @@ class DispatcherChoice:
             )
 
     def _count_shadow(self, profile: str, differs: bool) -> None:  # noqa: FBT001 - a callback
-        self._metrics.dispatch_shadow_decisions_total.child(profile).inc()
+        self.metrics.dispatch_shadow_decisions_total.child(profile).inc()
         if differs:
-            self._metrics.dispatch_shadow_differences_total.child(profile).inc()
+            self.metrics.dispatch_shadow_differences_total.child(profile).inc()
         live = self._live.get(profile)
         figures = live.shadow_figures if live is not None else None
         if figures is not None and 1 in {figures.decisions, figures.differences}:
@@ -259,7 +259,7 @@ class DispatcherChoice:
         for each in {name, *self._list_referrers(name)}:
             self._drop(each)
         if new is None:
-            self._metrics.forget(profile=name)
+            self.metrics.forget(profile=name)
         self.on_change()
 
     def _list_referrers(self, name: str) -> list[str]:
@@ -274,7 +274,7 @@ class DispatcherChoice:
         if live is None:
             return
         live.close()
-        self._trials = {uid: each for uid, each in self._trials.items() if each is not live}
+        self.trials = {uid: each for uid, each in self.trials.items() if each is not live}
         self.on_news(name)
 
     def _open(self, policy: DispatchPolicy, *, returned: str = "") -> LiveProfile:
@@ -286,7 +286,7 @@ class DispatcherChoice:
         name = way.dispatcher
         if name not in self._hung:
             self._hung[name] = Hung(
-                lambda count: self._metrics.dispatcher_hung_threads.child(name).set(count)
+                lambda count: self.metrics.dispatcher_hung_threads.child(name).set(count)
             )
         section = self._config.multi_kueue.dispatcher_isolation
         find = self._dispatchers.find if section.mode == PROCESS else self._dispatchers.select

@@ -1,7 +1,7 @@
 """Check now and then whether a dispatcher keeps its promises, and report misconduct.
 
 The dispatcher is asked the same question again, in its host. A dispatcher that breaks a promise is
-still used: its answers matter more than its conduct. Users are told about it.
+still used: its answers matter more than its conduct. Users can read about it.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ class Loader:
         self._open_apart = open_apart
         self._now = now
         self._patience = patience.total_seconds()
-        self._opened: Host | None = None
-        self._loading: asyncio.Future[Selection | None] | None = None
+        self.opened: Host | None = None
+        self.loading: asyncio.Future[Selection | None] | None = None
         self._give_up_at: datetime | None = None
         self._again_at: datetime | None = None
         self._stamp: Hashable = None
@@ -87,7 +87,7 @@ class Loader:
     @property
     def is_loading(self) -> bool:
         """Whether loading is in progress."""
-        return self._loading is not None
+        return self.loading is not None
 
     @property
     def outlook(self) -> str:
@@ -104,13 +104,13 @@ class Loader:
         if self.host is not None:
             return
         now = self._now()
-        if self._loading is None:
+        if self.loading is None:
             if self._again_at is not None and now < self._again_at:
                 return
             self._begin(now)
-        assert self._loading is not None
-        if not self._loading.done() and not self.problem:
-            await asyncio.wait({self._loading}, timeout=self._patience)
+        assert self.loading is not None
+        if not self.loading.done() and not self.problem:
+            await asyncio.wait({self.loading}, timeout=self._patience)
         self._take()
 
     def drop(self, until: datetime) -> None:
@@ -120,38 +120,38 @@ class Loader:
 
     def close(self) -> None:
         """Close the host; the dispatcher is no longer needed."""
-        opened = self.host or self._opened
+        opened = self.host or self.opened
         if opened is not None:
             opened.close()
-        if self._loading is not None:
-            self._loading.cancel()
-        self.host = self._opened = self._loading = None
+        if self.loading is not None:
+            self.loading.cancel()
+        self.host = self.opened = self.loading = None
 
     def _begin(self, now: datetime) -> None:
         self.problem = ""
-        self._loading = asyncio.ensure_future(self._load())
+        self.loading = asyncio.ensure_future(self._load())
         # Nobody may await the result; retrieve its exception, so that asyncio does not warn.
-        self._loading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self.loading.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._give_up_at = now + BUDGET
 
     async def _load(self) -> Selection | None:
         """Load the dispatcher; None if the same package failed and its retry is not due yet."""
         self._stamp = None
-        self._opened = self._open_host()
-        selection = await self._opened.load()
+        self.opened = self._open_host()
+        selection = await self.opened.load()
         if not selection.apart:
             return selection
-        self._opened.close()
+        self.opened.close()
         trial = self._trial
         if trial is not None and trial.stamp == selection.stamp and self._now() < trial.again_at:
             return None
         self._stamp = selection.stamp
-        self._opened = self._open_apart(self._way, selection.apart)
-        return await self._opened.load()
+        self.opened = self._open_apart(self._way, selection.apart)
+        return await self.opened.load()
 
     def _take(self) -> None:
         """Process the result of loading, if there is one."""
-        loading, now = self._loading, self._now()
+        loading, now = self.loading, self._now()
         if loading is None:
             return
         name = self._way.dispatcher
@@ -160,7 +160,7 @@ class Loader:
             if self._give_up_at is not None and now >= self._give_up_at:
                 self._give_up(now)
             return
-        self._loading = None
+        self.loading = None
         try:
             selection = loading.result()
         except (PluginError, EndedError) as error:
@@ -178,17 +178,17 @@ class Loader:
             log.info("dispatcher is external", dispatcher=selection.name, notice=selection.notice)
         self.is_unchecked = bool(self._way.arguments) and selection.wrong_arguments is None
         if not self.problem:
-            self.host, self._opened, self._trial = self._opened, None, None
+            self.host, self.opened, self._trial = self.opened, None, None
             return
         self._note_trial(now, RETRY)
         self.close()
 
     def _give_up(self, now: datetime) -> None:
-        assert self._loading is not None
-        self._loading.cancel()
-        if self._opened is not None:
-            self._opened.abandon()
-        self._opened = self._loading = None
+        assert self.loading is not None
+        self.loading.cancel()
+        if self.opened is not None:
+            self.opened.abandon()
+        self.opened = self.loading = None
         seconds = BUDGET.total_seconds()
         self.problem = f'dispatcher "{self._way.dispatcher}" could not be loaded in {seconds:g} s'
         self._again_at = now + (RETRY if self._stamp is not None else HANG_PAUSE)

@@ -92,8 +92,8 @@ class DispatchRunner:
         self.trouble = ""
         self._now = now
         self._listeners = listeners or Listeners()
-        own = self._hung = hung or Hung()
-        self._loader = Loader(
+        own = self.hung = hung or Hung()
+        self.loader = Loader(
             way,
             lambda: ThreadHost(open_thread(f"dispatcher-{way.dispatcher}"), way, select, own),
             open_apart,
@@ -110,47 +110,47 @@ class DispatchRunner:
     @property
     def label(self) -> str:
         """The dispatcher's name in metrics; all external controllers share one."""
-        return self._loader.label
+        return self.loader.label
 
     @property
     def host(self) -> Host | None:
         """The host of the dispatcher; None while it is not loaded."""
-        return self._loader.host
+        return self.loader.host
 
     @property
     def load_problem(self) -> str:
         """Why the dispatcher is not loaded; empty if it is, or if that is not known yet."""
-        return self._loader.problem
+        return self.loader.problem
 
     @property
     def is_unchecked(self) -> bool:
         """Whether it has arguments that it cannot check before it is asked."""
-        return self._loader.is_unchecked
+        return self.loader.is_unchecked
 
     @property
     def load_state(self) -> str:
         """The load problem, and when loading is tried again."""
-        return "; ".join(filter(None, (self._loader.problem, self._loader.outlook)))
+        return "; ".join(filter(None, (self.loader.problem, self.loader.outlook)))
 
     @property
     def is_loading(self) -> bool:
         """Whether loading is still in progress."""
-        return self._loader.is_loading
+        return self.loader.is_loading
 
     async def prepare(self) -> None:
         """Load the dispatcher, waiting a moment at most."""
         if self._is_closed:
             return
-        await self._loader.load()
-        if self._loader.problem and not self._loader.is_loading:
-            self.trouble = self._loader.problem
-            self._log_once(self._loader.problem)
+        await self.loader.load()
+        if self.loader.problem and not self.loader.is_loading:
+            self.trouble = self.loader.problem
+            self._log_once(self.loader.problem)
 
     async def ask(self, view: DispatchView) -> Answer:
         """Ask where to send a Workload; call `prepare` first."""
         if (refused := self._find_refusal()) is not None:
             return refused
-        host = self._loader.host
+        host = self.loader.host
         assert host is not None
         shown = self.show(view)
         loop = asyncio.get_running_loop()
@@ -184,7 +184,7 @@ class DispatchRunner:
     def close(self) -> None:
         """Stop asking the dispatcher; a call in progress still finishes."""
         self._is_closed = True
-        self._loader.close()
+        self.loader.close()
 
     @property
     def _name(self) -> str:
@@ -218,16 +218,16 @@ class DispatchRunner:
         if self._paused_until is not None and now < self._paused_until:
             self.trouble = self._pause_words
             return self._failure(Failure.PAUSED, self._pause_words, self._paused_until)
-        if self._hung.count():
+        if self.hung.count():
             self.trouble = (
                 f'dispatcher "{self._name}" hangs and is not called until that call returns; '
                 "mend it and restart the manager"
             )
             return self._failure(Failure.PAUSED, self.trouble, now + LONGEST_PAUSE)
-        problem = self._loader.problem
+        problem = self.loader.problem
         if self.is_loading:
             return self._failure(Failure.NOT_LOADED, problem, now + LOADING_RETRY)
-        if self._loader.host is None:
+        if self.loader.host is None:
             return self._fail(Failure.NOT_LOADED, problem or "is not loaded")
         return None
 
@@ -239,7 +239,7 @@ class DispatchRunner:
         )
         until = self._paused_until = self._now() + timedelta(seconds=seconds)
         self._pause_words = problem
-        self._loader.drop(until)
+        self.loader.drop(until)
         return self._fail(failure, problem, until)
 
     def _hung_message(self) -> str:

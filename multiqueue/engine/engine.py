@@ -15,7 +15,7 @@ from multiqueue.engine import reading
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cycle import CycleResult, run_cycle
-from multiqueue.engine.fairness.usage_ledger import UsageLedger
+from multiqueue.engine.fairness.past_usage import PastUsageRecords
 from multiqueue.engine.flavors.oracle import Oracle, PreemptionOracle
 from multiqueue.engine.intake import Intake
 from multiqueue.engine.ledger import Ledger
@@ -86,7 +86,9 @@ class Engine:
         self._activation = QueueActivation(
             self._pending, self._ledger, self._waiting, self._intake.entries
         )
-        self.usage = UsageLedger.of(options, self._cache, self._ledger, self._pending, self._agenda)
+        self.usage = PastUsageRecords.of(
+            options, self._cache, self._ledger, self._pending, self._agenda
+        )
         context = SearchContext(
             holders=HolderIndex(self._ledger),
             options=options,

@@ -10,7 +10,7 @@ from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.engine.fairness.usage_ledger import UsageLedger
+from multiqueue.engine.fairness.past_usage import PastUsageRecords
 from multiqueue.engine.flavors.assignment import Assignment
 from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.engine.ledger import Ledger
@@ -46,7 +46,7 @@ class EngineParts:
     oracle: Oracle
     options: EngineOptions
     blocked: set[str] = field(default_factory=set)
-    usage: UsageLedger | None = None
+    usage: PastUsageRecords | None = None
     second_pass: SecondPass
     fleet: FleetQuestions = field(default_factory=FleetQuestions)
 

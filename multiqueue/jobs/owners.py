@@ -1,4 +1,4 @@
-"""The owners of jobs: from the informers, and from the API server where no informer has them."""
+"""The owners of jobs: from the informers, and from the API server if no informer has them."""
 
 from __future__ import annotations
 

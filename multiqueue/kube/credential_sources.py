@@ -93,7 +93,7 @@ async def load_context(picked: KubeconfigContext) -> Material:
         return _plain_material(picked)
     if _is_plain(picked):
         return await asyncio.to_thread(_plain_material, picked)
-    return await _load_with_library(picked)
+    return await load_with_library(picked)
 
 
 async def load_service_account(directory: Path, environ: Mapping[str, str]) -> Material:
@@ -147,7 +147,7 @@ def _inline_tls(picked: KubeconfigContext) -> InlineTls:
     )
 
 
-async def _load_with_library(picked: KubeconfigContext) -> Material:
+async def load_with_library(picked: KubeconfigContext) -> Material:
     """Let kubernetes-asyncio authenticate.
 
     It gets no inline data, because it would leave them in files.

@@ -61,7 +61,7 @@ class Credentials:
         self.ssl_context = build_ssl_context(material)
         self.server_name = material.server_name
         self.proxy = material.proxy or _proxy_of_environment(self.server)
-        self._material = material
+        self.material = material
         self._load = load
         self._reload_seconds = reload_seconds
         self._clock = clock or SystemClock()
@@ -198,7 +198,7 @@ class Credentials:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The secret parts of these credentials, for `clean_words`."""
-        material = self._material
+        material = self.material
         return list_secrets(material.authorization, material.client_key, self.proxy)
 
     async def authorization(self) -> str | None:
@@ -207,7 +207,7 @@ class Credentials:
             # The old token may still be valid: let the server decide.
             with contextlib.suppress(CredentialsError):
                 await self._reload(self._load)
-        return self._material.authorization
+        return self.material.authorization
 
     async def renew(self, rejected: str | None) -> bool:
         """Load again after a 401; tell whether there are new credentials to try.
@@ -218,12 +218,12 @@ class Credentials:
         Raises:
             CredentialsError: the source is gone or broken.
         """
-        if self._material.authorization != rejected:
+        if self.material.authorization != rejected:
             return True
-        before = self._material
+        before = self.material
         if self._load is not None:
             await self._reload(self._load)
-        return self._material != before
+        return self.material != before
 
     async def _reload(self, load: Load) -> None:
         loop = asyncio.get_running_loop()
@@ -233,15 +233,15 @@ class Credentials:
                 return
             self._loaded_at = now
             self._refresh_at = now + RENEW_PAUSE_SECONDS
-            before, material = self._material, await load()
+            before, material = self.material, await load()
             if material.tls != before.tls:
                 self.ssl_context = build_ssl_context(material)
-            self._material = material
+            self.material = material
             self._plan_refresh()
 
     def _plan_refresh(self) -> None:
         seconds = self._reload_seconds if self._reload_seconds is not None else float("inf")
-        expires_at = self._material.expires_at
+        expires_at = self.material.expires_at
         if expires_at is not None:
             left = (expires_at - self._clock.now()).total_seconds()
             # A token whose lifetime is shorter than the margin is replaced half-way.

@@ -74,7 +74,7 @@ class Applier:
                 return await self._create(resource, manifest, namespace)
             except AlreadyExists:
                 current = await self._client.get(resource, name, namespace=namespace)
-        if _contains(current, manifest):
+        if contains_fields(current, manifest):
             return ApplyResult(outcome=AppliedManifest.UNCHANGED, resource=resource, obj=current)
         patched: Object = await self._client.patch(
             resource, name, manifest, namespace=namespace, patch_type=_patch_type(resource)
@@ -164,17 +164,17 @@ async def create_missing(client: KubeClient, manifests: Iterable[Mapping[str, An
         await applier.create_missing(manifest)
 
 
-def _contains(current: Any, wanted: Any) -> bool:
+def contains_fields(current: Any, wanted: Any) -> bool:
     """Whether an object already has everything in the manifest; defaulted fields are ignored."""
     if isinstance(wanted, Mapping):
         return isinstance(current, Mapping) and all(
-            _contains(current.get(key), value) for key, value in wanted.items()
+            contains_fields(current.get(key), value) for key, value in wanted.items()
         )
     if isinstance(wanted, list):
         return (
             isinstance(current, list)
             and len(current) == len(wanted)
-            and all(map(_contains, current, wanted))
+            and all(map(contains_fields, current, wanted))
         )
     return bool(current == wanted)
 

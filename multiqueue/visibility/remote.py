@@ -31,7 +31,7 @@ from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.authorization import ApiAction, RightsReviewer
 from multiqueue.visibility.remote_documents import EVENTS, GROUP, LOG, PODS, VERSION, WORKLOADS
 from multiqueue.visibility.slots import Slots
-from multiqueue.visibility.streams import send_guarded
+from multiqueue.visibility.streams import StreamPatience, send_guarded
 
 WATCH_SECONDS = 45.0
 """How long a watch is kept.
@@ -85,6 +85,8 @@ class RemoteAnswers:
         self._find = find
         self._integrations = integrations
         self._origin = origin
+        self.patience = StreamPatience()
+        """When a stream counts as dead."""
         self.streams = Slots(MAX_STREAMS, MAX_STREAMS_OF_A_USER)
 
     async def answer(
@@ -126,10 +128,14 @@ class RemoteAnswers:
                 if not pod:
                     raise refusals.bad_request("name the pod: ?pod=NAME")
                 pieces = belongings.open_log(pod, http.query)
-                return await send_guarded(http, client, pieces, TEXT, cluster)
+                return await send_guarded(
+                    http, client, pieces, TEXT, cluster, patience=self.patience
+                )
             if follows:
                 frames = _frames(belongings, what, cluster)
-                return await send_guarded(http, client, frames, JSON, cluster)
+                return await send_guarded(
+                    http, client, frames, JSON, cluster, patience=self.patience
+                )
             items, version = await _list(belongings, what)
             return _list_response(items, version, what, cluster)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 
 import structlog
 from aiohttp import web
@@ -13,11 +14,17 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import KubeError
 from multiqueue.serving.request import HttpRequest
 
-SILENCE_SECONDS = 10.0
-"""How long a stream may be silent before the worker is checked."""
-PING_SECONDS = 5.0
-
 log = structlog.get_logger(component="visibility")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPatience:
+    """When a stream counts as dead, in seconds."""
+
+    silence: float = 10.0
+    """How long a stream may be silent before the worker is checked."""
+    ping: float = 5.0
+    """How long the worker has to answer."""
 
 
 async def send_guarded(
@@ -26,6 +33,8 @@ async def send_guarded(
     pieces: AsyncGenerator[bytes, None],
     content_type: str,
     worker: str,
+    *,
+    patience: StreamPatience,
 ) -> web.StreamResponse:
     """Send pieces as they come, no faster than the reader reads them.
 
@@ -43,7 +52,7 @@ async def send_guarded(
         response.enable_chunked_encoding()
         await response.prepare(http)
         try:
-            while (piece := await _next_piece(pieces, client)) is not None:
+            while (piece := await _next_piece(pieces, client, patience)) is not None:
                 await response.write(piece)
             await response.write_eof()
         except KubeError as error:
@@ -55,15 +64,17 @@ async def send_guarded(
     return response
 
 
-async def _next_piece(pieces: AsyncGenerator[bytes, None], client: KubeClient) -> bytes | None:
+async def _next_piece(
+    pieces: AsyncGenerator[bytes, None], client: KubeClient, patience: StreamPatience
+) -> bytes | None:
     """Return the next piece; None at the end."""
     coming = asyncio.ensure_future(anext(pieces, None))
     try:
         while True:
-            done, _ = await asyncio.wait({coming}, timeout=SILENCE_SECONDS)
+            done, _ = await asyncio.wait({coming}, timeout=patience.silence)
             if done:
                 return coming.result()
-            await client.request("GET", "/version", timeout=PING_SECONDS)
+            await client.request("GET", "/version", timeout=patience.ping)
     finally:
         if not coming.done():
             coming.cancel()

@@ -52,12 +52,16 @@ log = structlog.get_logger(component="webhooks")
 
 
 def build_webhooks(
-    context: ManagerContext, *, environment: Mapping[str, str] = os.environ
+    context: ManagerContext,
+    *,
+    environment: Mapping[str, str] = os.environ,
+    file_seconds: float = FILE_SECONDS,
 ) -> WebhookService:
     """Build the webhooks of a manager.
 
     In a cluster the API server reaches them through the configured Service. Elsewhere, or if
     ``webhook.host`` is set, it reaches them through a URL on that host.
+    Certificate files are compared with the served certificate every ``file_seconds``.
     """
     config = context.config
     by_url = is_reached_by_url(config, environment)
@@ -75,7 +79,7 @@ def build_webhooks(
         )
     else:
         source = FileCertificates(Path(config.webhook.cert_dir))
-    return WebhookService(context, source, host=host, by_url=by_url)
+    return WebhookService(context, source, host=host, by_url=by_url, file_seconds=file_seconds)
 
 
 def is_reached_by_url(config: Configuration, environment: Mapping[str, str]) -> bool:
@@ -110,8 +114,10 @@ class WebhookService:
         host: str,
         by_url: bool,
         retries: RetryPolicy = REGISTRATION,
+        file_seconds: float = FILE_SECONDS,
     ) -> None:
         self._context = context
+        self._file_seconds = file_seconds
         self._source = source
         self._host = host
         self._by_url = by_url
@@ -156,7 +162,7 @@ class WebhookService:
         Conversion is served and registered first: objects that the other webhooks need may be
         stored in an old version.
         """
-        await self._show_first()
+        await self.show_first()
         await self._listen()
         log.info("webhooks listen", host=self._host, port=self.server.port)
         try:
@@ -187,7 +193,7 @@ class WebhookService:
         """
         return await self._source.load()
 
-    async def _show_first(self) -> None:
+    async def show_first(self) -> None:
         """Wait for the first certificate; without one nothing can be served."""
         told = ""
 
@@ -297,7 +303,7 @@ class WebhookService:
         end = loop.time() + seconds
         while (left := end - loop.time()) > 0:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(left, FILE_SECONDS) if from_files else left):
+                async with asyncio.timeout(min(left, self._file_seconds) if from_files else left):
                     await self._wake.wait()
             if self._wake.is_set() or (from_files and await self._files_changed()):
                 return

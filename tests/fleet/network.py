@@ -203,7 +203,7 @@ class SimTransport:
 
     def _check_token(self, request: ApiRequest) -> None:
         tokens = self._server.tokens
-        authorization = self._credentials._material.authorization
+        authorization = self._credentials.material.authorization
         # Without one it is the cluster's own program.
         if authorization and tokens and authorization.removeprefix("Bearer ") not in tokens:
             raise build_api_error(401, {"reason": "Unauthorized"}, request=request.what)

@@ -14,7 +14,6 @@ import pytest
 import structlog
 import yaml
 
-from multiqueue.cli.commands import submit
 from multiqueue.cli.main import main
 from multiqueue.embedded.cluster.cluster import SimOptions
 from multiqueue.embedded.cluster.nodes import parse_node_pool
@@ -233,9 +232,8 @@ async def test_who_waits_sees_position_and_reason(
 
 
 async def test_waiting_for_a_job_that_cannot_run_ends_with_its_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(submit, "VERDICT_SECONDS", 0.1)
     wide = write_job(tmp_path, "wide", gpus=5)
     lost = write_job(tmp_path, "lost", gpus=1, queue="nowhere")
     async with queue_cluster(tmp_path, capsys) as (shell, _):

@@ -349,7 +349,7 @@ async def test_what_is_deleted_while_a_canary_is_asked_about_it_is_forgotten():
         choice = reconciler._dispatchers
         live = choice.find_profile("one")
         await profiles.until(lambda: live.figures.decisions, "a decision")
-        assert choice._trials == {}
+        assert choice.trials == {}
         assert live.trials is not None
         assert live.trials._open == {}
 

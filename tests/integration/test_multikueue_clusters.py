@@ -19,6 +19,7 @@ from multiqueue.kube import resources
 from multiqueue.kube.certificates import AUTHORITY_LIFETIME, KeyPair, create_authority
 from multiqueue.kube.resources import ADMISSION_CHECKS, JOBS, MULTIKUEUE_CLUSTERS, SECRETS
 from tests.builders.jobs import make_gpu_job
+from tests.metric_values import read_value
 from tests.multikueue_world import CHECK, MultiKueueWorld, multikueue_world
 from tests.queue_manager import CONFIG
 from tests.virtual_time import loop_clock, virtual_time
@@ -194,14 +195,13 @@ async def test_credentials_that_end_are_told_of_beforehand():
         await asyncio.sleep(65.0)
         await until_expiring(world, "worker1", "True")
         figures = manager.metrics
-        assert figures.worker_credentials_expiring.child("worker1")._value.get() == 1
+        assert read_value(figures.worker_credentials_expiring.child("worker1")) == 1
         left = figures.worker_credentials_expire_seconds.child("worker1")
-        (sample,) = left._child_samples()
-        assert timedelta(days=6) < timedelta(seconds=sample.value) < timedelta(days=7)
+        assert timedelta(days=6) < timedelta(seconds=read_value(left)) < timedelta(days=7)
         assert ("MultiKueueCluster", "worker1", CREDENTIALS_EXPIRING) in await world.hub.events()
         await world.put_secret("worker1", showing(world, "worker1", good))
         await until_expiring(world, "worker1", "False")
-        assert figures.worker_credentials_expiring.child("worker1")._value.get() == 0
+        assert read_value(figures.worker_credentials_expiring.child("worker1")) == 0
 
 
 def showing(world: MultiKueueWorld, name: str, pair: KeyPair) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from multiqueue.kube.resources import (
 from tests.builders.jobs import make_gpu_job
 from tests.builders.queues import GPU, make_gpu_flavor, make_gpu_queue
 from tests.integration.waiting import until
+from tests.metric_values import read_value
 from tests.multikueue_world import MultiKueueWorld, make_config, multikueue_world
 from tests.virtual_time import virtual_time
 
@@ -107,7 +108,7 @@ async def test_four_gangs_move_to_another_worker(dispatcher: str) -> None:
         assert_runs_once(world, GANGS)
         assert not any(world.copy("a", job) or world.workers["a"].job(job) for job in GANGS)
         given_up = manager.metrics.worker_rejections_total.child("cq", "a", Rejection.DRAINED)
-        assert given_up._value.get() == 4
+        assert read_value(given_up) == 4
 
 
 async def test_what_has_nowhere_to_go_stays_and_says_why_until_it_is_forced() -> None:

@@ -13,6 +13,7 @@ from multiqueue.model.build_workload import build_workload
 from tests.builders.jobs import make_gpu_job
 from tests.builders.queues import GPU
 from tests.builders.workloads import NAMESPACE
+from tests.metric_values import read_value
 from tests.multikueue_world import MultiKueueWorld, multikueue_world
 from tests.virtual_time import virtual_time
 
@@ -47,9 +48,9 @@ async def test_the_first_worker_to_admit_runs_the_job_and_the_other_copy_goes():
         assert workload.status.nominated_cluster_names == ()
         assert world.check() == ("Ready", 'The workload was admitted on "worker1"')
         metrics = manager.metrics
-        assert metrics.multikueue_workloads_admitted_total.child("cq", "worker1")._value.get() == 1
+        assert read_value(metrics.multikueue_workloads_admitted_total.child("cq", "worker1")) == 1
         sent = [
-            metrics.multikueue_workloads_dispatched_total.child("cq", name)._value.get()
+            read_value(metrics.multikueue_workloads_dispatched_total.child("cq", name))
             for name in ("worker1", "worker2")
         ]
         assert sent == [1, 1]
@@ -146,7 +147,7 @@ async def test_an_eviction_on_the_worker_sends_the_workload_round_again():
         await world.admit("worker2")
         assert await world.until_ready() == "worker2"
         family = manager.metrics.multikueue_workloads_admitted_total
-        assert [family.child("cq", name)._value.get() for name in world.workers] == [1, 1]
+        assert [read_value(family.child("cq", name)) for name in world.workers] == [1, 1]
 
 
 async def test_an_eviction_here_stops_the_job_there_before_the_quota_goes():

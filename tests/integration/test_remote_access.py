@@ -16,7 +16,7 @@ from multiqueue.kube import resources
 from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import EVENTS, PODS
 from multiqueue.runtime.manifests import apply_all
-from multiqueue.visibility import streams
+from multiqueue.visibility.streams import StreamPatience
 from tests.builders.workloads import NAMESPACE
 from tests.remote_world import REMOTE, RemoteWorld, remote_world, run_pod
 
@@ -142,11 +142,10 @@ async def test_a_followed_log_ends_with_its_container_or_its_reader(remote: Remo
     assert rest == b"finished with exit code 0\n"
 
 
-async def test_a_worker_that_falls_silent_cuts_the_stream(
-    remote: RemoteWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(streams, "SILENCE_SECONDS", 0.05)
-    monkeypatch.setattr(streams, "PING_SECONDS", 0.1)
+async def test_a_worker_that_falls_silent_cuts_the_stream(remote: RemoteWorld) -> None:
+    answers = remote.service.server.remote
+    assert answers is not None
+    answers.patience = StreamPatience(silence=0.05, ping=0.1)
     workload = await remote.place()
     await remote.run_pod()
     async with watch(remote, workload, "log", "pod=train-a&follow=true") as content:

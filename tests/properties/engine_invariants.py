@@ -178,7 +178,7 @@ def assert_past_usage_holds(engine: Engine) -> None:
     """Penalties are of unfinished workloads (E-125); values and the order follow (E-120)."""
     if engine.usage is None:
         return
-    for name, record in engine.usage._records.items():
+    for name, record in engine.usage.records.items():
         pending: Mapping[str, int] = {}
         for key, penalty in record.penalties.items():
             pending = add(pending, penalty)
@@ -200,7 +200,7 @@ def assert_past_usage_holds(engine: Engine) -> None:
 
 
 def _weight(engine: Engine, name: str) -> float:
-    return engine.usage._weight_of(name)
+    return engine.usage.weight_of(name)
 
 
 def _nonzero(nanos: Mapping[str, int]) -> dict[str, int]:

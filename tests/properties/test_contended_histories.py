@@ -53,7 +53,7 @@ class Forgetful(Chronicle):
         for entry in self.engine.parts.entries.values():
             entry.memo = None
         for queue in self.engine.parts.cache.queues.values():
-            queue._rooms_version = -1
+            queue.rooms_version = -1
             queue.node.ratio = None
 
 

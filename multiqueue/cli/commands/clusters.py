@@ -87,7 +87,7 @@ async def _show(target: ClusterTarget, system_namespace: str, output: str) -> No
     if output == "wide":
         headers = [*HEADERS[:-1], "PROGRAM", "KUBERNETES", HEADERS[-1]]
         print_table(headers, [_wide_row(worker) for worker in workers], wide=True)
-    elif print_table(HEADERS, [_row(worker) for worker in workers]):
+    elif print_table(HEADERS, [build_row(worker) for worker in workers]):
         echo('REASON is cut here; "multiqueue clusters -o wide" shows all of it.', err=True)
 
 
@@ -95,10 +95,11 @@ def _wide_row(worker: WorkerStatus) -> list[str | int]:
     found = worker.capabilities or {}
     told = [worker.reason, worker.problem, worker.use.told, *worker.warnings, *worker.stopped]
     versions = [found.get("program", ""), found.get("kubernetes", "")]
-    return [*_row(worker)[:-1], *versions, "; ".join(filter(None, told))]
+    return [*build_row(worker)[:-1], *versions, "; ".join(filter(None, told))]
 
 
-def _row(worker: WorkerStatus) -> list[str | int]:
+def build_row(worker: WorkerStatus) -> list[str | int]:
+    """Return one row of the table, in the order of `HEADERS`."""
     flavors = worker.flavors
     return [
         worker.name,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "fleet_file",
     metavar="FILE",
     help="The fleet file: flavors and quotas of the workers; by default the ConfigMap "
-    "multiqueue-fleet of the manager, where there is one.",
+    "multiqueue-fleet of the manager, if there is one.",
 )
 @click.option("--diff", is_flag=True, help="Show what differs, line by line; write nothing.")
 @click.option("--dry-run", is_flag=True, help="Have the workers check it all; write nothing.")

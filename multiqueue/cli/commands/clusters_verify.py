@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--fleet",
     "fleet_file",
     metavar="FILE",
-    help="The fleet file; by default the ConfigMap multiqueue-fleet, where there is one.",
+    help="The fleet file; by default the ConfigMap multiqueue-fleet, if there is one.",
 )
 @click.option(
     "--expires-within",
@@ -61,8 +61,8 @@ def command(
     """Report where workers differ from what the manager needs there; of all, or of those named.
 
     Queues, namespaces, flavors, priority classes, kinds, rights, names that are taken, credentials:
-    asked with what the manager has stored, and nothing is written. Ends with 0 where there is no
-    drift, with 1 where there is some, with 2 where it cannot be told.
+    asked with what the manager has stored, and nothing is written. Ends with 0 if there is no
+    drift, with 1 if there is some, with 2 if the command cannot find out.
     """
     from multiqueue.cli.projection.access import parse_ways
     from multiqueue.cli.projection.verify import VerifyScope

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command("dispatch")
 @click.option("-f", "--filename", "source", required=True, metavar="FILE|-", help="A manifest.")
-@click.option("--dry-run", is_flag=True, help="Only say where it would go; there is no other way.")
+@click.option("--dry-run", is_flag=True, help="Only say where it would go. This flag is required.")
 @namespace_option
 @cluster_options
 @output_option
@@ -37,7 +37,7 @@ def command(
 ) -> int:
     """Say where jobs would go if they were submitted now, and why: clusters, tiers, scores, starts.
 
-    Nothing is changed. Ends with 1 where one would be offered nowhere now.
+    Nothing is changed. Ends with 1 if a job would be offered to no worker now.
     """
     from multiqueue.cli.manifests import read_manifests
 

@@ -71,7 +71,7 @@ def new(*, name: str, directory: Path) -> None:
 @click.option("--order-matters", is_flag=True, help="It may heed the order of the clusters.")
 @output_option
 def test(*, package: str, recording: Path | None, order_matters: bool, output: str) -> int:
-    """Check that a dispatcher keeps what all promise; ends with 1 where it does not."""
+    """Check a dispatcher against the rules for all; ends with 1 if it breaks one."""
     from multiqueue.cli.dispatcher_trial import APART, APART_WORDS, examine, find_entries
     from multiqueue.plugins.testing import PROMISES, make_sample_views
 
@@ -147,7 +147,7 @@ def replay(
 ) -> int:
     """Ask a dispatcher about recorded decisions, and show where it decides otherwise.
 
-    Ends with 1 where it failed on any of them.
+    Ends with 1 if it failed on any of them.
     """
     from multiqueue.cli.dispatcher_trial import find_entries, list_trials
     from multiqueue.cli.settings import read_setting

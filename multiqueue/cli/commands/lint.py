@@ -34,7 +34,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
     multiple=True,
     metavar="NAME=PATH",
     help="Kubeconfig or manifests of a worker; repeat it. With --cluster the Secrets of the "
-    "MultiKueueClusters are used where there is none.",
+    "MultiKueueClusters are used if there is none.",
 )
 @click.option(
     "--config",

@@ -76,7 +76,7 @@ def command(  # noqa: PLR0913 - one an option
     """Print the logs of a job's pods, from the worker cluster that runs it or from this one.
 
     With -f the job is followed to the next cluster when it moves, and over a worker that is out of
-    reach for a while; what happens on the way is told on stderr.
+    reach for a while; interruptions are reported on stderr.
     """
     from multiqueue.cli.remote.log_streams import LogOptions
 

@@ -109,7 +109,7 @@ async def _show(
             await objects.list(client, *kinds, namespace=chosen)
             await objects.list_jobs(client, namespace=chosen)
             _note_narrowed(objects)
-            _print_summaries(summarize(objects, chosen), chosen, output)
+            print_summaries(summarize(objects, chosen), chosen, output)
 
 
 async def _read_own_places(client: KubeClient, objects: QueueObjects, cluster_queue: str) -> Places:
@@ -177,7 +177,8 @@ def _print_rows(rows: list[QueueRow], places: Places, objects: QueueObjects, out
     print_table(headers, table)
 
 
-def _print_summaries(summaries: list[QueueSummary], namespace: str | None, output: str) -> None:
+def print_summaries(summaries: list[QueueSummary], namespace: str | None, output: str) -> None:
+    """Print one row for each LocalQueue, or say that there is none."""
     if output != "human":
         print_data([summary.to_dict() for summary in summaries], output)
         return

@@ -58,7 +58,7 @@ class NodeFailureController:
         self._context = context
         self._watch = watch
         self._rules = FailureRules.from_gates(context.config.gates)
-        self._placements = PlacementIndex()
+        self.placements = PlacementIndex()
         self._reconciler: Reconciler[str] = Reconciler(
             self.name,
             self.reconcile,
@@ -79,7 +79,7 @@ class NodeFailureController:
     async def reconcile(self, host: str) -> Result:
         """Judge one host for every Workload with pods placed there."""
         pinned = self._watch.pods.store.by_index(BY_PINNED_NODE, host)
-        keys = {*self._placements.on(host), *(pod.workload for pod in pinned)}
+        keys = {*self.placements.on(host), *(pod.workload for pod in pinned)}
         waits: list[timedelta] = []
         errors: list[Exception] = []
         for key in sorted(keys):
@@ -204,7 +204,7 @@ class NodeFailureController:
         assert workload is not None, "an event has an object"
         if old is not None and new is not None and _placement(old) == _placement(new):
             return
-        for host in self._placements.set(workload.metadata.key, find_hosts(new)):
+        for host in self.placements.set(workload.metadata.key, find_hosts(new)):
             node = self._find_node(host)
             if node is None or not node.node.ready or node.node.taints:
                 self._reconciler.queue.add(host)

@@ -56,7 +56,7 @@ def limit(memory: int) -> None:
     if memory:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     # If the manager has already ended, this process ends when it reads from its socket.
-    _open_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    open_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     with contextlib.suppress(OSError):  # if the container is out of memory, this is killed first
         Path("/proc/self/oom_score_adj").write_text("1000")
 
@@ -69,7 +69,7 @@ def shut_in() -> tuple[str, ...]:
     """
     if sys.platform != "linux":
         return list_open_ways()
-    libc = _open_libc()
+    libc = open_libc()
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     missing = list(list_open_ways())
     closing = (
@@ -90,7 +90,7 @@ def list_open_ways() -> tuple[str, ...]:
     """Return the restrictions that this machine's kernel does not support, in words."""
     if sys.platform != "linux":
         return (f"{_FILES}, {_CALLS}: that needs Linux",)
-    libc = _open_libc()
+    libc = open_libc()
     found = ((_FILES, landlock.why_not(libc)), (_CALLS, seccomp.why_not(libc)))
     return tuple(f"{what}: {why}" for what, why in found if why)
 
@@ -105,5 +105,6 @@ def _list_readable() -> Iterator[str]:
             yield from getattr(module, "MAPPING", {}).values()
 
 
-def _open_libc() -> ctypes.CDLL:
+def open_libc() -> ctypes.CDLL:
+    """Return the C library of this process; it keeps `errno` after each call."""
     return ctypes.CDLL(None, use_errno=True)

@@ -91,14 +91,15 @@ class Reader:
     """Reads the rows of one `RowWriter` into values that cannot be changed."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, Any] = {}
+        self.rows: dict[int, Any] = {}
 
     def read(self, rows: Iterable[ClusterRow]) -> tuple[ClusterView, ...]:
         """Return the clusters of the view. After an error, nothing more can be read."""
-        return tuple(map(self._read, rows))
+        return tuple(map(self.read_row, rows))
 
-    def _read(self, row: ClusterRow) -> ClusterView:
-        rows = self._rows
+    def read_row(self, row: ClusterRow) -> ClusterView:
+        """Return the worker of a row; raises KeyError if its parts were never sent."""
+        rows = self.rows
         if row.cluster:
             named = dict(zip(_NAMES, _CLUSTERS.decode(row.cluster), strict=True))
             frozen = freeze(ClusterView(**named))

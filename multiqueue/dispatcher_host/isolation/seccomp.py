@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from types import MappingProxyType
 
 _PR_GET_SECCOMP, _PR_SET_SECCOMP, _MODE_FILTER = 21, 22, 2
-_LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_AT, _SECOND_AT = 0, 4, 16, 24
-_ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_REFUSED, _ABSENT = _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
+LOAD, IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+NUMBER_AT, _ARCHITECTURE_AT, _FIRST_AT, _SECOND_AT = 0, 4, 16, 24
+ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_REFUSED, ABSENT = _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
 _X32 = 0x40000000
 """On x86, numbers from here on are other numbers of the same calls."""
 _THREAD = 0x00010000
@@ -90,7 +90,9 @@ _OF_HANDLES = MappingProxyType({"fcntl": (72, 25), "ioctl": (16, 29)})
 _CLONE, _CLONE3 = (56, 220), (435, 435)
 
 
-class _Step(ctypes.Structure):
+class FilterStep(ctypes.Structure):
+    """One instruction of a filter (`struct sock_filter`)."""
+
     _fields_ = (
         ("code", ctypes.c_uint16),
         ("then", ctypes.c_uint8),
@@ -99,8 +101,10 @@ class _Step(ctypes.Structure):
     )
 
 
-class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_uint16), ("steps", ctypes.POINTER(_Step)))
+class FilterProgram(ctypes.Structure):
+    """A whole filter (`struct sock_fprog`)."""
+
+    _fields_ = (("length", ctypes.c_uint16), ("steps", ctypes.POINTER(FilterStep)))
 
 
 def why_not(libc: ctypes.CDLL) -> str:
@@ -123,47 +127,48 @@ def take_calls(libc: ctypes.CDLL) -> None:
         OSError: The kernel refuses.
     """
     steps = list(_build_steps(*_ARCHITECTURES[os.uname().machine], own=os.getpid()))
-    program = _Program(len(steps), (_Step * len(steps))(*steps))
+    program = FilterProgram(len(steps), (FilterStep * len(steps))(*steps))
     if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0):
         code = ctypes.get_errno()
         raise OSError(code, f"seccomp: {os.strerror(code)}")
 
 
-def _build_steps(column: int, code: int, *, own: int) -> Iterator[_Step]:
+def _build_steps(column: int, code: int, *, own: int) -> Iterator[FilterStep]:
     """Yield the filter; the first matching rule applies.
 
     A filter cannot see the arguments of ``clone3``. If the call appears to be missing, the C
     library uses ``clone`` instead.
     """
-    yield _Step(_LOAD, 0, 0, _ARCHITECTURE_AT)
-    yield from _unless(_IF_EQUAL, code, _KILL)
-    yield _Step(_LOAD, 0, 0, _NUMBER_AT)
-    yield from _when(_IF_AT_LEAST, _X32, _REFUSED)
+    yield FilterStep(LOAD, 0, 0, _ARCHITECTURE_AT)
+    yield from _unless(IF_EQUAL, code, _KILL)
+    yield FilterStep(LOAD, 0, 0, NUMBER_AT)
+    yield from answer_when(_IF_AT_LEAST, _X32, _REFUSED)
     for numbers in _TAKEN.values():
         if (number := numbers[column]) is not None:
-            yield from _when(_IF_EQUAL, number, _REFUSED)
-    yield from _when(_IF_EQUAL, _CLONE3[column], _ABSENT)
+            yield from answer_when(IF_EQUAL, number, _REFUSED)
+    yield from answer_when(IF_EQUAL, _CLONE3[column], ABSENT)
     yield from _look(_CLONE[column], _FIRST_AT, _unless(_IF_ANY_BIT, _THREAD, _REFUSED))
     for numbers in _OF_ITSELF.values():
-        yield from _look(numbers[column], _FIRST_AT, _unless(_IF_EQUAL, 0, _REFUSED))
+        yield from _look(numbers[column], _FIRST_AT, _unless(IF_EQUAL, 0, _REFUSED))
     for numbers in _TO_ITSELF.values():
-        yield from _look(numbers[column], _FIRST_AT, _unless(_IF_EQUAL, own, _REFUSED))
+        yield from _look(numbers[column], _FIRST_AT, _unless(IF_EQUAL, own, _REFUSED))
     for numbers in _OF_HANDLES.values():
-        checks = [step for value in _OWNERS for step in _when(_IF_EQUAL, value, _REFUSED)]
+        checks = [step for value in _OWNERS for step in answer_when(IF_EQUAL, value, _REFUSED)]
         yield from _look(numbers[column], _SECOND_AT, checks)
-    yield _Step(_RETURN, 0, 0, _ALLOW)
+    yield FilterStep(RETURN, 0, 0, ALLOW)
 
 
-def _look(call: int, at: int, checks: list[_Step]) -> Iterator[_Step]:
+def _look(call: int, at: int, checks: list[FilterStep]) -> Iterator[FilterStep]:
     """Allow a call if its argument passes the checks."""
-    rest = [_Step(_LOAD, 0, 0, at), *checks, _Step(_RETURN, 0, 0, _ALLOW)]
-    yield _Step(_IF_EQUAL, 0, len(rest), call)
+    rest = [FilterStep(LOAD, 0, 0, at), *checks, FilterStep(RETURN, 0, 0, ALLOW)]
+    yield FilterStep(IF_EQUAL, 0, len(rest), call)
     yield from rest
 
 
-def _when(test: int, value: int, answer: int) -> list[_Step]:
-    return [_Step(test, 0, 1, value), _Step(_RETURN, 0, 0, answer)]
+def answer_when(test: int, value: int, answer: int) -> list[FilterStep]:
+    """Return the steps that give the answer if the loaded value passes the test."""
+    return [FilterStep(test, 0, 1, value), FilterStep(RETURN, 0, 0, answer)]
 
 
-def _unless(test: int, value: int, answer: int) -> list[_Step]:
-    return [_Step(test, 1, 0, value), _Step(_RETURN, 0, 0, answer)]
+def _unless(test: int, value: int, answer: int) -> list[FilterStep]:
+    return [FilterStep(test, 1, 0, value), FilterStep(RETURN, 0, 0, answer)]

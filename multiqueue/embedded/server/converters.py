@@ -16,7 +16,7 @@ def with_conversion(kind: Kind, conversion: Mapping[str, Any], converters: Conve
     """Let the versions of a kind convert through an injected converter; without one only apiVersion
     changes.
 
-    A webhook that the definition names is asked where no converter was injected.
+    A webhook that the definition names is asked if no converter was injected.
     """
     converter = converters.get((kind.group, kind.kind))
     if converter is None:

@@ -7,7 +7,6 @@ import orjson
 from aiohttp import web
 
 from multiqueue.embedded.server import status
-from multiqueue.embedded.server.apply_request import apply
 from multiqueue.embedded.server.body import decode_object
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.causes import forbidden
@@ -30,6 +29,7 @@ from multiqueue.embedded.server.representation import show_object, show_page
 from multiqueue.embedded.server.request import ServerRequest
 from multiqueue.embedded.server.scale import scale_of, through_scale
 from multiqueue.embedded.server.schema import admit
+from multiqueue.embedded.server.server_side_apply import apply
 from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.update import Change, Produce, update
 

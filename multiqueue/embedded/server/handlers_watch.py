@@ -145,6 +145,7 @@ class _Stream:
             matches=self.selection.matches,
             since=start,
             cut=transport.abort if transport is not None else lambda: None,
+            most_pending=store.most_pending,
         )
         if replay:
             for event in collection.history.since(start):

@@ -48,6 +48,7 @@ from multiqueue.embedded.server.storage_sqlite import SqliteStorage
 from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.update import Change, update
+from multiqueue.embedded.server.watch import MAX_PENDING
 from multiqueue.embedded.server.webhook_transport import WebhookTransport
 from multiqueue.kube.clock import Clock, SystemClock
 from multiqueue.serving.server import Bounds, HttpServer
@@ -85,10 +86,12 @@ class ServerOptions:
     tokens: Mapping[str, ApiUser] = field(default_factory=dict)
     """Bearer tokens besides that of the administrator."""
     audit: Audit | None = None
-    """Is told of every request of a known user that names a resource or a path."""
+    """Records every request of a known user that names a resource or a path."""
     clock: Clock = field(default_factory=SystemClock)
     history_length: int = 4096
     """Changes per kind that a watch can start behind."""
+    most_pending: int = MAX_PENDING
+    """Changes that may wait for a slow watcher before its connection is cut."""
     services: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(namespace, name) of a Service -> base URL: where webhooks that name a service are reached.
     """
@@ -107,7 +110,7 @@ class ApiServer:
         self._authority: Authority | None = None
         self._proxy_authority: Authority | None = None
         self._storage: Storage = _storage(self.options)
-        self._store: ObjectStore | None = None
+        self.store: ObjectStore | None = None
         self._aggregator: Aggregator | None = None
         self._webhooks = WebhookTransport(self.options.services)
         self._server: HttpServer | None = None
@@ -133,7 +136,11 @@ class ApiServer:
         """Load, listen, and answer the URL."""
         saved = self._storage.open()
         self._load_secrets(saved)
-        store = self._store = ObjectStore(self._storage, history_length=self.options.history_length)
+        store = self.store = ObjectStore(
+            self._storage,
+            history_length=self.options.history_length,
+            most_pending=self.options.most_pending,
+        )
         objects, entrance = self._build_objects(store)
         aggregator = self._aggregator = Aggregator(
             objects, self.options.services, self._front_proxy()
@@ -148,8 +155,8 @@ class ApiServer:
         """End watches, answer what is in flight, write what is queued."""
         if self._server is not None:
             await self._server.stop_listening()
-        if self._store is not None:
-            self._store.close_watches()
+        if self.store is not None:
+            self.store.close_watches()
         if self._server is not None:
             await self._server.stop()
         for task in self._tasks:

@@ -18,7 +18,7 @@ from multiqueue.embedded.server.entry import StoredObject, encode_bare
 from multiqueue.embedded.server.kinds import GroupPlural, JsonObject, KindVersion
 from multiqueue.embedded.server.managed.owners import Owners, take
 from multiqueue.embedded.server.storage import Storage, Write
-from multiqueue.embedded.server.watch import Event, Watcher, WatchHistory
+from multiqueue.embedded.server.watch import MAX_PENDING, Event, Watcher, WatchHistory
 
 FIRST_REVISION = 1000
 """A new server starts here, so that small revisions are "too old", as in any cluster that has lived
@@ -97,7 +97,11 @@ class Collection:
 class ObjectStore:
     """All collections and the indexes across them."""
 
-    def __init__(self, storage: Storage, *, history_length: int) -> None:
+    def __init__(
+        self, storage: Storage, *, history_length: int, most_pending: int = MAX_PENDING
+    ) -> None:
+        self.most_pending = most_pending
+        """Changes that may wait for one watcher."""
         self._storage = storage
         self._history_length = history_length
         self._collections: dict[GroupPlural, Collection] = {}
@@ -127,7 +131,7 @@ class ObjectStore:
 
     def start(self) -> None:
         """Begin to keep changes."""
-        self._storage.start(self._on_durable, self._on_failure)
+        self._storage.start(self._on_durable, self.fail)
 
     @property
     def failed(self) -> bool:
@@ -332,7 +336,8 @@ class ObjectStore:
             if not future.done():
                 future.set_result(None)
 
-    def _on_failure(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """Fail all waiting and later writes, because the storage cannot keep them."""
         self._failure = error
         while self._waiting:
             future = self._waiting.popleft()[1]

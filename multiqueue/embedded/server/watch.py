@@ -38,7 +38,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Notice:
-    """What one watcher is told: a type and the state that goes with it."""
+    """One event for one watcher: a type and the state that goes with it."""
 
     type: str
     entry: StoredObject
@@ -76,10 +76,12 @@ class Watcher:
         matches: Matches | None,
         since: int,
         cut: Callable[[], None] = lambda: None,
+        most_pending: int = MAX_PENDING,
     ) -> None:
         self.namespace = namespace
         self.matches = matches
         self._cut = cut
+        self._most_pending = most_pending
         self.since = since
         """Changes up to this revision are known to the client."""
         self.closed = False
@@ -92,7 +94,7 @@ class Watcher:
             return
         notice = notice_for(event, self.namespace, self.matches)
         if notice is not None:
-            if len(self._pending) >= MAX_PENDING:
+            if len(self._pending) >= self._most_pending:
                 self.close()
                 self._cut()
                 return

@@ -18,7 +18,7 @@ class WebhookFailed(Exception):  # noqa: N818 - says what happened
 
 
 class WebhookTransport:
-    """Reaches webhooks by URL, or by Service where it is told what that means."""
+    """Reaches webhooks by URL, or by Service if the Service is mapped to a URL."""
 
     def __init__(self, services: Mapping[tuple[str, str], str]) -> None:
         self._services = dict(services)

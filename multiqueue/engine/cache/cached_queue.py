@@ -34,7 +34,6 @@ class CachedQueue:
 
     __slots__ = (
         "_rooms",
-        "_rooms_version",
         "activity",
         "admitted",
         "admitted_usage",
@@ -45,6 +44,7 @@ class CachedQueue:
         "node",
         "remote_check",
         "reserving",
+        "rooms_version",
         "selector",
         "slots_by_flavor",
         "spec",
@@ -60,7 +60,7 @@ class CachedQueue:
         self.has_topologies = False
         self.remote_check = ""
         self._rooms: dict[int, Room] = {}
-        self._rooms_version = -1
+        self.rooms_version = -1
         self.slots_by_flavor: dict[str, dict[str, int]] = {}
         self.admitted_usage: dict[FlavorResource, Amount] = {}
         self.set_spec(spec)
@@ -94,7 +94,7 @@ class CachedQueue:
         node.declare(self.spec.resource_groups)
         node.weight = float(self.spec.weight)
         self.node = node
-        self._rooms_version = -1
+        self.rooms_version = -1
         self.generation += 1
         self.slots_by_flavor = {}
         for (flavor, resource), slot in node.slot_by_flavor_resource.items():
@@ -105,8 +105,8 @@ class CachedQueue:
 
         Many heads are judged between two changes of usage.
         """
-        if self._rooms_version != version:
-            self._rooms_version = version
+        if self.rooms_version != version:
+            self.rooms_version = version
             self._rooms = {}
         return self._rooms
 

@@ -23,7 +23,7 @@ _ZERO = timedelta(0)
 
 
 class PastUsage:
-    """Mutable record of one LocalQueue; owned by the `UsageLedger`.
+    """Mutable record of one LocalQueue; owned by the `PastUsageRecords`.
 
     Shape: ``consumed`` is the decayed history up to ``updated_at``; ``penalties`` by workload are
     entry penalties that are not part of it yet, ``pending`` is their sum. ``persisted_at`` is the

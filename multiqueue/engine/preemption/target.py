@@ -1,6 +1,6 @@
-"""What a search for victims is asked and answers (E-86, E-95), and what a victim is told (E-102).
+"""Input and result of a search for victims (E-86, E-95), and the message to a victim (E-102).
 
-Tools read what victims are told, so it is upstream's wording.
+Tools read this message, so it has upstream's wording.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class CountTable:
         self._set(counts, level, domain, (pods, pods, 0))
 
     def _roll_up_led(self, level: int, domain: int) -> None:
-        """Sum up with the leader where it costs least (E-138)."""
+        """Sum up, with the leader in the child that loses the fewest pods (E-138)."""
         children = self._tree.children[level][domain]
         below, inner = self.levels[level + 1], self.shape.inner_sizes[level + 1]
         counts = self.levels[level]

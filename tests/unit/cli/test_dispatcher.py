@@ -14,7 +14,7 @@ import pytest
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.cli.main import main
-from multiqueue.dispatcher_host.isolation.confine import _open_libc
+from multiqueue.dispatcher_host.isolation.confine import open_libc
 from multiqueue.dispatcher_host.isolation.landlock import find_version
 from multiqueue.plugins import DispatchView, Nomination
 from multiqueue.plugins.recording import Decision, write_recording
@@ -162,7 +162,7 @@ class TestTest:
         assert told["apart"] == "wanders, view 2: answered otherwise than here"
 
     @pytest.mark.skipif(
-        sys.platform != "linux" or not find_version(_open_libc()),
+        sys.platform != "linux" or not find_version(open_libc()),
         reason="nothing keeps files away here",
     )
     @pytest.mark.usefixtures("package")

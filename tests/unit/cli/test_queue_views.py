@@ -8,7 +8,7 @@ import pytest
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
-from multiqueue.cli.commands.queue import _print_summaries
+from multiqueue.cli.commands.queue import print_summaries
 from multiqueue.cli.find import last_warning
 from multiqueue.cli.views.explanation import explain
 from multiqueue.cli.views.queues import list_rows, summarize
@@ -128,8 +128,8 @@ def test_a_queue_without_cluster_queue_counts_who_waits_and_says_so() -> None:
 
 
 def test_no_queue_anywhere_leaves_nothing_to_suggest(capsys: pytest.CaptureFixture[str]) -> None:
-    _print_summaries([], None, "human")
-    _print_summaries([], "team", "human")
+    print_summaries([], None, "human")
+    print_summaries([], "team", "human")
     everywhere, here = capsys.readouterr().out.splitlines()
     assert everywhere == "No LocalQueues."
     assert here == 'No LocalQueues in namespace "team"; -A shows all namespaces.'

@@ -6,7 +6,7 @@ import msgspec
 
 from multiqueue.api import names
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.cli.find import _pick
+from multiqueue.cli.find import pick_workload
 from multiqueue.cli.views.explanation import explain
 from multiqueue.views.phase import PhaseState, find_phase
 from tests.unit.cli.builders import condition, make_objects, make_workload
@@ -55,5 +55,5 @@ def test_a_job_is_known_by_the_slice_that_is_not_over() -> None:
     withdrawn = msgspec.structs.replace(
         withdrawn, metadata=msgspec.structs.replace(withdrawn.metadata, owner_references=owner)
     )
-    found = _pick([running, withdrawn], "", owner[0].name)
+    found = pick_workload([running, withdrawn], "", owner[0].name)
     assert found is running

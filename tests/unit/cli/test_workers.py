@@ -11,10 +11,10 @@ import yaml
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
-from multiqueue.cli.commands.clusters import _row
+from multiqueue.cli.commands.clusters import build_row
 from multiqueue.cli.views.inactive import explain_cluster_queue
 from multiqueue.cli.worker_access import read_remote_states
-from multiqueue.cli.workers import WorkerStatus, _read_figures, read_workers
+from multiqueue.cli.workers import WorkerStatus, read_figures, read_workers
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import CLUSTER_QUEUES, CONFIG_MAPS, SECRETS, Resource
@@ -97,7 +97,7 @@ async def test_a_worker_says_which_of_its_queues_admit_nothing(
     queue: api.ClusterQueue, told: str
 ) -> None:
     status = WorkerStatus(name="worker", connected=True, reason="")
-    await _read_figures(cast("KubeClient", Lists(None, queue)), status)
+    await read_figures(cast("KubeClient", Lists(None, queue)), status)
     assert explain_cluster_queue(queue) == told
     assert status.stopped == ([told] if told else [])
-    assert _row(status)[-1] == told
+    assert build_row(status)[-1] == told

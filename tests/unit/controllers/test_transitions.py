@@ -137,8 +137,8 @@ def test_why_a_workload_waits_is_said_once_on_the_workload(reason: Reason) -> No
         events.append((regarding["kind"], *what))
 
     recorder = TransitionRecorder(make_context(SimpleNamespace(event=event), ManagerMetrics()))
-    recorder._on_workload(workload, waiting)
-    recorder._on_workload(waiting, waiting)
+    recorder.on_workload(workload, waiting)
+    recorder.on_workload(waiting, waiting)
     assert events == [("Workload", "Warning", reason, "too big")]
 
 
@@ -159,7 +159,7 @@ class Recorded:
         self.metrics = ManagerMetrics()
         self.held: dict[str, str] = {}
         transitions = TransitionRecorder(make_context(self, self.metrics, **config))
-        self.tell = transitions._on_workload
+        self.tell = transitions.on_workload
         for old, new in pairwise(states):
             self.tell(old, new)
 

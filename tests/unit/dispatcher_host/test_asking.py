@@ -136,7 +136,7 @@ async def test_what_it_raises_is_told_and_the_next_question_is_asked(error):
 
 
 def wait_until_returned(runner: DispatchRunner) -> None:
-    while runner._hung.count():
+    while runner.hung.count():
         time.sleep(0.001)
 
 
@@ -199,7 +199,7 @@ class TestHanging:
             got = await ask(runner)
             runner.clock.at += timedelta(hours=1)
         assert "hangs and is not called until that call returns" in got.problem
-        assert runner._hung.count() == 1
+        assert runner.hung.count() == 1
 
 
 async def test_a_dispatcher_that_is_not_installed_is_the_problem():

@@ -154,7 +154,7 @@ def test_it_begins_anew_before_it_grows_without_bound() -> None:
     for index in range(0, 2 * MOST_ROWS, 256):
         view = make_view(clusters=[ClusterView(name=f"w{index + n}") for n in range(256)])
         assert process.show(view) == view
-        assert len(process.reader._rows) < MOST_ROWS + 256
+        assert len(process.reader.rows) < MOST_ROWS + 256
 
 
 def test_what_nobody_wrote_cannot_be_read() -> None:
@@ -165,4 +165,4 @@ def test_what_nobody_wrote_cannot_be_read() -> None:
     (row,) = RowWriter().write([make_cluster("a")])
     wrong = msgspec.structs.replace(row, cluster=b"\x90")
     with pytest.raises(msgspec.ValidationError):
-        reader._read(wrong)
+        reader.read_row(wrong)

@@ -23,7 +23,7 @@ from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.dispatcher_host.answer import Failure
 from multiqueue.dispatcher_host.choice import DispatcherChoice
 from multiqueue.dispatcher_host.conduct import Misconduct
-from multiqueue.dispatcher_host.isolation.confine import _open_libc, list_open_ways
+from multiqueue.dispatcher_host.isolation.confine import list_open_ways, open_libc
 from multiqueue.dispatcher_host.isolation.host import ProcessHost
 from multiqueue.dispatcher_host.isolation.landlock import find_version
 from multiqueue.dispatcher_host.isolation.open_ways import OpenWays
@@ -89,7 +89,7 @@ async def opened(name: str, **options: Any) -> AsyncIterator[Opened]:
     """Open a runner; nothing of its process is left afterwards."""
     it = Opened(name, **options)
     await it.runner.prepare()
-    handle = os.pidfd_open(it.pid) if it.runner._loader.host is not None else None
+    handle = os.pidfd_open(it.pid) if it.runner.loader.host is not None else None
     try:
         yield it
     finally:
@@ -210,7 +210,7 @@ async def test_between_questions_nothing_of_it_runs() -> None:
 async def test_it_reaches_nothing_of_the_manager_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    version = find_version(_open_libc())
+    version = find_version(open_libc())
     monkeypatch.setenv("SECRET", "hunter2")
     # The usual "$PYTHONPATH:/more", where there is none yet: its empty part means "where I am".
     monkeypatch.setenv("PYTHONPATH", f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}/more")
@@ -290,7 +290,7 @@ async def test_one_that_hangs_when_it_is_loaded_is_ended(package: Path) -> None:
     )
     await runner.prepare()
     assert runner.load_problem == 'dispatcher "slow" is still being loaded'
-    host: Any = runner._loader._opened
+    host: Any = runner.loader.opened
     gone = os.pidfd_open(host.pid)
     clock[0] += BUDGET
     await runner.prepare()
@@ -311,7 +311,7 @@ async def test_the_configuration_says_what_it_runs_in_and_it_ends_with_the_choic
     pid, memory = map(int, got.split())
     assert pid != os.getpid()
     assert memory == 512 * 1024**2
-    assert choice._metrics.registry.get_sample_value(
+    assert choice.metrics.registry.get_sample_value(
         "multiqueue_dispatcher_open_ways", {"dispatcher": "Limit"}
     ) == len(list_open_ways())
     gone, running = os.pidfd_open(pid), asyncio.ensure_future(choice.run())
@@ -338,7 +338,7 @@ async def ask_limit(isolation: str) -> tuple[DispatcherChoice, str]:
     assert runner is not None
     await runner.prepare()
     if runner.is_loading:  # on a machine that is busy
-        await asyncio.wait({runner._loader._loading})
+        await asyncio.wait({runner.loader.loading})
         await runner.prepare()
     answer = await choice.ask(NO_REFERENCE, lambda: VIEW, lambda _view, _nomination: None)
     return choice, answer.nomination.note

@@ -42,7 +42,7 @@ async def test_inline_data_is_read_as_the_library_reads_it(user: dict[str, Any])
     picked = pick_context(kubeconfig("https://127.0.0.1:6443", cluster, user))
     assert credential_sources.is_inline(picked)
     quick = await credential_sources.load_context(picked)
-    assert quick == await credential_sources._load_with_library(picked)
+    assert quick == await credential_sources.load_with_library(picked)
 
 
 def test_inline_data_needs_no_slow_import() -> None:
@@ -310,4 +310,4 @@ def test_the_proxy_of_the_environment(
 def test_credentials_do_not_show_what_they_hold() -> None:
     credentials = Credentials.static(SERVER, token=SECRET)
     assert SECRET not in repr(credentials)
-    assert SECRET not in repr(credentials._material)
+    assert SECRET not in repr(credentials.material)

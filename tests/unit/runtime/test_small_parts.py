@@ -13,7 +13,7 @@ import yaml
 
 from multiqueue.runtime.addresses import parse_bind_address
 from multiqueue.runtime.files import write_yaml
-from multiqueue.runtime.manifests import _contains
+from multiqueue.runtime.manifests import contains_fields
 from multiqueue.runtime.process import Stopped, run_process
 
 
@@ -57,7 +57,7 @@ def test_files_are_for_the_owner_only_and_complete(tmp_path: Path) -> None:
     ],
 )
 def test_what_an_object_has_already(current: object, wanted: object, *, same: bool) -> None:
-    assert _contains(current, wanted) is same
+    assert contains_fields(current, wanted) is same
 
 
 def test_a_signal_lets_the_process_tidy_up() -> None:

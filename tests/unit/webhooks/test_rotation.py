@@ -159,10 +159,7 @@ def write_pair(directory: Path, authority: certificates.KeyPair, name: str) -> N
     link.replace(directory / "serving")
 
 
-async def test_certificate_files_are_watched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(setup, "FILE_SECONDS", 0.01)
+async def test_certificate_files_are_watched(tmp_path: Path) -> None:
     config = load_configuration(
         f"""
         webhook: {{host: 127.0.0.1, port: 0, certDir: {tmp_path / "serving"}}}
@@ -171,7 +168,10 @@ async def test_certificate_files_are_watched(
     )
     first, second = (certificates.create_authority(name, NOW) for name in ("one", "two"))
     write_pair(tmp_path, first, "1")
-    async with cluster() as (credentials, client), webhook_world(credentials, config) as world:
+    async with (
+        cluster() as (credentials, client),
+        webhook_world(credentials, config, file_seconds=0.01) as world,
+    ):
         assert await registered_authorities(client) == {first.certificate}
         assert (await client.list(SECRETS)).items == []
         write_pair(tmp_path, second, "2")
@@ -186,10 +186,7 @@ async def test_certificate_files_are_watched(
         assert await registered_authorities(client) == {second.certificate}
 
 
-async def test_files_that_are_no_pair_leave_the_certificate_that_is_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(setup, "FILE_SECONDS", 0.01)
+async def test_files_that_are_no_pair_leave_the_certificate_that_is_shown(tmp_path: Path) -> None:
     config = load_configuration(
         f"""
         webhook: {{host: 127.0.0.1, port: 0, certDir: {tmp_path / "serving"}}}
@@ -198,7 +195,10 @@ async def test_files_that_are_no_pair_leave_the_certificate_that_is_shown(
     )
     authority = certificates.create_authority("one", NOW)
     write_pair(tmp_path, authority, "1")
-    async with cluster() as (credentials, _), webhook_world(credentials, config) as world:
+    async with (
+        cluster() as (credentials, _),
+        webhook_world(credentials, config, file_seconds=0.01) as world,
+    ):
         other = certificates.issue_certificate(authority, "a", ["127.0.0.1"], NOW)
         (tmp_path / "1" / "tls.crt").write_bytes(other.certificate)
         with pytest.raises(ssl.SSLError):

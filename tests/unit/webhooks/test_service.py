@@ -201,7 +201,7 @@ async def test_a_missing_certificate_is_told_once_for_each_cause() -> None:
             world.context, source, host="127.0.0.1", by_url=True, retries=at_once
         )
         with structlog.testing.capture_logs() as logs:
-            await service._show_first()
+            await service.show_first()
         hooks = (await world.client.list(MUTATING_WEBHOOKS)).items[0]["webhooks"]
     told = [log["error"] for log in logs if "not available" in log["event"]]
     assert told[:2] == ["gone", "not ours"]

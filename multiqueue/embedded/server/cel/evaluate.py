@@ -37,13 +37,17 @@ _OUT_OF_BUDGET = (
 )
 
 
-def evaluate(scope: CelScope, obj: Any, old: Any = ABSENT) -> list[FieldCause]:
+def evaluate(
+    scope: CelScope, obj: Any, old: Any = ABSENT, *, most: int = MAX_EVALUATIONS
+) -> list[FieldCause]:
     """What the rules say about an object; ``old`` is its state before an update.
+
+    At most `most` rules are evaluated.
 
     Parity: a rule without oldSelf on a part that did not change is not asked, so what was stored
     before the rule existed may stay.
     """
-    run = _Run()
+    run = _Run(most)
     try:
         run.visit(scope, obj, old, "", is_parent_same=False)
     except _OutOfBudgetError as error:
@@ -60,9 +64,9 @@ class _OutOfBudgetError(Exception):
 
 
 class _Run:
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.causes: list[FieldCause] = []
-        self._left = MAX_EVALUATIONS
+        self._left = most
 
     def visit(
         self, scope: CelScope, value: Any, old: Any, path: str, *, is_parent_same: bool

@@ -49,7 +49,7 @@ class CelRule:
     message: str
     reason: str
     field_path: str
-    """Where failures are told, from the place of the rule; "" for the place itself."""
+    """The field that failures name, relative to the place of the rule; "" for the place itself."""
     program: Program
     message_program: Program | None
     uses_old_self: bool

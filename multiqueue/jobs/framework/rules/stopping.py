@@ -46,7 +46,7 @@ def _stop_members(view: JobView, message: str) -> JobPlan | None:
 
 
 def _reason(view: JobView) -> str:
-    """Return why the job is stopped, as pods are told (J-123)."""
+    """Return why the job is stopped, in the words that its pods show (J-123)."""
     workload = view.workload
     if workload is None:
         return "NoMatchingWorkload"

@@ -41,7 +41,7 @@ class FailureFixture:
         )
         self.controller = NodeFailureController(context, watch)
         for key in self.workloads:
-            self.controller._placements.set(key, frozenset({HOST}))
+            self.controller.placements.set(key, frozenset({HOST}))
 
     spec = SimpleNamespace(node_labels={}, tolerations=(), topology_name="")
 

@@ -3,7 +3,6 @@
 import pytest
 
 from multiqueue.embedded.server.causes import FieldCause, invalid, required
-from multiqueue.embedded.server.cel import evaluate as evaluation
 from multiqueue.embedded.server.cel.custom_rules import rule_causes
 from multiqueue.embedded.server.cel.evaluate import evaluate
 from multiqueue.embedded.server.cel.rules import compile_rules
@@ -161,11 +160,12 @@ def test_long_loops_are_cut_off() -> None:
     assert "no further validation rules will be run due to call cost exceeds limit" in got[0]
 
 
-def test_too_many_evaluations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "MAX_EVALUATIONS", 3)
-    spec = list_of(with_rules(INT, "self >= 0"))
-    assert check(spec, [0, 1, 2]) == []
-    assert "running out of cost budget" in texts(check(spec, [0, 1, 2, 3]))[0]
+def test_too_many_evaluations_are_refused() -> None:
+    compiled = compile_rules(struct(spec=list_of(with_rules(INT, "self >= 0"))))
+    assert compiled.root is not None
+    assert evaluate(compiled.root, {"spec": [0, 1, 2]}, most=3) == []
+    causes = evaluate(compiled.root, {"spec": [0, 1, 2, 3]}, most=3)
+    assert "running out of cost budget" in texts(causes)[0]
 
 
 def test_what_passed_is_remembered_and_what_did_not_is_not() -> None:

@@ -139,9 +139,9 @@ async def test_secrets_are_for_the_owner_only(tmp_path: Path) -> None:
 async def test_a_broken_storage_ends_all_writes(tmp_path: Path) -> None:
     running = Running(tmp_path)
     async with running as api:
-        store = running.server._store
+        store = running.server.store
         assert store is not None
-        store._on_failure(StorageFailed("disk full"))
+        store.fail(StorageFailed("disk full"))
         answer = await api.send("POST", CONFIG_MAPS, config_map("a"))
         assert answer.status == 500
         assert "the storage failed" in answer.body["message"]

@@ -8,9 +8,7 @@ import ssl
 from typing import Any
 
 import aiohttp
-import pytest
 
-from multiqueue.embedded.server import watch
 from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from tests.contract.client import Answer, Api, Cluster, config_map
@@ -160,9 +158,9 @@ async def test_a_webhook_is_found_through_its_service() -> None:
         assert created["metadata"]["labels"] == {"seen": "yes"}
 
 
-async def test_a_watcher_that_cannot_keep_up_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "MAX_PENDING", 20)
-    async with ApiServer(ServerOptions(tls=False)) as server, aiohttp.ClientSession() as session:
+async def test_a_watcher_that_cannot_keep_up_is_cut() -> None:
+    options = ServerOptions(tls=False, most_pending=20)
+    async with ApiServer(options) as server, aiohttp.ClientSession() as session:
         api = client(server, session)
         host, _, port = server.url.removeprefix("http://").partition(":")
         reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
@@ -175,7 +173,7 @@ async def test_a_watcher_that_cannot_keep_up_is_cut(monkeypatch: pytest.MonkeyPa
         await asyncio.sleep(0.1)
         for index in range(80):  # nobody reads: socket buffers fill, then the queue
             await api.create(CONFIG_MAPS, config_map(f"c{index}", {"x": "y" * 500_000}))
-        store = server._store
+        store = server.store
         assert store is not None
         assert store.collection(("", "configmaps")).history.watchers == []
         writer.close()

@@ -31,7 +31,7 @@ from multiqueue.model.past_usage import ConsumedResources
 from multiqueue.model.workload import Workload
 
 
-class UsageLedger:
+class PastUsageRecords:
     """Mutable; owned by the engine.
 
     Args:
@@ -39,7 +39,7 @@ class UsageLedger:
         cache: which ClusterQueues go by past usage.
         ledger: what LocalQueues use at present, and their weights.
         pending: whose order follows.
-        agenda: Is told when another workload becomes the head.
+        agenda: Learns when another workload becomes the head.
         ignore_undeclared: whether resources without quota cost nothing (E-61).
     """
 
@@ -60,7 +60,7 @@ class UsageLedger:
         self._agenda = agenda
         self._ignore_undeclared = ignore_undeclared
         self._entry_rate = decay_rate(options.sampling_interval, options.half_life)
-        self._records: dict[str, PastUsage] = {}
+        self.records: dict[str, PastUsage] = {}
         self.sampling_interval = options.sampling_interval
 
     @classmethod
@@ -71,7 +71,7 @@ class UsageLedger:
         ledger: Ledger,
         pending: Mapping[str, PendingQueue],
         agenda: Agenda,
-    ) -> UsageLedger | None:
+    ) -> PastUsageRecords | None:
         """Return the past usage of an engine; None if it does not count."""
         if options.admission_fair_sharing is None:
             return None
@@ -88,10 +88,10 @@ class UsageLedger:
 
     def usage_of(self, local_queue: str) -> float:
         """Return the past usage of a LocalQueue by its weight (E-120)."""
-        record = self._records.get(local_queue)
+        record = self.records.get(local_queue)
         if record is not None:
             return record.value
-        return math.inf if self._weight_of(local_queue) <= 0 else 0.0
+        return math.inf if self.weight_of(local_queue) <= 0 else 0.0
 
     def counts_in(self, cluster_queue: str) -> bool:
         """Whether past usage decides anything in a ClusterQueue (E-20)."""
@@ -121,7 +121,7 @@ class UsageLedger:
 
     def drop(self, workload: Workload) -> None:
         """Drop the penalty of a workload whose admission failed (E-125)."""
-        record = self._records.get(workload.queue)
+        record = self.records.get(workload.queue)
         if record is not None and record.acquit(workload.key) is not None:
             self._changed(workload.queue)
 
@@ -152,7 +152,7 @@ class UsageLedger:
         reservation = workload.reservation
         if reservation is None or reservation.admitted or not workload.active:
             return
-        record = self._records.get(workload.queue)
+        record = self.records.get(workload.queue)
         if record is None or workload.key not in record.penalties:
             self.charge(workload, reservation.admission.cluster_queue)
 
@@ -167,7 +167,7 @@ class UsageLedger:
 
     def next_sample_at(self, local_queue: str, now: datetime) -> datetime:
         """Return when to sample: at once if no status is known, or a penalty waits (E-122)."""
-        record = self._records.get(local_queue)
+        record = self.records.get(local_queue)
         if record is None or record.updated_at is None or record.persisted_at is None:
             return now
         if record.has_pending:
@@ -218,14 +218,14 @@ class UsageLedger:
 
     def follow_local_queue(self, local_queue: str) -> None:
         """Follow a change of a LocalQueue's weight."""
-        if local_queue in self._records:
+        if local_queue in self.records:
             self._changed(local_queue)
         else:
             self._reorder(local_queue)
 
     def forget_local_queue(self, local_queue: str) -> None:
         """Forget the history of a LocalQueue that is deleted."""
-        self._records.pop(local_queue, None)
+        self.records.pop(local_queue, None)
 
     def follow_cluster_queue(self, cluster_queue: str) -> None:
         """Order the pending queue of a ClusterQueue as its spec says now.
@@ -241,13 +241,14 @@ class UsageLedger:
     # ---------------------------------------------------------------- helpers
 
     def _record(self, local_queue: str) -> PastUsage:
-        record = self._records.get(local_queue)
+        record = self.records.get(local_queue)
         if record is None:
-            record = self._records[local_queue] = PastUsage()
-            record.weigh(self._options.resource_weights, self._weight_of(local_queue))
+            record = self.records[local_queue] = PastUsage()
+            record.weigh(self._options.resource_weights, self.weight_of(local_queue))
         return record
 
-    def _weight_of(self, local_queue: str) -> float:
+    def weight_of(self, local_queue: str) -> float:
+        """Return the weight of a LocalQueue; 1 if it has none."""
         known = self._ledger.local_queues.get(local_queue)
         return 1.0 if known is None or known.spec is None else known.spec.weight.nano / NANO
 
@@ -268,9 +269,9 @@ class UsageLedger:
 
     def _changed(self, local_queue: str) -> None:
         """Weigh a LocalQueue anew, and move it among its neighbours."""
-        record = self._records[local_queue]
+        record = self.records[local_queue]
         before = record.value
-        record.weigh(self._options.resource_weights, self._weight_of(local_queue))
+        record.weigh(self._options.resource_weights, self.weight_of(local_queue))
         if record.value != before:
             self._reorder(local_queue)
 
