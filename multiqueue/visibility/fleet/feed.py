@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -35,14 +36,6 @@ Recheck = Callable[[], Awaitable[object]]
 EVENT_STREAM, JSON_LINES = "text/event-stream", "application/x-ndjson"
 MAX_ROWS = 500
 """Rows of a frame; the others come in the next."""
-REVIEW_SECONDS = 30.0
-"""How often rights and credentials are checked again."""
-COMMENT_SECONDS = 15.0
-"""How long a stream is silent before a comment is sent; proxies end idle streams."""
-SLOW_SECONDS = 20.0
-"""How long a reader may take nothing."""
-ROTATE_SECONDS, ROTATE_SPREAD = 300.0, 60.0
-"""When the server ends a stream, and over how long it spreads the ends."""
 DOCUMENT_SECONDS = 1.0
 """How often a line or story is read again at most."""
 SCAN_STEP = 2000
@@ -54,6 +47,25 @@ END_TEXTS = {
     "expired": "the credentials are not valid any more",
     "forbidden": "no topic is allowed",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedTimes:
+    """The times of streams, in seconds.
+
+    Attributes:
+        review: Between two checks of rights and credentials.
+        comment: Of silence until a comment is sent; proxies end idle streams.
+        slow: For which a reader may take nothing.
+        rotate: Until the server ends a stream.
+        spread: Over which it spreads the ends.
+    """
+
+    review: float = 30.0
+    comment: float = 15.0
+    slow: float = 20.0
+    rotate: float = 300.0
+    spread: float = 60.0
 
 
 class FeedEnd(Exception):  # noqa: N818 - an end, not a failure
@@ -74,6 +86,7 @@ class Feeds:
         rights: Checks the rights behind topics.
         journal: Knows what changed.
         closing: Set when the server stops.
+        times: The times of streams.
 
     Attributes:
         readers: The streams that are open.
@@ -88,7 +101,9 @@ class Feeds:
         rights: FleetRights,
         journal: Journal,
         closing: asyncio.Event,
+        times: FeedTimes | None = None,
     ) -> None:
+        self.times = times or FeedTimes()
         self.answers = answers
         self.sources = sources
         self.stories = stories
@@ -145,6 +160,7 @@ class FeedSession:
         is_events: bool,
     ) -> None:
         self._feeds = feeds
+        self._times = feeds.times
         self._journal = feeds.journal
         self._response = response
         self._user = user
@@ -230,17 +246,18 @@ class FeedSession:
     async def _follow(self) -> None:
         loop = asyncio.get_running_loop()
         pace = Pace(self._interval, self._feeds.closing)
-        rotate_at = loop.time() + ROTATE_SECONDS + random.random() * ROTATE_SPREAD  # noqa: S311
-        review_at = loop.time() + REVIEW_SECONDS
+        times = self._times
+        rotate_at = loop.time() + times.rotate + random.random() * times.spread  # noqa: S311
+        review_at = loop.time() + times.review
         while await pace.wait():
             if loop.time() >= rotate_at:
                 raise FeedEnd("rotate")
             if loop.time() >= review_at:
-                review_at = loop.time() + REVIEW_SECONDS
+                review_at = loop.time() + times.review
                 await self._review_again()
             for topic in list(self._sent):
                 await self._send_changes(topic)
-            if loop.time() - self._written_at >= COMMENT_SECONDS:
+            if loop.time() - self._written_at >= times.comment:
                 await self._send_bytes(b":\n\n" if self._is_events else b"\n")
         raise FeedEnd("shutdown")
 
@@ -365,7 +382,7 @@ class FeedSession:
         await self._send_bytes(orjson.dumps(head)[:-1] + b',"data":' + data + b"}\n")
 
     async def _send_bytes(self, data: bytes) -> None:
-        async with asyncio.timeout(SLOW_SECONDS):
+        async with asyncio.timeout(self._times.slow):
             await self._response.write(data)
         self._written_at = asyncio.get_running_loop().time()
 

@@ -57,13 +57,18 @@ class SpecChange(NamedTuple):
 class History:
     """The history of one replica.
 
+    Args:
+        since: The start of this replica.
+        most: How many transitions are kept.
+
     Attributes:
         since: The start of this replica.
         changes: The last changed specs, the oldest first.
     """
 
-    def __init__(self, since: datetime) -> None:
+    def __init__(self, since: datetime, *, most: int = MAX_TRANSITIONS) -> None:
         self.since = since
+        self._most = most
         self.changes: deque[SpecChange] = deque(maxlen=MAX_CHANGES)
         self._count = 0
         self._transitions: OrderedDict[str, deque[PhaseStep]] = OrderedDict()
@@ -93,7 +98,7 @@ class History:
             )
         )
         self._transitions.move_to_end(new.metadata.key)
-        while self._kept > MAX_TRANSITIONS:
+        while self._kept > self._most:
             self._kept -= len(self._transitions.popitem(last=False)[1])
 
     def find_transitions(self, key: str) -> tuple[PhaseStep, ...]:

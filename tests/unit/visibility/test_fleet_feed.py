@@ -11,8 +11,7 @@ import orjson
 import pytest
 
 from multiqueue.visibility.authentication import AuthenticatedUser
-from multiqueue.visibility.fleet import feed as feed_module
-from multiqueue.visibility.fleet.feed import Feeds, FeedSession
+from multiqueue.visibility.fleet.feed import Feeds, FeedSession, FeedTimes
 from multiqueue.visibility.fleet.journal import Journal
 from multiqueue.visibility.fleet.resources import STANDINGS, FleetResource
 from multiqueue.visibility.fleet.rows import FleetRow
@@ -68,9 +67,13 @@ class Response:
 
 
 class FeedWorld:
-    """A feed of two rows in two namespaces, and what its reader may see."""
+    """A feed of two rows in two namespaces, and what its reader may see.
 
-    def __init__(self) -> None:
+    Args:
+        times: Times of the stream that are not those of this file.
+    """
+
+    def __init__(self, **times: float) -> None:
         self.journal = Journal(T0)
         self.rows = Rows(self.journal)
         self.rows.set("a/one", "Queued")
@@ -80,7 +83,12 @@ class FeedWorld:
         self.expired = False
         self.closing = asyncio.Event()
         sources = {"standings": self.rows}
-        options: dict[str, Any] = {"rights": self, "journal": self.journal, "closing": self.closing}
+        options: dict[str, Any] = {
+            "rights": self,
+            "journal": self.journal,
+            "closing": self.closing,
+            "times": FeedTimes(**{"review": 0.01, "slow": 0.05, **times}),
+        }
         answers: Any = self
         stories: Any = None
         self.feeds = Feeds(answers, sources, stories, **options)
@@ -120,12 +128,6 @@ class FeedWorld:
                     return data
 
 
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_module, "REVIEW_SECONDS", 0.01)
-    monkeypatch.setattr(feed_module, "SLOW_SECONDS", 0.05)
-
-
 async def test_rows_of_a_namespace_whose_right_is_gone_are_taken_back() -> None:
     world = FeedWorld()
     async with world.reading("standings:a,standings:b"):
@@ -151,17 +153,13 @@ async def test_a_stream_ends_once_its_credentials_expired() -> None:
         await task
 
 
-async def test_a_stream_is_renewed_and_ends_when_the_server_stops(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_stream_is_renewed_and_ends_when_the_server_stops() -> None:
     world = FeedWorld()
     async with world.reading("standings"):
         await world.next_of("snapshot")
         world.closing.set()
         assert (await world.next_of("end"))["code"] == "shutdown"
-    monkeypatch.setattr(feed_module, "ROTATE_SECONDS", 0.0)
-    monkeypatch.setattr(feed_module, "ROTATE_SPREAD", 0.0)
-    world = FeedWorld()
+    world = FeedWorld(rotate=0.0, spread=0.0)
     async with world.reading("standings"):
         assert (await world.next_of("end"))["code"] == "rotate"
 
@@ -176,9 +174,8 @@ async def test_a_reader_that_takes_nothing_is_given_up() -> None:
             await task
 
 
-async def test_a_silent_stream_has_comments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_module, "COMMENT_SECONDS", 0.0)
-    world = FeedWorld()
+async def test_a_silent_stream_has_comments() -> None:
+    world = FeedWorld(comment=0.0)
     async with world.reading("standings"), asyncio.timeout(5):
         await world.response.commented.wait()
 

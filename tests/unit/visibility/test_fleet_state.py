@@ -5,12 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from multiqueue.api.names import CORDON
 from multiqueue.api.v1beta2 import Condition, MultiKueueCluster, ObjectMeta, Workload
-from multiqueue.visibility.fleet import history as history_module
 from multiqueue.visibility.fleet.census import Census
 from multiqueue.visibility.fleet.history import History
 from multiqueue.visibility.fleet.journal import Journal
@@ -68,11 +66,8 @@ def test_transitions_are_kept_if_phase_or_worker_changes() -> None:
     assert history.find_transitions(key) == ()
 
 
-def test_the_transitions_of_the_workload_unchanged_for_longest_go_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(history_module, "MAX_TRANSITIONS", 2)
-    history = History(T0)
+def test_the_transitions_of_the_workload_unchanged_for_longest_go_first() -> None:
+    history = History(T0, most=2)
     for name in ("a", "b", "c"):
         waiting = make_workload(name, queue="q")
         history.note_workload(waiting, admitted(waiting, on="cq", at=T0), T0)
