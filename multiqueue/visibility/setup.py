@@ -33,7 +33,7 @@ from multiqueue.visibility.answers import Answers
 from multiqueue.visibility.authentication import Authenticator
 from multiqueue.visibility.authorization import RightsReviewer
 from multiqueue.visibility.decisions import DecisionAnswers, DecisionSource
-from multiqueue.visibility.explanations import ExplanationAnswers
+from multiqueue.visibility.explanations import ExplanationAnswers, StartSource
 from multiqueue.visibility.front_proxy import FrontProxyTrust, read_trust
 from multiqueue.visibility.positions import PositionReader
 from multiqueue.visibility.registration import (
@@ -91,6 +91,7 @@ def build_visibility(
     leading: asyncio.Event,
     workers: WorkerClients,
     decision_service: DecisionSource,
+    starts: StartSource,
     environment: Mapping[str, str] = os.environ,
 ) -> VisibilityService:
     """Build the visibility API of a manager.
@@ -104,10 +105,11 @@ def build_visibility(
             itself; in a cluster a Service finds all managers.
         workers: Connects to the workers, for requests about jobs there.
         decision_service: Keeps the dispatch decisions.
+        starts: Estimates when Workloads start.
         environment: The environment variables, which show whether this is a cluster.
     """
     config = context.config
-    host, port = address
+    host = address[0]
     is_outside = not environment.get("KUBERNETES_SERVICE_HOST")
     name = EXTERNAL_SERVICE_NAME if is_outside else SERVICE_NAME
     service = f"{name}.{config.namespace}"
@@ -127,12 +129,12 @@ def build_visibility(
         engine,
         credentials,
         source,
-        host=host,
-        port=port,
+        address=address,
         leading=leading,
         registers_leader=is_outside,
         workers=workers,
         decision_service=decision_service,
+        starts=starts,
     )
 
 
@@ -152,17 +154,17 @@ class VisibilityService:
         credentials: Credentials,
         source: CertificateSource,
         *,
-        host: str,
-        port: int,
+        address: tuple[str, int],
         leading: asyncio.Event,
         registers_leader: bool,
         workers: WorkerClients,
         decision_service: DecisionSource,
+        starts: StartSource,
     ) -> None:
         self.registered = asyncio.Event()
         self._context = context
         self._source = source
-        self._host = host
+        self._host, port = address
         self._leading = leading if registers_leader else None
         self._trust = FrontProxyTrust()
         self._logged_reason = ""
@@ -187,12 +189,14 @@ class VisibilityService:
             Answers(positions, find),
             Authenticator(self._reviews, lambda: self._trust),
             authorizer,
-            host=host,
+            host=self._host,
             port=port,
             context=build_server_context(context.config.tls),
             remote=RemoteAnswers(workers, authorizer, find, context.integrations, origin),
             decisions=DecisionAnswers(decision_service, leading, lambda key: find(key) is not None),
-            explanations=ExplanationAnswers(engine, positions, find, leading, authorizer),
+            explanations=ExplanationAnswers(
+                engine, positions, find, leading, authorizer, starts=starts
+            ),
         )
 
     async def run(self) -> None:

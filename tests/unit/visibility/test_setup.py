@@ -47,18 +47,19 @@ def service(files: Files, text: str = "") -> VisibilityService:
     engine: Any = None
     workers: Any = None
     decision_service: Any = None
+    starts: Any = None
     credentials: Any = SimpleNamespace(server="https://127.0.0.1:1", ssl_context=None)
     return VisibilityService(
         context,
         engine,
         credentials,
         files,
-        host="127.0.0.1",
-        port=0,
+        address=("127.0.0.1", 0),
         leading=asyncio.Event(),
         registers_leader=False,
         workers=workers,
         decision_service=decision_service,
+        starts=starts,
     )
 
 
