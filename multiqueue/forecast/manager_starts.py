@@ -178,7 +178,8 @@ class ManagerStarts:
         counts: Counter[Basis] = Counter()
         for name in queues:
             counts.update(self._bases.get(name, {}))
-        weakest = max(filter(counts.__getitem__, counts), key=WEAKEST_LAST.index)
+        present = filter(counts.__getitem__, counts)
+        weakest = max(present, key=WEAKEST_LAST.index, default=Basis.ASSUMED)
         return TreeRuntimes(known=counts.total(), assumed=counts[Basis.ASSUMED], weakest=weakest)
 
     # ------------------------------------------------------------ following
@@ -196,7 +197,11 @@ class ManagerStarts:
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
         known = new or old
         assert known is not None, "an event is about an object"
-        self._changed[known.metadata.key] = new
+        key = known.metadata.key
+        if new is not None or key in self._seen:
+            self._changed[key] = new
+        else:
+            self._changed.pop(key, None)  # it came and went between two questions
 
     def _catch_up(self) -> None:
         """Read some of the Workloads that changed since the last question."""
