@@ -45,6 +45,8 @@ from multiqueue.views.start import (
 
 STEP = 20
 """Changed Workloads that are read before other tasks run: some milliseconds."""
+TRIES = 1200
+"""What one estimate may try (`timeline.TRIES`): at most 10 ms of computing if ten thousand wait."""
 WEAKEST_LAST = tuple(Basis)
 NO_ESTIMATE: Mapping[Reason, NoEstimate] = {
     Reason.EXCEEDS_MAX_QUOTA: NoEstimate.NEVER,
@@ -131,7 +133,7 @@ class ManagerStarts:
         tree = self._engine.parts.cache.tree_by_queue.get(queue)
         if tree is None or key not in self._seen:
             return tell_no_start(NoEstimate.STARTING)
-        found = self._starts.estimate(tree, workload, now, Budget(left=4000))
+        found = self._starts.estimate(tree, workload, now, Budget(left=TRIES))
         if found is None:
             return tell_no_start(NoEstimate.NEVER, explanation.message)
         if found.latest <= now and explanation.reason is not Reason.PENDING_EVALUATION:
