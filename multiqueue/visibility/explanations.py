@@ -45,7 +45,7 @@ from multiqueue.visibility.summary import VERSIONS, FindWorkload
 JSON = "application/json"
 
 
-class StartSource(Protocol):
+class QuotaStarts(Protocol):
     """Estimates when a Workload starts."""
 
     async def find_start(self, key: str) -> Mapping[str, Any] | None:
@@ -73,7 +73,7 @@ class ExplanationAnswers:
         leading: asyncio.Event,
         authorizer: RightsReviewer,
         *,
-        starts: StartSource,
+        starts: QuotaStarts,
     ) -> None:
         self._engine = engine
         self._positions = positions

@@ -33,7 +33,7 @@ from multiqueue.visibility.answers import Answers
 from multiqueue.visibility.authentication import Authenticator
 from multiqueue.visibility.authorization import RightsReviewer
 from multiqueue.visibility.decisions import DecisionAnswers, DecisionSource
-from multiqueue.visibility.explanations import ExplanationAnswers, StartSource
+from multiqueue.visibility.explanations import ExplanationAnswers, QuotaStarts
 from multiqueue.visibility.front_proxy import FrontProxyTrust, read_trust
 from multiqueue.visibility.positions import PositionReader
 from multiqueue.visibility.registration import (
@@ -91,7 +91,7 @@ def build_visibility(
     leading: asyncio.Event,
     workers: WorkerClients,
     decision_service: DecisionSource,
-    starts: StartSource,
+    starts: QuotaStarts,
     environment: Mapping[str, str] = os.environ,
 ) -> VisibilityService:
     """Build the visibility API of a manager.
@@ -159,7 +159,7 @@ class VisibilityService:
         registers_leader: bool,
         workers: WorkerClients,
         decision_service: DecisionSource,
-        starts: StartSource,
+        starts: QuotaStarts,
     ) -> None:
         self.registered = asyncio.Event()
         self._context = context
