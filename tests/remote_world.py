@@ -21,6 +21,8 @@ import yaml
 from multiqueue.api.config import Configuration
 from multiqueue.cli.main import main
 from multiqueue.controllers.engine_setup import build_engine
+from multiqueue.forecast.manager_starts import ManagerStarts
+from multiqueue.jobs.build_options import build_options
 from multiqueue.kube import resources
 from multiqueue.runtime.manifests import apply_all
 from multiqueue.visibility.setup import VisibilityService, build_visibility
@@ -141,6 +143,7 @@ async def remote_world(
         async with world.manager(config) as context:
             engine, leading = build_engine(config), asyncio.Event()
             leading.set()
+            find_runtime = world.multikueue.forecasts.find_runtime
             service = build_visibility(
                 context,
                 engine,
@@ -150,6 +153,7 @@ async def remote_world(
                 workers=WorkerAccess(context, world.multikueue.fleet),
                 fleet=world.multikueue.fleet,
                 decision_service=world.multikueue.workloads.open_decision_service(engine),
+                starts=ManagerStarts(context, engine, find_runtime, build_options(config)),
                 environment={"KUBERNETES_SERVICE_HOST": "127.0.0.1"},
             )
             running = asyncio.create_task(service.run())

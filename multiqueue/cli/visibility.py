@@ -74,6 +74,7 @@ class ManagerAnswer:
         share: The weighted share of its ClusterQueue; None without fair sharing.
         shares: Those of all ClusterQueues of its cohort tree, the least first. A name is empty if
             the user may not know it.
+        start: When it is expected to start, as `views.start` tells it; empty from older managers.
         past_usage: The LocalQueues of its ClusterQueue, the least usage first. A name is empty if
             the user may not know it; a usage is None if it is infinite.
     """
@@ -92,6 +93,7 @@ class ManagerAnswer:
     share: int | None = None
     shares: tuple[tuple[str, int], ...] = ()
     past_usage: tuple[tuple[str, float | None], ...] = ()
+    start: Mapping[str, Any] = field(default_factory=dict)
 
 
 async def explain_workload(
@@ -230,4 +232,5 @@ def _read(status: Mapping[str, Any], problem: str = "") -> ManagerAnswer:
         share=fair.get("weightedShare"),
         shares=tuple((row["name"], row["share"]) for row in fair.get("clusterQueues", ())),
         past_usage=tuple((row["localQueue"], row["usage"]) for row in status.get("pastUsage", ())),
+        start=status.get("start", {}),
     )

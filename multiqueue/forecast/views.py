@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from multiqueue.api import v1beta2 as api
@@ -10,10 +11,10 @@ from multiqueue.api.names import DATA, PRICES
 from multiqueue.forecast.asked import Asking
 from multiqueue.forecast.history import RuntimeHistory
 from multiqueue.forecast.learning import Learning
-from multiqueue.forecast.worker_forecast import WorkerForecast, follow_workers
+from multiqueue.forecast.worker_forecast import WorkerForecast, follow_workers, runtime_on
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.model.build_workload import BuildOptions
-from multiqueue.plugins import ClusterView, Forecast, WorkloadView, foresee
+from multiqueue.plugins import ClusterView, Forecast, Runtime, WorkloadView, foresee
 from multiqueue.workers.connections.fleet import Fleet
 
 NOT_READ = "the Workloads there are not known"
@@ -34,6 +35,7 @@ class Forecasts:
     def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
         self._fleet = fleet
         self._now = context.clock.now
+        self._flavors = context.informers.resource_flavors
         self.history = RuntimeHistory()
         self._learning = Learning(context, self.history, options)
         follow_workers(
@@ -61,6 +63,14 @@ class Forecasts:
             speeds=self.history.speeds(traits),
             data=read(view.annotations, DATA, parse_data) or frozenset(),
         )
+
+    def find_runtime(self, key: str, used: Mapping[tuple[str, str], int]) -> Runtime | None:
+        """Return how long one of the manager's Workloads runs on what it uses.
+
+        None if there is no such Workload.
+        """
+        traits = self._learning.find_traits(key)
+        return runtime_on(self.history, traits, used, self._flavors) if traits else None
 
     def ask(self, workload: WorkloadView) -> Asking:
         """Begin a decision about a Workload."""

@@ -88,22 +88,22 @@ class WorkerForecast:
         self._assumed: dict[str, datetime] = {}
         self._changed: dict[str, api.Workload] = {}
         replica = self._replica
-        _follow(
+        follow(
             informers.flavors,
             lambda obj: replica.upsert_flavor(build_resource_flavor(obj)),
             replica.delete_flavor,
         )
-        _follow(
+        follow(
             informers.cohorts,
             lambda obj: replica.upsert_cohort(build_cohort(obj)),
             replica.delete_cohort,
         )
-        _follow(
+        follow(
             informers.cluster_queues,
             lambda obj: replica.upsert_cluster_queue(build_cluster_queue(obj)),
             replica.delete_cluster_queue,
         )
-        _follow(
+        follow(
             informers.local_queues,
             lambda obj: replica.upsert_local_queue(build_local_queue(obj)),
             replica.delete_local_queue,
@@ -224,21 +224,38 @@ class WorkerForecast:
         self._replica.upsert_workload(workload, now, runtime=runtime)
 
     def _runtime(self, traits: Traits, used: Mapping[tuple[str, str], int]) -> Runtime:
-        runtime = self._history.runtime(traits)
-        speeds = self._history.speeds(traits)
-        if not used or not speeds:
-            return runtime
-        flavor = min(("/" not in resource, resource, flavor) for flavor, resource in used)[2]
-        known = self._informers.flavors.store.get(flavor)
-        labels = known.spec.node_labels.values() if known is not None else ()
-        return scale(runtime, speed_on(speeds, flavor, labels))
+        return runtime_on(self._history, traits, used, self._informers.flavors)
+
+
+def runtime_on(
+    history: RuntimeHistory,
+    traits: Traits,
+    used: Mapping[tuple[str, str], int],
+    flavors: Informer[api.ResourceFlavor],
+) -> Runtime:
+    """Return how long a Workload runs on what it uses; on the reference hardware if on nothing.
+
+    Args:
+        history: Runtimes learned from finished Workloads.
+        traits: The Workload's traits.
+        used: What it uses, by flavor and resource.
+        flavors: The informer of the flavors.
+    """
+    runtime = history.runtime(traits)
+    speeds = history.speeds(traits)
+    if not used or not speeds:
+        return runtime
+    flavor = min(("/" not in resource, resource, flavor) for flavor, resource in used)[2]
+    known = flavors.store.get(flavor)
+    labels = known.spec.node_labels.values() if known is not None else ()
+    return scale(runtime, speed_on(speeds, flavor, labels))
 
 
 def _holds(seen: OtherWorkload | None) -> bool:
     return seen is not None and seen.workload is not None and seen.workload.reservation is not None
 
 
-def _follow(
+def follow(
     informer: Informer[Any], upsert: Callable[[Any], None], delete: Callable[[str], None]
 ) -> None:
     """Mirror a collection of queues; an object with unreadable quotas counts as deleted."""

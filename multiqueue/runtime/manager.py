@@ -25,6 +25,8 @@ from multiqueue.controllers.declared.controller import DeclaredJobs
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
 from multiqueue.engine.engine import Engine
+from multiqueue.forecast.manager_starts import ManagerStarts
+from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.setup import build_registry
@@ -197,6 +199,9 @@ class Manager:
             workers=WorkerAccess(context, multikueue.fleet),
             fleet=multikueue.fleet,
             decision_service=multikueue.workloads.open_decision_service(engine),
+            starts=ManagerStarts(
+                context, engine, multikueue.forecasts.find_runtime, build_options(self.config)
+            ),
         )
         self._keep(scope, self.visibility)
 

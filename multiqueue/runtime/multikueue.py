@@ -49,6 +49,7 @@ class MultiKueueParts:
         fleet: The workers.
         capacity: What the workers could hold.
         workloads: The controller that dispatches Workloads.
+        forecasts: Forecasts for Workloads, and the runtimes that they rest on.
     """
 
     parts: tuple[Runnable, ...]
@@ -56,6 +57,7 @@ class MultiKueueParts:
     fleet: Fleet
     capacity: FleetCapacity
     workloads: WorkloadReconciler
+    forecasts: Forecasts
 
 
 def build_multikueue(
@@ -106,12 +108,13 @@ def build_multikueue(
     limits = FleetLimits(fleet)
     capacity = FleetCapacity(context, fleet, limits, options)
     fitting, departures = Fitting(context, fleet, limits), Departures()
+    forecasts = Forecasts(context, fleet, options)
     workloads = WorkloadReconciler(
         context,
         fleet,
         limits=limits,
         capacity=capacity,
-        forecasts=Forecasts(context, fleet, options),
+        forecasts=forecasts,
         dispatchers=choice,
         observer=Observer(context, fleet, fitting, departures, capacity),
         fitting=fitting,
@@ -146,6 +149,7 @@ def build_multikueue(
         fleet=fleet,
         capacity=capacity,
         workloads=workloads,
+        forecasts=forecasts,
     )
 
 

@@ -12,6 +12,8 @@ of queues and Workloads elsewhere are shown only to users who may list the whole
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import orjson
 from aiohttp import web
@@ -19,6 +21,7 @@ from aiohttp import web
 from multiqueue.api.names import key_of
 from multiqueue.engine.engine import Engine
 from multiqueue.serving.request import HttpRequest
+from multiqueue.views.start import NoEstimate, tell_no_start
 from multiqueue.visibility import documents, refusals
 from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.authorization import ApiAction, RightsReviewer
@@ -42,6 +45,14 @@ from multiqueue.visibility.summary import VERSIONS, FindWorkload
 JSON = "application/json"
 
 
+class QuotaStarts(Protocol):
+    """Estimates when a Workload starts."""
+
+    async def find_start(self, key: str) -> Mapping[str, Any] | None:
+        """Return its start, or why it is not known; None if it does not wait for quota here."""
+        ...
+
+
 class ExplanationAnswers:
     """Answers requests for explanations.
 
@@ -51,6 +62,7 @@ class ExplanationAnswers:
         find: Returns a Workload by its key.
         leading: Set while this manager leads.
         authorizer: Checks users' rights.
+        starts: Estimates starts, for the leader's answers.
     """
 
     def __init__(
@@ -60,12 +72,15 @@ class ExplanationAnswers:
         find: FindWorkload,
         leading: asyncio.Event,
         authorizer: RightsReviewer,
+        *,
+        starts: QuotaStarts,
     ) -> None:
         self._engine = engine
         self._positions = positions
         self._find = find
         self._leading = leading
         self._authorizer = authorizer
+        self._starts = starts
 
     @staticmethod
     def is_asked(action: ApiAction) -> bool:
@@ -92,11 +107,14 @@ class ExplanationAnswers:
         local_queue = key_of(action.namespace, workload.spec.queue_name)
         name = self._engine.local_queue_target(local_queue) or ""
         positions = await self._positions.of_cluster_queue(name)
+        start = await self._find_start(key)
         status = build_status(self._engine, key, name, positions, leading=self._leading.is_set())
         others = names_others(status, action.namespace)
         if others and not await self._may_list(user, name, action):
             hide_names(status, action.namespace)
         add_words(status)
+        if status["pending"] and start is not None:
+            status["start"] = start
         body = {
             "kind": EXPLANATION_KIND,
             "apiVersion": f"{GROUP}/{VERSION}",
@@ -104,6 +122,11 @@ class ExplanationAnswers:
             "status": status,
         }
         return web.Response(body=orjson.dumps(body), content_type=JSON)
+
+    async def _find_start(self, key: str) -> Mapping[str, Any] | None:
+        if not self._leading.is_set():
+            return tell_no_start(NoEstimate.NOT_LEADING)
+        return await self._starts.find_start(key)
 
     async def _may_list(
         self, user: AuthenticatedUser, cluster_queue: str, action: ApiAction

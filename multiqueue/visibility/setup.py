@@ -33,7 +33,7 @@ from multiqueue.visibility.answers import Answers
 from multiqueue.visibility.authentication import Authenticator
 from multiqueue.visibility.authorization import RightsReviewer
 from multiqueue.visibility.decisions import DecisionAnswers, DecisionSource
-from multiqueue.visibility.explanations import ExplanationAnswers
+from multiqueue.visibility.explanations import ExplanationAnswers, QuotaStarts
 from multiqueue.visibility.fleet.service import FleetApi
 from multiqueue.visibility.front_proxy import FrontProxyTrust, read_trust
 from multiqueue.visibility.positions import PositionReader
@@ -94,6 +94,7 @@ def build_visibility(
     workers: WorkerClients,
     fleet: Fleet,
     decision_service: DecisionSource,
+    starts: QuotaStarts,
     environment: Mapping[str, str] = os.environ,
 ) -> VisibilityService:
     """Build the visibility API of a manager.
@@ -108,6 +109,7 @@ def build_visibility(
         workers: Connects to the workers, for requests about jobs there.
         fleet: The workers, for the fleet API.
         decision_service: Keeps the dispatch decisions.
+        starts: Estimates when Workloads start.
         environment: The environment variables, which show whether this is a cluster.
     """
     config = context.config
@@ -137,6 +139,7 @@ def build_visibility(
         workers=workers,
         fleet=fleet,
         decision_service=decision_service,
+        starts=starts,
     )
 
 
@@ -150,7 +153,7 @@ class VisibilityService:
 
     name = "visibility"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of the manager that it shows
         self,
         context: ManagerContext,
         engine: Engine,
@@ -163,6 +166,7 @@ class VisibilityService:
         workers: WorkerClients,
         fleet: Fleet,
         decision_service: DecisionSource,
+        starts: QuotaStarts,
     ) -> None:
         self.registered = asyncio.Event()
         self._context = context
@@ -196,6 +200,7 @@ class VisibilityService:
             decisions=decision_service,
             reviewer=authorizer,
             leading=leading,
+            starts=starts,
         )
         self.server = VisibilityHttpServer(
             Answers(positions, find),
@@ -206,7 +211,9 @@ class VisibilityService:
             context=build_server_context(context.config.tls),
             remote=RemoteAnswers(workers, authorizer, find, context.integrations, origin),
             decisions=DecisionAnswers(decision_service, leading, lambda key: find(key) is not None),
-            explanations=ExplanationAnswers(engine, positions, find, leading, authorizer),
+            explanations=ExplanationAnswers(
+                engine, positions, find, leading, authorizer, starts=starts
+            ),
             fleet=self.fleet,
         )
 

@@ -7,6 +7,7 @@ import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -270,3 +271,40 @@ async def test_why_starts_without_what_it_does_not_need(
 def make_pod_sets() -> list[dict[str, Any]]:
     template = make_mig_job("any", 1)["spec"]["template"]
     return [{"name": "main", "count": 1, "template": template}]
+
+
+async def test_a_waiting_job_is_told_when_it_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """9 of 12 credits are used for an hour, so that 6 are free only after it."""
+    manager = make_config(resources={"transformations": [SLICES]})
+    async with cluster(tmp_path, capsys, manager=manager) as (shell, client, _):
+        await apply_all(client, make_objects())
+        runs = make_mig_job("runs", 3)
+        runs["metadata"]["annotations"] = {"multiqueue.dev/runtime": "60m"}
+        await client.create(JOBS, runs)
+        await until(client, WORKLOADS, lambda all_: [_has_quota(each) for each in all_] == [True])
+        await client.create(JOBS, make_mig_job("waits", 2))
+        await until(client, WORKLOADS, lambda all_: sum(map(_is_refused, all_)) == 1)
+        told = (await shell.json("eta", "waits", "-n", NAMESPACE))["start"]
+        words = await shell.run("eta", "waits", "-n", NAMESPACE)
+        why = await shell.run("why", "waits", "-n", NAMESPACE)
+        running = await shell.run("eta", "runs", "-n", NAMESPACE)
+        (held,) = [each for each in await _workloads(client) if _has_quota(each)]
+
+    since = datetime.fromisoformat(condition(held, "QuotaReserved")["lastTransitionTime"])
+    low, middle, high = (
+        (datetime.fromisoformat(told[name]) - since).total_seconds() / 60
+        for name in ("earliest", "at", "latest")
+    )
+    assert low < middle < high
+    assert 30 < middle < 90, "an hour was declared"
+    assert (told["stage"], told["ahead"], told["basis"]) == ("whole", 0, "Assumed")
+    assert "Start:  about " in words
+    assert "1 of 2 jobs in its cohort never said how long they run" in words
+    assert "Start:  about " in why
+    assert "does not wait for quota" in running
+
+
+async def _workloads(client: KubeClient) -> list[dict[str, Any]]:
+    return [dict(each) for each in (await client.list(WORKLOADS)).items]

@@ -189,6 +189,7 @@ def _show(explanation: WorkloadExplanation, now: datetime) -> None:
     ):
         if text:
             echo(f"  {f'{label}:':7} {text}")
+    _show_start(explanation)
     _show_rivals(explanation, now)
     _show_numbers(explanation)
     _show_checks(explanation, now)
@@ -212,6 +213,14 @@ def _message(condition: dict[str, Any], explanation: WorkloadExplanation) -> str
     if is_answered and (condition["type"], condition["status"]) == ("QuotaReserved", "False"):
         return "now: see Why above"
     return str(condition["message"])
+
+
+def _show_start(explanation: WorkloadExplanation) -> None:
+    if explanation.start:
+        from multiqueue.cli.views.start import list_start_lines
+
+        for line in list_start_lines(explanation.start):
+            echo(f"  {line}")
 
 
 def _show_numbers(explanation: WorkloadExplanation) -> None:

@@ -72,6 +72,7 @@ class WorkloadExplanation:
         asks: Its topology request, or its request beside its running job, while it waits; else
             empty.
         stays: Why it runs on although its worker is cordoned or drained; else empty.
+        start: When it is expected to start, as the manager tells it; empty if it does not wait.
         position, waiting, numbers: The manager's numbers; None or empty if it gave none.
         rivals: The Workloads it preempted and waits for, or whose pods it waits for.
         problem: What is missing in the manager's answer, and why; empty if nothing is.
@@ -87,6 +88,7 @@ class WorkloadExplanation:
     pods: str
     asks: str
     stays: str
+    start: Mapping[str, Any]
     cluster_queue: str
     cohort: str
     position: int | None
@@ -112,6 +114,7 @@ class WorkloadExplanation:
             "pods": self.pods or None,
             "asks": self.asks or None,
             "stays": self.stays or None,
+            "start": dict(self.start) or None,
             "clusterQueue": self.cluster_queue or None,
             "cohort": self.cohort or None,
             "position": self.position,
@@ -159,6 +162,7 @@ def explain(
         pods=explain_width(workload) if view.state not in ENDED else "",
         asks=_asks(objects, workload) if view.state in NEEDS_NUMBERS else "",
         stays=_stays(objects, view) if view.state in AT_WORK else "",
+        start=answer.start if view.state in NEEDS_NUMBERS else {},
         cluster_queue=queue,
         cohort=spec.cohort_name if spec else "",
         position=place.in_cluster_queue if place else None,

@@ -22,11 +22,13 @@ from multiqueue.kube.informer import Informer
 from multiqueue.serving.request import HttpRequest
 from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.authorization import ApiAction, RightsReviewer
+from multiqueue.visibility.explanations import QuotaStarts
 from multiqueue.visibility.fleet.answers import FleetAnswers, find_resource
 from multiqueue.visibility.fleet.census import Census
 from multiqueue.visibility.fleet.feed import Feeds, Recheck
 from multiqueue.visibility.fleet.history import History
 from multiqueue.visibility.fleet.journal import Journal
+from multiqueue.visibility.fleet.queued_starts import QueuedStarts
 from multiqueue.visibility.fleet.resources import (
     CHANGES,
     FEEDS,
@@ -70,6 +72,7 @@ class FleetApi:
         decisions: The last dispatch decisions.
         reviewer: Asks for rights.
         leading: Set while this manager leads.
+        starts: Estimates when Workloads get quota.
 
     Attributes:
         feeds: The feed.
@@ -87,6 +90,7 @@ class FleetApi:
         decisions: DecisionRecord,
         reviewer: RightsReviewer,
         leading: asyncio.Event,
+        starts: QuotaStarts,
     ) -> None:
         now = context.clock.now()
         self._context = context
@@ -94,10 +98,11 @@ class FleetApi:
         self.journal = Journal(now)
         self._history = History(now)
         self._census = Census(context.informers.workloads.store.get, engine.find_workload)
-        rights, starts = FleetRights(reviewer), DecidedStarts(decisions)
-        self.standings = Standings(context, engine, positions, starts, self.journal)
+        rights, decided = FleetRights(reviewer), DecidedStarts(decisions)
+        queued = QueuedStarts(starts, leading, context.clock.now)
+        self.standings = Standings(context, engine, positions, decided, self.journal, queued=queued)
         self._built = FleetSources(
-            context, engine, fleet, census=self._census, history=self._history, starts=starts
+            context, engine, fleet, census=self._census, history=self._history, starts=decided
         )
         self._sources: dict[str, RowSource] = {
             STANDINGS.plural: self.standings,

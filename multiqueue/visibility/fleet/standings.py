@@ -18,6 +18,7 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.views.phase import PhaseState
 from multiqueue.views.standing import Standing, view_standing
 from multiqueue.visibility.fleet.journal import Journal
+from multiqueue.visibility.fleet.queued_starts import QueuedStarts
 from multiqueue.visibility.fleet.resources import STANDINGS
 from multiqueue.visibility.fleet.rows import FleetRow
 from multiqueue.visibility.positions import PositionReader, Positions
@@ -67,8 +68,9 @@ class Standings:
         context: The manager's context.
         engine: Knows the queues.
         positions: Reads the queues' orders.
-        starts: Estimates starts.
-        journal: Where moved positions are noted.
+        starts: Foresees starts on workers.
+        queued: Estimates when Workloads get quota.
+        journal: Where moved positions and starts are noted.
 
     Attributes:
         built: How many rows were built since the start.
@@ -83,11 +85,14 @@ class Standings:
         positions: PositionReader,
         starts: RowStarts,
         journal: Journal,
+        *,
+        queued: QueuedStarts,
     ) -> None:
         self._context = context
         self._engine = engine
         self._positions = positions
         self._starts = starts
+        self._queued = queued
         self._journal = journal
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._built: OrderedDict[str, _Built] = OrderedDict()
@@ -129,9 +134,11 @@ class Standings:
         return str(labels.get(OWNER_LABEL) or namespace)
 
     async def refresh(self) -> None:
-        """Note the Workloads at the head of each read queue whose position changed."""
+        """Note Workloads whose position at the head of a read queue, or start, changed."""
         for name in list(self._orders):
             await self._find_order(name)
+        for key in await self._queued.refresh():
+            self._journal.note(self.resource.plural, key)
 
     async def find_rows(self, keys: Sequence[str]) -> list[FleetRow]:
         """Return the rows of these Workloads that exist, in this order."""
@@ -146,7 +153,7 @@ class Standings:
 
     async def _build(self, key: str, facts: Standing) -> FleetRow:
         position = await self.find_position(key, facts)
-        start = self._starts.find_start(key)
+        start = await self._find_start(key, facts)
         built = self._built.get(key)
         if built is not None and built.facts is facts and built[1:3] == (position, start):
             return built.row
@@ -154,6 +161,11 @@ class Standings:
         row = FleetRow.of(key, facts.metadata(), facts.status(position, start))
         _keep(self._built, key, _Built(facts, position, start, row))
         return row
+
+    async def _find_start(self, key: str, facts: Standing) -> Mapping[str, Any] | None:
+        if facts.view.state is PhaseState.QUEUED:
+            return await self._queued.find_start(key)
+        return self._starts.find_start(key)
 
     async def find_position(self, key: str, facts: Standing) -> int | None:
         """Return the position in the ClusterQueue from 1; None if it does not wait there."""

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.names import PRICES, RUNTIME
+from multiqueue.api.names import PRICES, RUNTIME, SPEEDS
 from multiqueue.api.serde import decode
 from multiqueue.forecast.asked import Asking
 from multiqueue.forecast.views import NOT_READ, Forecasts
@@ -30,6 +30,7 @@ class Manager:
     def __init__(self, worker: Worker | None = None) -> None:
         self.told: list[tuple[str, str]] = []
         self.workloads, self.multikueue_clusters = FakeInformer(), FakeInformer()
+        self.resource_flavors = FakeInformer()
         found = worker.forecast if worker is not None else None
         self.fleet = SimpleNamespace(add_session_hook=id, find_part=lambda *_: found)
         context: Any = SimpleNamespace(
@@ -95,3 +96,17 @@ def test_nonsense_of_a_workload_that_is_not_there_is_not_told(tells: bool) -> No
     workload = msgspec.structs.replace(workload, metadata=metadata)
     manager.forecasts.complete_workload(ASKING.view, workload, tells=tells)
     assert [kind for kind, _ in manager.told] == ["Workload"] * tells
+
+
+def test_a_runtime_is_found_by_key_and_scaled_by_the_flavor_that_is_used() -> None:
+    manager = Manager()
+    workload = make_gpu_workload("a", gpus=1)
+    workload.metadata.annotations.update({RUNTIME: "60m", SPEEDS: "h100=2"})
+    manager.workloads.put(workload)
+    key = workload.metadata.key
+    waits = manager.forecasts.find_runtime(key, {})
+    runs = manager.forecasts.find_runtime(key, {("h100", "nvidia.com/gpu"): 1})
+    assert waits is not None
+    assert runs is not None
+    assert runs.expected == waits.expected / 2
+    assert manager.forecasts.find_runtime("ns/nobody", {}) is None

@@ -236,15 +236,27 @@ class Rights:
         assert not action.namespace
 
 
-async def ask(world: EngineWorld, user: str, path: str, *, method: str = "GET") -> dict[str, Any]:
+class Soon:
+    """Estimates the same start for every Workload."""
+
+    async def find_start(self, key: str) -> dict[str, Any]:
+        return {"at": "2026-01-01T00:00:00Z", "key": key}
+
+
+async def ask(
+    world: EngineWorld, user: str, path: str, *, method: str = "GET", leads: bool = False
+) -> dict[str, Any]:
     known = {f"{NAMESPACE}/w": WORKLOAD}
     leading = asyncio.Event()
+    if leads:
+        leading.set()
     answers = ExplanationAnswers(
         world.engine,
         PositionReader(world.engine),
         known.get,
         leading,
         cast("RightsReviewer", Rights()),
+        starts=Soon(),
     )
     request = cast("HttpRequest", make_mocked_request(method, path))
     response = await answers.answer(request, action_of(method, path), AuthenticatedUser(name=user))
@@ -276,3 +288,18 @@ async def test_what_is_no_question_about_a_workload_is_refused(
     with pytest.raises(StatusRefusal) as refused:
         await ask(full_world(), "admin", path, method=method)
     assert refused.value.code == code
+
+
+async def test_only_the_leader_estimates_the_start() -> None:
+    world = full_world()
+    world.submit(make_workload("w", pod_sets=[pod_set(gpu=2)]))
+    starts = [
+        (await ask(world, "admin", PATH, leads=leads))["status"]["start"] for leads in (True, False)
+    ]
+    assert starts == [
+        {"at": "2026-01-01T00:00:00Z", "key": f"{NAMESPACE}/w"},
+        {
+            "code": "NotLeading",
+            "reason": "unknown: only the manager that leads estimates starts",
+        },
+    ]

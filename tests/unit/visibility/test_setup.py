@@ -52,6 +52,7 @@ def service(files: Files, text: str = "") -> VisibilityService:
     )
     workers: Any = None
     decision_service: Any = None
+    starts: Any = None
     credentials: Any = SimpleNamespace(server="https://127.0.0.1:1", ssl_context=None)
     return VisibilityService(
         context,
@@ -64,6 +65,7 @@ def service(files: Files, text: str = "") -> VisibilityService:
         workers=workers,
         fleet=workers,
         decision_service=decision_service,
+        starts=starts,
     )
 
 

@@ -1,0 +1,285 @@
+"""When Workloads get the manager's quota, computed by hand for small queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.serde import decode
+from multiqueue.engine.engine import Engine
+from multiqueue.forecast.manager_starts import STEP, ManagerStarts
+from multiqueue.model.build_workload import DEFAULT_OPTIONS
+from multiqueue.model.cluster_queue import (
+    AdmissionCheckInfo,
+    build_cluster_queue,
+    build_local_queue,
+)
+from multiqueue.model.resource_flavor import build_resource_flavor
+from multiqueue.model.workload import Workload
+from multiqueue.plugins.forecast import Basis, Runtime
+from multiqueue.views.start import parse_time
+from tests.builders.engine import NAMESPACE, T0, make_workload, pod_set, reserved, with_changes
+from tests.unit.capacity.test_worker_state import FakeInformer
+
+Told = Mapping[str, Any]
+
+
+class Manager:
+    """An engine that follows informers, and queues of four GPUs each in one cohort."""
+
+    def __init__(self, *queues: str, **spec: Any) -> None:
+        self.engine, self.now = Engine(), T0
+        names = ("resource_flavors", "cluster_queues", "local_queues", "workloads")
+        self.informers = SimpleNamespace(**{name: FakeInformer() for name in names})
+        self.built: dict[str, Workload] = {}
+        self.runtimes: dict[str, Runtime] = {}
+        self.engine.upsert_namespace(NAMESPACE, {})
+        context: Any = SimpleNamespace(
+            informers=self.informers, clock=SimpleNamespace(now=lambda: self.now)
+        )
+        self.starts = ManagerStarts(
+            context, self.engine, lambda key, _: self.runtimes.get(key), DEFAULT_OPTIONS
+        )
+        flavor = decode(api.ResourceFlavor, {"metadata": {"name": "gpu"}})
+        self.engine.upsert_resource_flavor(build_resource_flavor(flavor))
+        self.informers.resource_flavors.put(flavor)
+        for name in queues or ("lq",):
+            self.put_queue(name, **spec)
+
+    def put_queue(self, name: str, gpus: int = 4, **spec: Any) -> None:
+        quota = {"name": "nvidia.com/gpu", "nominalQuota": str(gpus)}
+        groups = [
+            {
+                "coveredResources": ["nvidia.com/gpu"],
+                "flavors": [{"name": "gpu", "resources": [quota]}],
+            }
+        ]
+        whole = {"cohortName": "all", "namespaceSelector": {}, "resourceGroups": groups, **spec}
+        cluster_queue = decode(api.ClusterQueue, {"metadata": {"name": name}, "spec": whole})
+        self.engine.upsert_cluster_queue(build_cluster_queue(cluster_queue))
+        self.informers.cluster_queues.put(cluster_queue)
+        local = {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"clusterQueue": name}}
+        self.engine.upsert_local_queue(build_local_queue(decode(api.LocalQueue, local)))
+        self.informers.local_queues.put(decode(api.LocalQueue, local))
+
+    def put(self, workload: Workload, minutes: float | None = None, **status: Any) -> None:
+        """Add or change a Workload that runs exactly so long."""
+        self.built[workload.key] = workload
+        if minutes is not None:
+            took = timedelta(minutes=minutes)
+            self.runtimes[workload.key] = Runtime(
+                expected=took, low=took, high=took, basis=Basis.DECLARED
+            )
+        self.engine.upsert_workload(workload, self.now)
+        name = workload.key.partition("/")[2]
+        meta = {"name": name, "namespace": NAMESPACE, "uid": name}
+        self.informers.workloads.put(decode(api.Workload, {"metadata": meta, "status": status}))
+
+    def submit(self, name: str, gpus: int, minutes: float, queue: str = "lq", **more: Any) -> None:
+        """Add a Workload, and admit what fits."""
+        self.now += timedelta(seconds=1)
+        workload = make_workload(
+            name, queue=queue, pod_sets=[pod_set(gpu=gpus)], at=self.now, **more
+        )
+        self.put(workload, minutes)
+        self.engine.next_cycle_at(self.now)
+        for decision in self.engine.run_cycle(self.now).decisions:
+            if (admission := getattr(decision, "admission", None)) is not None:
+                held = reserved(self.built[decision.workload], admission, admitted=True)
+                self.put(held)
+
+    async def minutes_until(self, name: str) -> float:
+        """Rounded: a runtime that is known exactly is drawn with a small error."""
+        told = await self.starts.find_start(f"{NAMESPACE}/{name}")
+        assert told is not None
+        at = parse_time(told["at"])
+        assert at is not None
+        return round((at - T0).total_seconds() / 60)
+
+
+async def test_a_start_is_when_enough_of_those_that_run_have_ended() -> None:
+    manager = Manager()
+    manager.submit("long", 2, 90)
+    manager.submit("short", 2, 30)
+    manager.submit("small", 2, 10)
+    manager.submit("large", 4, 10)
+    before = _usage(manager.engine)
+    assert [await manager.minutes_until(name) for name in ("small", "large")] == [30, 90]
+    assert _usage(manager.engine) == before, "asking changes nothing"
+
+
+async def test_those_before_it_run_first_and_are_counted() -> None:
+    manager = Manager()
+    manager.submit("runs", 4, 60)
+    manager.submit("first", 4, 30)
+    manager.submit("second", 4, 30)
+    assert await manager.minutes_until("second") == 90
+    told = await manager.starts.find_start(f"{NAMESPACE}/second")
+    assert told is not None
+    assert (told["ahead"], told["stage"], told["basis"]) == (1, "whole", "Declared")
+    assert [each["code"] for each in told["caveats"]] == ["DeclaredRuntimes", "LaterArrivals"]
+
+
+async def test_a_higher_priority_goes_first() -> None:
+    manager = Manager()
+    manager.submit("runs", 4, 60)
+    manager.submit("first", 4, 30)
+    manager.submit("urgent", 4, 20, priority=9)
+    assert [await manager.minutes_until(name) for name in ("urgent", "first")] == [60, 80]
+
+
+async def test_in_a_strict_queue_a_small_job_waits_for_the_large_one_before_it() -> None:
+    for strategy, minutes in (("StrictFIFO", 70), ("BestEffortFIFO", 30)):
+        manager = Manager(queueingStrategy=strategy, cohortName="")
+        manager.submit("long", 2, 60)
+        manager.submit("short", 2, 30)
+        manager.submit("large", 4, 10)
+        manager.submit("small", 2, 10)
+        assert await manager.minutes_until("small") == minutes, strategy
+
+
+async def test_what_others_of_the_cohort_lend_counts() -> None:
+    manager = Manager("lq", "other")
+    manager.submit("mine", 4, 90)
+    manager.submit("theirs", 4, 40, queue="other")
+    manager.submit("waits", 4, 10)
+    assert await manager.minutes_until("waits") == 40
+
+
+async def test_an_outlived_run_is_not_expected_in_the_past() -> None:
+    manager = Manager()
+    manager.submit("runs", 4, 60)
+    manager.submit("waits", 4, 10)
+    await manager.minutes_until("waits")
+    manager.now += timedelta(minutes=70)
+    assert await manager.minutes_until("waits") > 70
+
+
+async def test_without_an_estimate_the_reason_is_told() -> None:
+    manager = Manager(stopPolicy="Hold")
+    manager.submit("waits", 2, 10)
+    told = await manager.starts.find_start(f"{NAMESPACE}/waits")
+    assert told is not None
+    assert (told["code"], "at" in told) == ("Held", False)
+    assert "ClusterQueue lq is inactive" in told["reason"]
+    manager = Manager()
+    manager.submit("runs", 4, 10)
+    manager.submit("huge", 9, 10)
+    told = await manager.starts.find_start(f"{NAMESPACE}/huge")
+    assert told is not None
+    assert told["code"] == "Never"
+    assert await manager.starts.find_start(f"{NAMESPACE}/runs") is None, "it does not wait"
+    assert await manager.starts.find_start(f"{NAMESPACE}/nobody") is None
+
+
+async def test_a_finished_workload_frees_its_room_at_once() -> None:
+    manager = Manager()
+    manager.submit("runs", 4, 60)
+    manager.submit("first", 4, 30)
+    manager.submit("second", 4, 30)
+    assert await manager.minutes_until("second") == 90
+    manager.now += timedelta(minutes=5)
+    manager.put(with_changes(manager.built[f"{NAMESPACE}/first"], finished=True))
+    assert await manager.minutes_until("second") == 60
+
+
+@pytest.mark.parametrize("passed", [2, 3])
+async def test_checks_take_as_long_as_they_took_for_others(passed: int) -> None:
+    checks = {"admissionChecks": [{"name": "prov"}]}
+    manager = Manager(admissionChecksStrategy=checks)
+    manager.engine.upsert_admission_check(AdmissionCheckInfo(name="prov"))
+    for index in range(passed):
+        name = f"earlier-{index}"
+        manager.submit(name, 1, 60)
+    for index in range(passed):
+        _pass_checks(manager, f"earlier-{index}", minutes=20)
+    manager.submit("rest", 4 - passed, 60)
+    manager.submit("waits", 4, 10)
+    told = await manager.starts.find_start(f"{NAMESPACE}/waits")
+    assert told is not None
+    codes = [each["code"] for each in told["caveats"]]
+    is_known = passed >= 3
+    assert (told["stage"], "Checks" in codes) == (("whole" if is_known else "quota"), not is_known)
+    want = 80 if is_known else 60
+    assert await manager.minutes_until("waits") == pytest.approx(want, rel=0.05)
+
+
+def _pass_checks(manager: Manager, name: str, *, minutes: float) -> None:
+    workload = manager.built[f"{NAMESPACE}/{name}"]
+    moments = {"QuotaReserved": T0, "Admitted": T0 + timedelta(minutes=minutes)}
+    conditions = [
+        {
+            "type": kind,
+            "status": "True",
+            "reason": "r",
+            "message": "",
+            "lastTransitionTime": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+        }
+        for kind, at in moments.items()
+    ]
+    state = {
+        "name": "prov",
+        "state": "Ready",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    manager.put(workload, conditions=conditions, admissionChecks=[state])
+
+
+async def test_assumed_runtimes_are_counted_in_the_caveat() -> None:
+    manager = Manager()
+    manager.submit("runs", 4, 60)
+    manager.submit("waits", 4, 10)
+    runs = f"{NAMESPACE}/runs"
+    manager.runtimes[runs] = replace(manager.runtimes[runs], basis=Basis.ASSUMED)
+    manager.put(manager.built[runs])
+    told = await manager.starts.find_start(f"{NAMESPACE}/waits")
+    assert told is not None
+    assert told["basis"] == "Assumed"
+    assert told["caveats"][0]["message"].startswith("1 of 2 jobs in its cohort")
+
+
+async def test_a_long_queue_is_read_in_short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = Manager()
+    manager.submit("runs", 4, 60)
+    for index in range(3 * STEP):
+        name = f"w{index}"
+        manager.put(make_workload(name, queue="lq", pod_sets=[pod_set(gpu=4)]), 10)
+    taken: list[int] = []
+    catch_up = ManagerStarts._catch_up
+
+    def count(self: ManagerStarts) -> None:
+        before = len(self._changed)
+        catch_up(self)
+        taken.append(before - len(self._changed))
+
+    monkeypatch.setattr(ManagerStarts, "_catch_up", count)
+    assert await manager.minutes_until(f"w{3 * STEP - 1}") > 60
+    assert max(taken) <= STEP
+    assert sum(taken) == 3 * STEP + 1
+
+
+async def test_nothing_is_kept_of_what_came_and_went_between_two_questions() -> None:
+    manager = Manager()
+    manager.submit("runs", 4, 60)
+    assert await manager.starts.find_start(f"{NAMESPACE}/runs") is None
+    for name in ("brief", "runs"):
+        if name == "brief":
+            manager.submit(name, 4, 60)
+        manager.engine.delete_workload(f"{NAMESPACE}/{name}", manager.now)
+        manager.informers.workloads.drop(f"{NAMESPACE}/{name}")
+    assert list(manager.starts._changed) == [f"{NAMESPACE}/runs"]
+    await manager.starts.find_start(f"{NAMESPACE}/runs")
+    assert not manager.starts._changed
+    assert not manager.starts._seen
+
+
+def _usage(engine: Engine) -> dict[str, list[int]]:
+    queues = engine.parts.cache.tree_by_queue["lq"].queues
+    return {name: list(queue.node.usage) for name, queue in queues.items()}

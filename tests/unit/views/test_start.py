@@ -1,0 +1,92 @@
+"""How an estimated start is said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from multiqueue.plugins.forecast import Basis, StartEstimate
+from multiqueue.views.start import (
+    SENTENCES,
+    NoEstimate,
+    StartCaveat,
+    StartStage,
+    TreeRuntimes,
+    say_caveats,
+    say_start,
+    tell_no_start,
+    tell_start,
+)
+
+NOW = datetime(2026, 1, 5, 12, 0, 20, tzinfo=UTC)
+"""A Monday."""
+
+
+def tell(minutes: tuple[float, float, float], *, ahead: int = 0, **changes: Any) -> dict[str, Any]:
+    earliest, at, latest = (NOW + timedelta(minutes=each) for each in minutes)
+    facts: dict[str, Any] = {
+        "made": NOW,
+        "stage": StartStage.QUOTA,
+        "runtimes": TreeRuntimes(known=9, assumed=4, weakest=Basis.ASSUMED),
+        "caveats": (),
+    }
+    start = StartEstimate(at=at, earliest=earliest, latest=latest, ahead=ahead)
+    return dict(tell_start(start, **{**facts, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [
+        ((0, 0, 3), "now"),
+        ((-2, -1, 3), "now"),
+        ((0.1, 0.3, 0.8), "in under a minute"),
+        ((50, 80, 110), "about 13:20 (12:50 to 13:50)"),
+        ((-1, 80, 110), "about 13:20 (12:01 to 13:50)"),
+        ((170, 187, 220), "about 15:00 (14:45 to 15:45)"),
+        ((600, 700, 780), "about 23:45 (22:00 to Tue 06 Jan 01:00)"),
+        ((3000, 3030, 3100), "about Wed 07 Jan 15:00 (Wed 07 Jan 14:00 to Wed 07 Jan 16:00)"),
+        ((30, 30, 30), "about 12:30"),
+        ((-60, -30, -10), "later than foreseen (by 11:50)"),
+    ],
+)
+def test_times_are_rounded_to_what_is_known_and_never_past(
+    minutes: tuple[float, float, float], said: str
+) -> None:
+    assert say_start(tell(minutes), NOW) == said
+
+
+def test_who_is_before_it_is_a_number() -> None:
+    assert say_start(tell((30, 30, 30), ahead=1), NOW) == "about 12:30; 1 job before it"
+    assert say_start(tell((30, 30, 30), ahead=3), NOW) == "about 12:30; 3 jobs before it"
+
+
+def test_the_json_form_has_the_times_the_basis_and_the_caveats() -> None:
+    told = tell(
+        (50, 80, 110), ahead=2, caveats=[StartCaveat.ASSUMED_RUNTIMES, StartCaveat.LATER_ARRIVALS]
+    )
+    caveats = told.pop("caveats")
+    assert told == {
+        "at": "2026-01-05T13:20:20Z",
+        "earliest": "2026-01-05T12:50:20Z",
+        "latest": "2026-01-05T13:50:20Z",
+        "made": "2026-01-05T12:00:20Z",
+        "stage": "quota",
+        "ahead": 2,
+        "basis": "Assumed",
+    }
+    assert [each["code"] for each in caveats] == ["AssumedRuntimes", "LaterArrivals"]
+    assert "4 of 9 jobs" in caveats[0]["message"]
+    assert say_caveats({"caveats": caveats}) == [each["message"] for each in caveats]
+
+
+def test_each_caveat_and_reason_has_words() -> None:
+    for caveat in StartCaveat:
+        (each,) = tell((1, 2, 3), caveats=[caveat], checks=["prov"])["caveats"]
+        assert "{" not in each["message"]
+    for code in NoEstimate:
+        told = tell_no_start(code, "queue x is stopped")
+        assert told["code"] == code
+        assert say_start(told, NOW) == f"not known: {told['reason']}"
+        assert ("queue x is stopped" in told["reason"]) == ("{message}" in SENTENCES[code])
