@@ -47,6 +47,7 @@ export function clock(time, seconds = true) {
 export function startWords(start, now) {
   if (!start) return "";
   if (start.reason) return "not known";
+  if (start.basis === "Assumed") return "not known yet";
   const at = Date.parse(start.at);
   const latest = Date.parse(start.latest);
   if (at - now < 5000 && latest >= now) return "now";

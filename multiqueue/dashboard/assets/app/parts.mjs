@@ -47,8 +47,8 @@ export function WorkerLink({ name }) {
 
 export function Start({ row, now }) {
   const words = startWords(row.start, now);
-  const title = row.start?.reason ?? (row.start?.caveats ?? []).join("; ");
-  return html`<span title=${safe(title)} class=${row.start?.reason ? "soft" : ""}>${words}</span>`;
+  const title = row.start?.reason ?? (row.start?.caveats ?? []).map((caveat) => caveat.message).join("; ");
+  return html`<span title=${safe(title)} class=${words.startsWith("not known") ? "soft" : ""}>${words}</span>`;
 }
 
 /**
