@@ -68,9 +68,10 @@ def test_an_estimate_is_kept_for_a_share_of_the_wait_and_a_change_is_told() -> N
 def test_a_follower_says_that_it_does_not_know_and_who_is_gone_is_forgotten() -> None:
     async def main() -> None:
         estimates = Estimates()
-        assert "only the manager that leads" in (
-            await make(estimates, leads=False).find_start("ns/a")
-        )["reason"]
+        assert (
+            "only the manager that leads"
+            in (await make(estimates, leads=False).find_start("ns/a"))["reason"]
+        )
         assert estimates.asked == []
         starts = make(estimates)
         estimates.gone.add("ns/a")
