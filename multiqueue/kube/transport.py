@@ -44,6 +44,8 @@ KEEPALIVE_SECONDS = 30.0
 """How long an idle connection is kept; below the idle timeouts of servers and usual load
 balancers."""
 TOO_MANY_REQUESTS = 429
+REFUSED_WORDS = b"too many requests, please try again"
+"""What API priority and fairness answers."""
 REFUSED_BY = "X-Kubernetes-PF-PriorityLevel-UID", "X-Kubernetes-PF-FlowSchema-UID"
 """Headers of API priority and fairness."""
 MAX_UID = 64
@@ -215,7 +217,7 @@ class HttpTransport:
             body += chunk
             if len(body) > MAX_ERROR_BYTES:
                 break
-        if response.status == TOO_MANY_REQUESTS:
+        if response.status == TOO_MANY_REQUESTS and REFUSED_WORDS in body.lower():
             self._report_refusal(response.headers)
         wait = response.headers.get("Retry-After", "")
         return build_api_error(
@@ -300,7 +302,9 @@ class HttpTransport:
     def _report_refusal(self, headers: Mapping[str, str]) -> None:
         """Report which rule of API priority and fairness refused a request.
 
-        The server names the rule by uid. Its name would need rights to read all rules.
+        The server names the rule by uid. Its name would need rights to read all rules. Every answer
+        names a rule; a 429 of another cause, such as a storage that is being initialized, has
+        other words.
         """
         level, schema = (clean_words(headers.get(name, ""), limit=MAX_UID) for name in REFUSED_BY)
         if level and schema:

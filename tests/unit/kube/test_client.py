@@ -229,10 +229,12 @@ async def test_who_refused_is_reported() -> None:
         "X-Kubernetes-PF-FlowSchema-UID": "schema-uid",
         "X-Kubernetes-PF-PriorityLevel-UID": "level-uid",
     }
-    shed = status(429, "TooManyRequests", "later", headers=headers)
+    words = "Too many requests, please try again later."
+    shed = status(429, "TooManyRequests", words, headers=headers)
+    initializing = status(429, "TooManyRequests", "storage is (re)initializing", headers=headers)
     got: list[str] = []
     async with (
-        ScriptedServer(shed, json_answer({"ok": 1})) as server,
+        ScriptedServer(initializing, shed, json_answer({"ok": 1})) as server,
         server.client(on_warning=got.append) as client,
     ):
         await client.get(PODS, "a", namespace="n")
