@@ -150,10 +150,14 @@ class WebhookService:
         context.integrations.add_listener(on_added=self._on_kind, on_removed=self._on_kind)
 
     def lead(self) -> None:
-        """Register anew as the new leader: the earlier leader's address may be dead."""
+        """Register anew as the new leader: the earlier leader's address may be dead.
+
+        While there is no certificate, there is nothing to register, so nobody waits for it.
+        """
         self._leads = True
         self.registered.clear()
-        self.settled.clear()
+        if self._shown is not None:
+            self.settled.clear()
         self._wake.set()
 
     async def run(self) -> None:

@@ -208,3 +208,24 @@ async def test_a_missing_certificate_is_told_once_for_each_cause() -> None:
     assert "key values mismatch" in told[2]
     assert ["nothing is defaulted" in log["event"] for log in logs].count(True) == 1
     assert {hook["failurePolicy"] for hook in hooks} == {"Ignore"}
+
+
+async def test_a_leader_does_not_wait_for_a_certificate_that_is_missing() -> None:
+    class NoFiles:
+        async def load(self) -> Serving:
+            raise FileNotFoundError("gone")
+
+    async with running() as world:
+        much_later = RetryPolicy(first=3600.0)
+        service = WebhookService(
+            world.context, NoFiles(), host="127.0.0.1", by_url=True, retries=much_later
+        )
+        waiting = asyncio.create_task(service.show_first())
+        try:
+            async with asyncio.timeout(10):
+                await service.settled.wait()
+                service.lead()
+                await service.settled.wait()
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
