@@ -42,7 +42,7 @@ class Door:
 
     def has_key(self, key: str | None) -> bool:
         """Whether this is the key of the printed address."""
-        return key is not None and hmac.compare_digest(key.encode(), self.key.encode())
+        return key is not None and _is_same(key, self.key)
 
     def check(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Refusal | None:
         """Return why a request is refused; None if it may pass."""
@@ -61,6 +61,11 @@ class Door:
 
     def _check_cookie(self, cookies: Mapping[str, str]) -> Refusal | None:
         given = cookies.get(self._cookie, "")
-        if hmac.compare_digest(given.encode(), self._pass.encode()):
+        if _is_same(given, self._pass):
             return None
         return Refusal("open the address that `multiqueue dashboard` printed: it has the key")
+
+
+def _is_same(given: str, wanted: str) -> bool:
+    """Compare in constant time; a header may hold bytes that are no UTF-8."""
+    return hmac.compare_digest(given.encode(errors="surrogatepass"), wanted.encode())

@@ -83,7 +83,7 @@ class Gateway:
         refusal = refusal or door.check(request.headers, request.cookies)
         if refusal is not None:
             return _status(403, "Forbidden", refusal.text)
-        if request.method not in {"GET", "HEAD"}:
+        if request.method != "GET":
             return _status(405, "MethodNotAllowed", "this page reads only")
         if request.path == "/about.json":
             return _build(200, orjson.dumps(self._about))

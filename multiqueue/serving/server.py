@@ -271,16 +271,19 @@ class HttpServer:
         if connection is not None:
             connection.asked = connection.answers = True
         try:
-            return await self._handler(http)
+            response = await self._handler(http)
         except web.HTTPException:
             raise
         except Exception:
             log.exception("request failed", method=http.method, path=http.path)
-            return web.Response(status=500, text="internal error; see the log\n")
+            response = web.Response(status=500, text="internal error; see the log\n")
         finally:
             if connection is not None:
                 connection.answers = False
                 connection.since = asyncio.get_running_loop().time()
+        if http.writer.output_size and not response.prepared and http.transport is not None:
+            http.transport.abort()  # another answer has begun: this one would become part of it
+        return response
 
 
 class _Server(web.Server):

@@ -16,14 +16,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import orjson
 from aiohttp import web
 
 from multiqueue.api.names import key_of
 from multiqueue.lib.bounded_json import JsonError, load
-from multiqueue.plugins import Forecast
+from multiqueue.plugins import ClusterClaim, StoppedWorkload
 from multiqueue.plugins.recording import Decision, dump, write_recording
 from multiqueue.serving.request import HttpRequest
 from multiqueue.visibility import refusals
@@ -41,6 +41,7 @@ from multiqueue.visibility.remote_documents import (
 
 JSON, LINES = "application/json", "application/x-ndjson"
 API_VERSION = f"{GROUP}/{VERSION}"
+T = TypeVar("T", ClusterClaim, StoppedWorkload)
 
 
 class ReviewLike(Protocol):
@@ -123,7 +124,7 @@ class DecisionAnswers:
             raise refusals.not_leading()
         if action.resource == REVIEWS:
             return await self._review(http, action)
-        if http.method not in {"GET", "HEAD"}:
+        if http.method != "GET":
             raise refusals.method_not_allowed()
         if action.resource == DECISIONS:
             if action.namespace or action.name:  # it is about all namespaces, and so are its rights
@@ -187,23 +188,24 @@ def read_manifest(body: bytes) -> dict[str, Any]:
 
 
 def for_namespace(decision: Decision, namespace: str) -> Decision:
-    """Remove the names of victims in other namespaces, which the user may not be able to see."""
+    """Remove the names of Workloads in other namespaces, which the user may not be able to see."""
     clusters = tuple(
-        cluster
-        if cluster.forecast is None
-        else replace(cluster, forecast=_without_strangers(cluster.forecast, namespace))
+        replace(
+            cluster,
+            claims=_without_strangers(cluster.claims, namespace),
+            forecast=cluster.forecast
+            and replace(
+                cluster.forecast, victims=_without_strangers(cluster.forecast.victims, namespace)
+            ),
+        )
         for cluster in decision.view.clusters
     )
     return replace(decision, view=replace(decision.view, clusters=clusters))
 
 
-def _without_strangers(forecast: Forecast, namespace: str) -> Forecast:
-    return replace(
-        forecast,
-        victims=tuple(
-            victim if victim.key.startswith(f"{namespace}/") else replace(victim, key="")
-            for victim in forecast.victims
-        ),
+def _without_strangers(named: tuple[T, ...], namespace: str) -> tuple[T, ...]:
+    return tuple(
+        each if each.key.startswith(f"{namespace}/") else replace(each, key="") for each in named
     )
 
 

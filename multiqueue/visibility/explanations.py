@@ -96,7 +96,7 @@ class ExplanationAnswers:
         Raises:
             StatusRefusal: there is no such Workload.
         """
-        if http.method not in {"GET", "HEAD"}:
+        if http.method != "GET":
             raise refusals.method_not_allowed()
         if not is_exact(http.path, action):
             raise refusals.no_such_path()

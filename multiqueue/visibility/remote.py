@@ -97,7 +97,7 @@ class RemoteAnswers:
         Raises:
             StatusRefusal: the user lacks a right, or the worker's objects cannot be had.
         """
-        if http.method not in {"GET", "HEAD"}:
+        if http.method != "GET":
             raise refusals.method_not_allowed()
         if not is_exact(http.path, action):
             raise refusals.no_such_path()

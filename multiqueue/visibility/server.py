@@ -116,6 +116,8 @@ class VisibilityHttpServer:
             if action.path.startswith(OPEN_PATHS):  # probes must not wait for other requests
                 return await self._answers.answer(http, action)
             user = await self._admit(http, action)
+            if http.method == "HEAD":  # as of API servers: answers of any length are streamed
+                raise refusals.method_not_allowed()
             is_short = DecisionAnswers.is_asked(action) or ExplanationAnswers.is_asked(action)
             if self.remote is not None and _is_remote(action) and not is_short:
                 # Streams have their own limits.

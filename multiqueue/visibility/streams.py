@@ -49,7 +49,6 @@ async def send_guarded(
         await anext(pieces)
         response = web.StreamResponse(headers={"Cache-Control": "no-cache, private"})
         response.content_type = content_type
-        response.enable_chunked_encoding()
         await response.prepare(http)
         try:
             while (piece := await _next_piece(pieces, client, patience)) is not None:

@@ -137,6 +137,23 @@ def test_names_of_the_cluster_are_text(browser: Any, demo: Demo) -> None:
         assert look.page.locator("main img").count() == 0
 
 
+def test_an_address_that_is_wrongly_encoded_opens(browser: Any, demo: Demo) -> None:
+    for look in open_look(browser, demo.address):
+        look.page.evaluate(
+            "() => { location.hash = '#/queues/100%25%E0%A4%A'; location.reload(); }"
+        )
+        look.page.get_by_role("heading", name="Queue").first.wait_for()
+
+
+def test_characters_that_turn_text_around_are_shown(look: Look) -> None:
+    """Control and bidirectional characters, and separators of lines and paragraphs."""
+    turned = "".join(map(chr, (0x07, 0x61C, 0x200F, 0x2028, 0x2029, 0x202E, 0x2066)))
+    look.page.evaluate(
+        "(name) => { location.hash = '#/queues/' + encodeURIComponent(name); }", f"a{turned}b"
+    )
+    look.page.get_by_role("heading", name=f"Queue a{'␣' * len(turned)}b").wait_for()
+
+
 def test_without_the_key_nothing_is_shown(demo: Demo) -> None:
     base = demo.address.partition("?")[0]
     for path in ("", "about.json", "apis/fleet.multiqueue.dev/v1alpha1/totals"):

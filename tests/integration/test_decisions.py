@@ -23,14 +23,14 @@ from multiqueue.kube import resources
 from multiqueue.kube.errors import ServerError
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.retries import RetryPolicy
-from multiqueue.plugins import Forecast, Prospect, StoppedWorkload
+from multiqueue.plugins import ClusterClaim, Forecast, Prospect, StoppedWorkload
 from multiqueue.plugins.recording import Decision, dump, read_recording
 from multiqueue.plugins.testing import make_cluster, make_view
 from multiqueue.visibility.decisions import for_namespace
 from multiqueue.workers.connections.worker_health import WorkerHealth
 from tests.builders.jobs import make_gpu_job
 from tests.builders.queues import make_local_queue
-from tests.builders.workloads import NAMESPACE
+from tests.builders.workloads import NAMESPACE, T0
 from tests.integration.test_multikueue_ownership import put_foreign_job
 from tests.remote_world import REMOTE, ManagerShell, RemoteWorld, remote_world
 
@@ -243,7 +243,7 @@ async def test_who_may_not_ask_is_refused(remote: RemoteWorld) -> None:
         assert (await remote.get(forbidden, user="stranger"))[0] == 403
 
 
-def test_victims_in_other_namespaces_have_no_names() -> None:
+def test_workloads_in_other_namespaces_have_no_names() -> None:
     forecast = Forecast(
         prospect=Prospect.PREEMPTS,
         victims=(
@@ -251,7 +251,10 @@ def test_victims_in_other_namespaces_have_no_names() -> None:
             StoppedWorkload(key="team-b/theirs", priority=2),
         ),
     )
-    view = make_view(clusters=[replace(make_cluster("a"), forecast=forecast)])
+    claims = tuple(ClusterClaim(key=f"team-{team}/waits", turn=T0) for team in "ab")
+    view = make_view(clusters=[replace(make_cluster("a"), forecast=forecast, claims=claims)])
     shown = dump(for_namespace(Decision(dispatcher="x", view=view), "team-a"))
     victims = shown["view"]["clusters"][0]["forecast"]["victims"]
     assert [(v["key"], v["priority"]) for v in victims] == [("team-a/mine", 1), ("", 2)]
+    keys = [claim["key"] for claim in shown["view"]["clusters"][0]["claims"]]
+    assert keys == ["team-a/waits", ""]

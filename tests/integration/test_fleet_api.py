@@ -236,6 +236,7 @@ async def test_no_route_shows_more_than_the_rights_behind_it() -> None:
     """Each route for each reader: 200 exactly if all its rights are given (S-42)."""
     async with waiting("one") as reader:
         nobody, own, user, admin, path_only = map(unique, ("no", "own", "user", "admin", "path"))
+        queues_only = unique("queues")
         bindings = [
             *(
                 binding(who, name, namespace)
@@ -251,25 +252,41 @@ async def test_no_route_shows_more_than_the_rights_behind_it() -> None:
                 {"apiGroups": ["fleet.multiqueue.dev"], "resources": ["*"], "verbs": ["*"]},
             ),
             binding(path_only, path_only),
+            binding(queues_only, path_only),
+            role(
+                queues_only,
+                {
+                    "apiGroups": ["kueue.x-k8s.io"],
+                    "resources": ["clusterqueues", "cohorts"],
+                    "verbs": ["list"],
+                },
+            ),
+            binding(queues_only, queues_only),
         ]
         await apply_all(reader.client, bindings)
         await apply_all(reader.client, [worker_reader(admin), binding(admin, f"{admin}-workers")])
         [item] = (await reader.read("/standings"))["items"]
         got, want = {}, {}
         for route in list_routes(reader, item["metadata"]["name"]):
-            for who in (nobody, own, user, admin, path_only):
+            for who in (nobody, own, user, admin, path_only, queues_only):
                 allowed = await is_allowed(reader, who, route)
                 async with await reader.ask(route, user=who) as answer:
                     got[route, who] = answer.status
                 want[route, who] = 200 if allowed else 403
         assert got == want
         shown = {who for (route, who), status in got.items() if status == 200}
-        assert shown == {own, user, admin, path_only}  # path_only sees the totals
+        assert shown == {own, user, admin, path_only, queues_only}  # path_only sees the totals
         assert {r for (r, who), status in got.items() if who == path_only and status == 200} == {
             "/totals",
             "/totals/fleet",
         }
         assert all(status == 200 for (_, who), status in got.items() if who == admin)
+        # Shares and changes name LocalQueues of all namespaces.
+        assert {r for (r, who), status in got.items() if who == queues_only and status == 200} == {
+            "/quotas",
+            "/totals",
+            "/totals/fleet",
+        }
 
 
 def worker_reader(user: str) -> dict[str, Any]:

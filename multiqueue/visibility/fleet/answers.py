@@ -39,8 +39,8 @@ from multiqueue.visibility.fleet.rights import FleetRights
 from multiqueue.visibility.fleet.rows import FleetRow, RowSource
 from multiqueue.visibility.fleet.selection import (
     RowSelection,
-    read_continue,
     read_limit,
+    read_place,
     read_selection,
     select,
     write_continue,
@@ -123,8 +123,7 @@ class FleetAnswers:
         else:
             _refuse_selectors(selection)
             found = list(source.list_keys())
-            first = int(selection.after[0]) if selection.after is not None else 0
-            keys, rest = _cut(found, first, selection.limit)
+            keys, rest = _cut(found, read_place(http.query), selection.limit)
         rows = await source.find_rows(keys)
         if rest:
             metadata["continue"] = rest
@@ -176,7 +175,7 @@ class FleetAnswers:
             action.namespace,
             action.name,
             limit=read_limit(http.query),
-            after=read_continue(http.query),
+            first=read_place(http.query),
         )
         if line.rest:
             metadata["continue"] = line.rest
@@ -262,7 +261,7 @@ def find_resource(http: HttpRequest, action: ApiAction) -> FleetResource:
     is_anywhere = is_everywhere or resource is FEEDS
     if bool(action.namespace) != resource.namespaced and not is_anywhere:
         raise refusals.no_such_path()
-    if action.verb not in resource.verbs or http.method not in {"GET", "HEAD"}:
+    if action.verb not in resource.verbs or http.method != "GET":
         raise refusals.method_not_allowed()
     return resource
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,14 +24,13 @@ from multiqueue.visibility.fleet.answers import FleetAnswers
 from multiqueue.visibility.fleet.journal import Journal
 from multiqueue.visibility.fleet.pace import Pace
 from multiqueue.visibility.fleet.resources import LINES, FleetResource
-from multiqueue.visibility.fleet.rights import FleetRights
+from multiqueue.visibility.fleet.rights import FleetRights, Recheck
 from multiqueue.visibility.fleet.rows import FleetRow, RowSource
 from multiqueue.visibility.fleet.stories import Stories
 from multiqueue.visibility.fleet.topics import Topic, read_interval, read_topics
 from multiqueue.visibility.refusals import StatusRefusal
 
 Json = dict[str, Any]
-Recheck = Callable[[], Awaitable[object]]
 
 EVENT_STREAM, JSON_LINES = "text/event-stream", "application/x-ndjson"
 MAX_ROWS = 500
@@ -129,7 +128,6 @@ class Feeds:
         is_events = EVENT_STREAM in http.headers.get("Accept", "")
         response = web.StreamResponse(headers=HEADERS)
         response.content_type = EVENT_STREAM if is_events else JSON_LINES
-        response.enable_chunked_encoding()
         await response.prepare(http)
         session = FeedSession(self, response, user, recheck, interval=interval, is_events=is_events)
         self.readers += 1
@@ -293,13 +291,15 @@ class FeedSession:
             version == self._journal.version or now - made_at < DOCUMENT_SECONDS
         ):
             return
-        version = self._journal.version
+        version, rows = self._journal.version, list[bytes]()
         try:
             rows = await self._read_document(topic)
         except StatusRefusal as refusal:
             if refusal.code != 404:
-                raise
-            rows = []
+                version = -1  # rights could not be asked for: it is read again soon
+                if event == "change":
+                    self._documents[topic] = (now, version, last)
+                    return
         data = b",".join(rows)
         self._documents[topic] = (now, version, data)
         if event == "snapshot" or data != last:
@@ -308,7 +308,7 @@ class FeedSession:
     async def _read_document(self, topic: Topic) -> list[bytes]:
         if topic.resource is LINES:
             line = await self._feeds.stories.line(
-                self._user, topic.namespace, topic.name, limit=MAX_ROWS, after=None
+                self._user, topic.namespace, topic.name, limit=MAX_ROWS
             )
             columns = topic.resource.columns
             return [

@@ -32,6 +32,7 @@ class NativeRight(NamedTuple):
 LIST_WORKLOADS = NativeRight("list", KUEUE, "workloads")
 LIST_CLUSTER_QUEUES = NativeRight("list", KUEUE, "clusterqueues")
 LIST_COHORTS = NativeRight("list", KUEUE, "cohorts")
+LIST_LOCAL_QUEUES = NativeRight("list", KUEUE, "localqueues")
 LIST_WORKERS = NativeRight("list", KUEUE, "multikueueclusters")
 GET_WORKLOAD = NativeRight("get", KUEUE, "workloads")
 GET_PENDING = NativeRight("get", VISIBILITY, "localqueues", "pendingworkloads")
@@ -197,7 +198,7 @@ SHARES = FleetResource(
     kind="Share",
     namespaced=False,
     verbs=("list",),
-    native=(LIST_CLUSTER_QUEUES,),
+    native=(LIST_CLUSTER_QUEUES, LIST_LOCAL_QUEUES),
     columns=(
         "cohort",
         "weight",
@@ -216,7 +217,7 @@ CHANGES = FleetResource(
     kind="Change",
     namespaced=False,
     verbs=("list",),
-    native=(LIST_CLUSTER_QUEUES,),
+    native=(LIST_CLUSTER_QUEUES, LIST_LOCAL_QUEUES),
     columns=("at", "kind", "object", "action", "fields"),
     topic="changes",
 )

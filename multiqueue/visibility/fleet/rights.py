@@ -7,7 +7,7 @@ that an answer is made of, and both kinds for the topics of a feed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.authorization import ApiAction, RightsReviewer
@@ -22,6 +22,8 @@ from multiqueue.visibility.fleet.resources import (
 )
 from multiqueue.visibility.refusals import StatusRefusal
 
+Recheck = Callable[[], Awaitable[object]]
+"""Raises `StatusRefusal` once the credentials of a stream are not valid any more."""
 AT_ONCE = 8
 """Reviews of one answer that run at the same time."""
 MAX_NAMESPACES = 200
@@ -48,6 +50,17 @@ class FleetRights:
         """
         for action in native_actions(resource, namespace, name):
             await self._reviewer.authorize(user, action)
+
+    async def require_watch(
+        self, user: AuthenticatedUser, resource: FleetResource, action: ApiAction
+    ) -> None:
+        """Return if the user may watch, and see the objects that the rows are made of.
+
+        Raises:
+            StatusRefusal: as of `require`.
+        """
+        await self._reviewer.authorize(user, action)
+        await self.require(user, resource, action.namespace, action.name)
 
     async def require_topic(
         self, user: AuthenticatedUser, resource: FleetResource, namespace: str, name: str = ""

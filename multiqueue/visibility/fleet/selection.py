@@ -143,6 +143,19 @@ def read_continue(query: Mapping[str, str]) -> SortKey | None:
     return value, key
 
 
+def read_place(query: Mapping[str, str]) -> int:
+    """Read ``continue`` of a list in the order of its source: how many rows come before the page.
+
+    Raises:
+        StatusRefusal: 400, it is none of ours, or of a list in another order.
+    """
+    after = read_continue(query)
+    place = 0 if after is None else after[0]
+    if not isinstance(place, int) or place < 0:
+        raise _invalid("continue", "", "must be the value of an earlier page of this list")
+    return place
+
+
 def write_continue(key: SortKey) -> str:
     """Return ``continue`` for the rows after this one."""
     return base64.urlsafe_b64encode(orjson.dumps(key)).decode().rstrip("=")

@@ -25,7 +25,7 @@ from multiqueue.visibility.authorization import ApiAction, RightsReviewer
 from multiqueue.visibility.explanations import QuotaStarts
 from multiqueue.visibility.fleet.answers import FleetAnswers, find_resource
 from multiqueue.visibility.fleet.census import Census
-from multiqueue.visibility.fleet.feed import Feeds, Recheck
+from multiqueue.visibility.fleet.feed import Feeds
 from multiqueue.visibility.fleet.history import History
 from multiqueue.visibility.fleet.journal import Journal
 from multiqueue.visibility.fleet.queued_starts import QueuedStarts
@@ -40,7 +40,7 @@ from multiqueue.visibility.fleet.resources import (
     WORKERS,
     FleetResource,
 )
-from multiqueue.visibility.fleet.rights import FleetRights
+from multiqueue.visibility.fleet.rights import FleetRights, Recheck
 from multiqueue.visibility.fleet.rows import DerivedRows, RowSource
 from multiqueue.visibility.fleet.sources import Built, FleetSources
 from multiqueue.visibility.fleet.standings import Standings
@@ -187,7 +187,7 @@ class FleetApi:
             if resource is FEEDS:
                 return await self.feeds.serve(http, user, recheck)
             source = self._sources[resource.plural]
-            return await self._watches.serve(http, action, user, source)
+            return await self._watches.serve(http, action, user, source, recheck)
 
     @property
     def built_rows(self) -> int:

@@ -27,7 +27,7 @@ from multiqueue.visibility.fleet.history import History
 from multiqueue.visibility.fleet.resources import VISIBILITY
 from multiqueue.visibility.fleet.rights import FleetRights
 from multiqueue.visibility.fleet.rows import FleetRow
-from multiqueue.visibility.fleet.selection import SortKey, write_continue
+from multiqueue.visibility.fleet.selection import write_continue
 from multiqueue.visibility.fleet.standings import Standings
 from multiqueue.visibility.fleet.starts import DecisionRecord
 from multiqueue.visibility.positions import PositionReader, Positions
@@ -173,7 +173,7 @@ class Stories:
         name: str,
         *,
         limit: int,
-        after: SortKey | None,
+        first: int = 0,
     ) -> Line:
         """Return who waits in a LocalQueue, or (without a namespace) in a ClusterQueue.
 
@@ -187,7 +187,6 @@ class Stories:
             raise refusals.queue_not_found("localqueue" if namespace else "clusterqueue", name)
         order = order or Positions()
         places = order.by_local_queue.get(local_queue, ()) if namespace else range(len(order.keys))
-        first = int(after[0]) if after is not None else 0
         page = places[first : first + limit]
         items = await self._build_items(user, target, [order.keys[place] for place in page], first)
         rest = write_continue((first + limit, "")) if first + limit < len(places) else ""

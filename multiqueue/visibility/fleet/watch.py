@@ -18,7 +18,7 @@ from multiqueue.visibility.fleet.journal import Journal
 from multiqueue.visibility.fleet.pace import Pace
 from multiqueue.visibility.fleet.printing import print_table
 from multiqueue.visibility.fleet.resources import STANDINGS, FleetResource
-from multiqueue.visibility.fleet.rights import FleetRights
+from multiqueue.visibility.fleet.rights import FleetRights, Recheck
 from multiqueue.visibility.fleet.rows import FleetRow, RowSource
 from multiqueue.visibility.fleet.selection import RowSelection, read_selection
 from multiqueue.visibility.fleet.standings import Standings, namespace_of
@@ -64,34 +64,53 @@ class FleetWatches:
         self._closing = closing
 
     async def serve(
-        self, http: HttpRequest, action: ApiAction, user: AuthenticatedUser, source: RowSource
+        self,
+        http: HttpRequest,
+        action: ApiAction,
+        user: AuthenticatedUser,
+        source: RowSource,
+        recheck: Recheck,
     ) -> web.StreamResponse:
         """Send changes until the time is over, the reader leaves, or a right is lost.
+
+        Args:
+            http: The request.
+            action: Its action.
+            user: Who reads.
+            source: The rows.
+            recheck: Raises `StatusRefusal` once the reader's credentials are not valid any more.
 
         Raises:
             StatusRefusal: the watch cannot begin.
         """
-        await self._rights.require(user, source.resource, action.namespace, action.name)
+        await self._rights.require_watch(user, source.resource, action)
         selection = read_selection(http.query)
         if selection.needs_facts and source.resource is not STANDINGS:
             raise bad_request("fieldSelector and labelSelector are for standings only")
         since, seconds = _read_since(http), _read_seconds(http)
         form = wanted_form(http.headers.get("Accept", ""))
-        events = self._events(source, action, user, since=since, selection=selection, form=form)
+        events = self._events(source, action, since=since, selection=selection, form=form)
+        loop = asyncio.get_running_loop()
+        review_at = loop.time() + REVIEW_SECONDS
         response = web.StreamResponse(
             headers={"Content-Type": JSON, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         )
-        response.enable_chunked_encoding()
         await response.prepare(http)
         try:
             async with asyncio.timeout(seconds):
                 async for event in events:
                     if http.transport is None or http.transport.is_closing():
                         break
+                    if loop.time() >= review_at:
+                        review_at = loop.time() + REVIEW_SECONDS
+                        await recheck()
+                        await self._rights.require_watch(user, source.resource, action)
                     if event:
                         await _write(response, event)
         except TimeoutError:
             pass  # the client begins the next watch where this one ended
+        except StatusRefusal as refusal:
+            await _write(response, _error(refusal.code, refusal.reason, str(refusal)))
         except ConnectionError:
             return response  # the reader has left
         finally:
@@ -103,15 +122,13 @@ class FleetWatches:
         self,
         source: RowSource,
         action: ApiAction,
-        user: AuthenticatedUser,
         *,
         since: int | None,
         selection: RowSelection,
         form: str,
     ) -> AsyncGenerator[bytes, None]:
         """Yield events; empty ones while nothing happens, so that a reader who left is noticed."""
-        loop, pace = asyncio.get_running_loop(), Pace(INTERVAL_SECONDS, self._closing)
-        topic, review_at = source.resource.plural, loop.time() + REVIEW_SECONDS
+        pace, topic = Pace(INTERVAL_SECONDS, self._closing), source.resource.plural
         await source.refresh()
         is_first, version = since is None, self._journal.version if since is None else since
         if not is_first and not self._journal.knows_since(topic, version):
@@ -129,13 +146,6 @@ class FleetWatches:
                         yield self._event(source.resource, type_, key, row, form)
             if not await pace.wait():
                 return
-            if loop.time() >= review_at:
-                review_at = loop.time() + REVIEW_SECONDS
-                try:
-                    await self._rights.require(user, source.resource, action.namespace, action.name)
-                except StatusRefusal as refusal:
-                    yield _error(refusal.code, refusal.reason, str(refusal))
-                    return
             await source.refresh()
             is_first = False
             if not self._journal.knows_since(topic, version):

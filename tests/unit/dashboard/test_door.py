@@ -44,6 +44,7 @@ def test_without_the_cookie_nothing_is_shown() -> None:
     assert door.check(HOST, {}) is not None
     assert door.check(HOST, {"multiqueue-8123": "guessed"}) is not None
     assert door.check(HOST, make_cookies(Door(8123))) is not None
+    assert door.check(HOST, {"multiqueue-8123": "\udcff"}) is not None, "a byte that is no UTF-8"
 
 
 def test_the_key_is_long_and_only_this_one_opens() -> None:

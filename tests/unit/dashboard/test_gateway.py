@@ -82,6 +82,8 @@ async def test_nothing_but_the_list_is_forwarded_and_nothing_is_written() -> Non
             assert answer.status == 404
         async with browser.post(f"{base}{FLEET}/totals") as answer:
             assert answer.status in {405, 413}
+        async with browser.head(f"{base}{FLEET}/feeds?watch=1&topics=totals") as answer:
+            assert answer.status == 405, "a stream behind a HEAD would be read as the next answer"
         async with browser.get(f"{base}/about.json") as answer:
             assert orjson.loads(await answer.read()) == {"demo": True}
     assert client.asked == []

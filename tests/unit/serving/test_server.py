@@ -226,6 +226,23 @@ async def test_a_handler_that_fails_says_nothing_about_it(
 
 
 @virtual_time
+@pytest.mark.parametrize("fails", [True, False])
+async def test_no_second_answer_follows_one_that_has_begun(fails: bool) -> None:
+    async def begin(request: HttpRequest) -> web.Response:
+        begun = web.StreamResponse()
+        await begun.prepare(request)
+        await begun.write(b"begun")
+        if fails:
+            raise RuntimeError("too late")
+        return web.Response(status=502, text="too late")
+
+    async with serving(begin) as world:
+        reader, _ = await world.connect(GET)
+        assert b"200" in await reader.readline()
+        with contextlib.suppress(ConnectionError):
+            assert b"HTTP/1.1" not in await reader.read()
+
+
 async def test_a_port_that_is_taken_is_an_error_of_the_system() -> None:
     async with serving() as world:
         other = HttpServer(echo, host="127.0.0.1", port=world.server.port)

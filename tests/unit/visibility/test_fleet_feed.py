@@ -90,7 +90,8 @@ class FeedWorld:
             "times": FeedTimes(**{"review": 0.01, "slow": 0.05, **times}),
         }
         answers: Any = self
-        stories: Any = None
+        stories: Any = self
+        self.story_refusal: StatusRefusal | None = None
         self.feeds = Feeds(answers, sources, stories, **options)
 
     def metadata(self) -> dict[str, Any]:
@@ -102,6 +103,11 @@ class FeedWorld:
     async def require_topic(self, _: Any, __: Any, namespace: str, ___: str) -> None:
         if namespace in self.forbidden:
             raise StatusRefusal(403, "Forbidden", "no right")
+
+    async def tell(self, _: Any, key: str) -> dict[str, Any]:
+        if self.story_refusal is not None:
+            raise self.story_refusal
+        return {"conditions": [key]}
 
     async def recheck(self) -> None:
         if self.expired:
@@ -205,3 +211,23 @@ async def test_a_reader_too_far_behind_gets_a_snapshot() -> None:
     async with world.reading("standings", mark):
         assert (await world.next_of("hello"))["resumed"] is False
         assert len((await world.next_of("snapshot"))["rows"]) == 2
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_story_that_cannot_be_told_now_is_told_later(
+    begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multiqueue.visibility.fleet.feed.DOCUMENT_SECONDS", 0.001)
+    world, trouble = FeedWorld(review=9.0), StatusRefusal(429, "TooManyRequests", "later")
+    world.story_refusal = None if begun else trouble
+    async with world.reading("story:a/one,standings:b") as task:
+        rows = (await world.next_of("snapshot"))["rows"]
+        assert [row[0] for row in rows] == (["a/one"] if begun else [])
+        world.story_refusal = trouble
+        world.rows.set("b/two", "Running")
+        assert (await world.next_of("change"))["topic"] == "standings:b"
+        assert not task.done()
+        if not begun:
+            world.story_refusal = None
+            change = await world.next_of("change")
+            assert (change["topic"], change["rows"][0][0]) == ("story:a/one", "a/one")

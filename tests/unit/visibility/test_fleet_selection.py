@@ -9,7 +9,12 @@ import pytest
 from multiqueue.views.standing import Standing, view_standing
 from multiqueue.visibility.fleet.pace import Pace
 from multiqueue.visibility.fleet.resources import LINES, STANDINGS, STORIES
-from multiqueue.visibility.fleet.selection import read_selection, select
+from multiqueue.visibility.fleet.selection import (
+    read_place,
+    read_selection,
+    select,
+    write_continue,
+)
 from multiqueue.visibility.fleet.topics import Topic, read_interval, read_topics
 from multiqueue.visibility.refusals import StatusRefusal
 from tests.builders.workloads import NAMESPACE, admitted, make_workload
@@ -69,6 +74,14 @@ async def test_a_page_of_another_order_is_refused() -> None:
     other = read_selection({"limit": "1", "sortBy": "gpus", "continue": rest})
     with pytest.raises(StatusRefusal, match="another sortBy"):
         await select(other, known, known.get)
+
+
+@pytest.mark.parametrize("forged", ["", "a/one", -5, 1e300, 0.5], ids=repr)
+def test_a_page_that_begins_at_no_place_is_refused(forged: object) -> None:
+    with pytest.raises(StatusRefusal, match="continue: Invalid value") as refused:
+        read_place({"continue": write_continue((forged, "a/one"))})
+    assert refused.value.code == 400
+    assert read_place({"continue": write_continue((5, ""))}) == 5
 
 
 def test_the_row_has_the_columns_of_the_feed() -> None:

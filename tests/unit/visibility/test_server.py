@@ -197,3 +197,10 @@ async def test_a_review_that_takes_for_ever_gives_its_slot_back() -> None:
 async def test_a_body_that_is_no_review_is_refused(body: bytes, status: int) -> None:
     async with running() as world:
         assert await world.ask("POST", REVIEWS, "alice", body) == status
+
+
+async def test_an_answer_of_any_length_is_not_streamed_after_a_head() -> None:
+    async with running() as world:
+        decisions = "/apis/remote.multiqueue.dev/v1alpha1/dispatchdecisions"
+        assert await world.ask("HEAD", decisions, "stranger") == 403
+        assert await world.ask("HEAD", decisions, "alice") == 405

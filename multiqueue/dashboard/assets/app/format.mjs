@@ -81,7 +81,7 @@ export function amount(resource, value) {
 
 /** Control and bidirectional characters as symbols: text of the cluster is data. @param {string} text */
 export function safe(text) {
-  return String(text ?? "").replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "␣");
+  return String(text ?? "").replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, "␣");
 }
 
 /** Whether a resource is an accelerator: whole devices of a vendor. */

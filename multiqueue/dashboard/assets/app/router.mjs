@@ -4,8 +4,17 @@ import { useEffect, useState } from "./html.mjs";
 /** @returns {{page: string, parts: string[], query: URLSearchParams}} */
 export function parseRoute(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
-  const [page = "", ...parts] = path.split("/").filter(Boolean).map(decodeURIComponent);
+  const [page = "", ...parts] = path.split("/").filter(Boolean).map(decode);
   return { page: page || "fleet", parts, query: new URLSearchParams(query) };
+}
+
+/** A part as it is meant; one that is wrongly encoded, as it stands. @param {string} part */
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 export function useRoute() {

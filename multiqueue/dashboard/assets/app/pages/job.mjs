@@ -8,6 +8,7 @@ import { to } from "../router.mjs";
 import { Store, useStore } from "../store.mjs";
 
 const LINES = 5000;
+const LINE = 8192;
 
 /** @param {{parts: string[]}} props */
 export function JobPage({ parts }) {
@@ -163,8 +164,8 @@ async function followLog(path, signal, take) {
     const { value, done } = await reader.read();
     if (done) return;
     const parts = (rest + value).split("\n");
-    rest = parts.pop() ?? "";
-    take(parts.map((line) => line.slice(0, 8192)));
+    rest = (parts.pop() ?? "").slice(0, LINE);
+    take(parts.map((line) => line.slice(0, LINE)));
   }
 }
 
