@@ -35,8 +35,6 @@ Json = dict[str, Any]
 EVENT_STREAM, JSON_LINES = "text/event-stream", "application/x-ndjson"
 MAX_ROWS = 500
 """Rows of a frame; the others come in the next."""
-DOCUMENT_SECONDS = 1.0
-"""How often a line or story is read again at most."""
 SCAN_STEP = 2000
 """Keys that are looked at before other tasks run."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -58,6 +56,7 @@ class FeedTimes:
         slow: For which a reader may take nothing.
         rotate: Until the server ends a stream.
         spread: Over which it spreads the ends.
+        document: Between two readings of a line or story at least.
     """
 
     review: float = 30.0
@@ -65,6 +64,7 @@ class FeedTimes:
     slow: float = 20.0
     rotate: float = 300.0
     spread: float = 60.0
+    document: float = 1.0
 
 
 class FeedEnd(Exception):  # noqa: N818 - an end, not a failure
@@ -288,7 +288,7 @@ class FeedSession:
         now = asyncio.get_running_loop().time()
         self._sent[topic] = self._journal.version
         if event == "change" and (
-            version == self._journal.version or now - made_at < DOCUMENT_SECONDS
+            version == self._journal.version or now - made_at < self._times.document
         ):
             return
         version, rows = self._journal.version, list[bytes]()

@@ -46,6 +46,8 @@ class FleetWatches:
         rights: Checks native rights.
         journal: Knows what changed.
         closing: Set when the server stops.
+        interval: Seconds between two looks for changes.
+        review: Seconds between two checks of rights and credentials.
     """
 
     def __init__(
@@ -56,7 +58,11 @@ class FleetWatches:
         rights: FleetRights,
         journal: Journal,
         closing: asyncio.Event,
+        interval: float = INTERVAL_SECONDS,
+        review: float = REVIEW_SECONDS,
     ) -> None:
+        self._interval = interval
+        self._review = review
         self._answers = answers
         self._standings = standings
         self._rights = rights
@@ -91,7 +97,7 @@ class FleetWatches:
         form = wanted_form(http.headers.get("Accept", ""))
         events = self._events(source, action, since=since, selection=selection, form=form)
         loop = asyncio.get_running_loop()
-        review_at = loop.time() + REVIEW_SECONDS
+        review_at = loop.time() + self._review
         response = web.StreamResponse(
             headers={"Content-Type": JSON, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         )
@@ -102,7 +108,7 @@ class FleetWatches:
                     if http.transport is None or http.transport.is_closing():
                         break
                     if loop.time() >= review_at:
-                        review_at = loop.time() + REVIEW_SECONDS
+                        review_at = loop.time() + self._review
                         await recheck()
                         await self._rights.require_watch(user, source.resource, action)
                     if event:
@@ -128,7 +134,7 @@ class FleetWatches:
         form: str,
     ) -> AsyncGenerator[bytes, None]:
         """Yield events; empty ones while nothing happens, so that a reader who left is noticed."""
-        pace, topic = Pace(INTERVAL_SECONDS, self._closing), source.resource.plural
+        pace, topic = Pace(self._interval, self._closing), source.resource.plural
         await source.refresh()
         is_first, version = since is None, self._journal.version if since is None else since
         if not is_first and not self._journal.knows_since(topic, version):

@@ -215,10 +215,12 @@ async def test_a_reader_too_far_behind_gets_a_snapshot() -> None:
 
 @pytest.mark.parametrize("begun", [False, True])
 async def test_a_story_that_cannot_be_told_now_is_told_later(
-    begun: bool, monkeypatch: pytest.MonkeyPatch
+    begun: bool,
 ) -> None:
-    monkeypatch.setattr("multiqueue.visibility.fleet.feed.DOCUMENT_SECONDS", 0.001)
-    world, trouble = FeedWorld(review=9.0), StatusRefusal(429, "TooManyRequests", "later")
+    world, trouble = (
+        FeedWorld(review=9.0, document=0.001),
+        StatusRefusal(429, "TooManyRequests", "later"),
+    )
     world.story_refusal = None if begun else trouble
     async with world.reading("story:a/one,standings:b") as task:
         rows = (await world.next_of("snapshot"))["rows"]

@@ -15,7 +15,6 @@ from multiqueue.serving.request import HttpRequest
 from multiqueue.serving.server import HttpServer
 from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.authorization import ApiAction, action_of
-from multiqueue.visibility.fleet import watch
 from multiqueue.visibility.fleet.journal import Journal
 from multiqueue.visibility.fleet.resources import API_VERSION, FleetResource
 from multiqueue.visibility.fleet.rights import FleetRights
@@ -53,7 +52,13 @@ class WatchWorld:
         shown: Any = self
         rights, closing = FleetRights(shown), asyncio.Event()
         watches = FleetWatches(
-            shown, shown, rights=rights, journal=self.rows.journal, closing=closing
+            shown,
+            shown,
+            rights=rights,
+            journal=self.rows.journal,
+            closing=closing,
+            interval=0.01,
+            review=0.01,
         )
         action = action_of(http.method, http.path, http.query)
         return await watches.serve(http, action, BOB, self.rows, self.recheck)
@@ -77,11 +82,7 @@ async def watching(world: WatchWorld) -> AsyncIterator[aiohttp.StreamReader]:
 @pytest.mark.parametrize(
     ("lost", "code"), [("workloads", 403), ("fleet.multiqueue.dev", 403), ("credentials", 401)]
 )
-async def test_a_watch_ends_once_a_right_or_the_credentials_are_gone(
-    lost: str, code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watch, "REVIEW_SECONDS", 0.01)
-    monkeypatch.setattr(watch, "INTERVAL_SECONDS", 0.01)
+async def test_a_watch_ends_once_a_right_or_the_credentials_are_gone(lost: str, code: int) -> None:
     world = WatchWorld()
     async with watching(world) as stream:
         assert orjson.loads(await stream.readline())["object"] == {"phase": "Queued"}
