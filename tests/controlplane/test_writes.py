@@ -1,6 +1,6 @@
 """What an admission writes at most: a short form of `make bench-upstream`, with our manager only.
 
-Counts of writes hardly depend on the machine, unlike seconds. The kube-apiserver counts them.
+The kube-apiserver counts the writes.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ PART = 0.04
 """600 Workloads of the baseline: enough that jobs wait and preempt; a run takes half a minute."""
 SECONDS = 150.0
 AT_MOST = {
-    "workloads/status": 1.6,
-    "events": 1.9,
-    "clusterqueues/status": 0.25,
-    "localqueues/status": 0.25,
+    "workloads/status": 1.9,
+    "events": 2.5,
+    "clusterqueues/status": 0.6,
+    "localqueues/status": 0.6,
 }
 """Writes of the manager for one admission, by kind; statuses of Workloads without evictions.
 
-Measured: 1.1, 1.3, 0.1 and 0.11. With two more benchmarks on the same two cores: 1.5, 1.74, 0.19
-and 0.21.
+The quicker the server answers, the more reasons, Events and queue statuses it gets: measured on
+the same machine were 1.1, 1.3, 0.1 and 0.1 while other programs kept the server slow, and 1.3, 1.7,
+0.16 and 0.18 while it was quick; a quicker machine had 0.25 and 0.25 of the last two. If each
+change of a queue were a write, the last two would be about 2. `test_slow_server` has the strict
+bounds, for servers of a known speed.
 """
 RARE = 0.1
 """All other kinds together: what is written once for each queue or flavor."""
