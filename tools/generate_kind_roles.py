@@ -61,6 +61,7 @@ KINDS = (
     Kind("topology", QUEUES, "topologies", seen_by_all=False, status=False),
     Kind("workload", QUEUES, "workloads", viewed_by=BOTH),
     Kind("dispatchprofile", "multiqueue.dev", "dispatchprofiles", seen_by_all=False),
+    Kind("disruptionpolicy", "multiqueue.dev", "disruptionpolicies", seen_by_all=False),
     Kind("jobkind", "multiqueue.dev", "jobkinds", viewed_by=BOTH, seen_by_all=False),
     Kind(
         "pending-workloads-cq",

@@ -31,6 +31,8 @@ class WorkloadCondition(StrEnum):
     WAITING_FOR_REPLACEMENT_PODS = "WaitingForReplacementPods"
 
 
+DISRUPTED = "multiqueue.dev/Disrupted"
+"""On Workloads: when and why they were stopped for others; `api.disruptions` reads it. Ours."""
 ACTIVE = "Active"
 """Condition type of ClusterQueue, LocalQueue, AdmissionCheck and MultiKueueCluster."""
 CREDENTIALS_EXPIRING = "CredentialsExpiring"

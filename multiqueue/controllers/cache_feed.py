@@ -36,6 +36,7 @@ from multiqueue.model.cluster_queue import (
     build_cohort,
     build_local_queue,
 )
+from multiqueue.model.disruption_policy import build_disruption_rules
 from multiqueue.model.past_usage import build_consumed_resources
 from multiqueue.model.resource_flavor import build_resource_flavor, build_topology
 from multiqueue.model.workload import Workload
@@ -111,6 +112,12 @@ class CacheFeed:
             partial(build_cluster_queue, concurrent=self._options.concurrent),
             engine.upsert_cluster_queue,
             lambda obj: engine.delete_cluster_queue(obj.metadata.name),
+        )
+        self._follow(
+            informers.disruption_policies,
+            build_disruption_rules,
+            engine.upsert_disruption_policy,
+            lambda obj: engine.delete_disruption_policy(obj.metadata.name),
         )
         self._follow(
             informers.local_queues,

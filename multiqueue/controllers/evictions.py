@@ -16,6 +16,7 @@ from datetime import datetime
 import structlog
 
 from multiqueue.api.conditions import Reason
+from multiqueue.api.disruptions import Stop, record_stop
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_state import evict, has_quota, is_evicted, is_finished, preempt
 from multiqueue.engine.plan import CyclePlan, Evict, Preempt
@@ -40,7 +41,10 @@ log = structlog.get_logger("multiqueue.scheduler")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
-    """A workload that has to leave; ``preemptor`` and its queue are "" without a preemptor."""
+    """A workload that has to leave; ``preemptor`` and its queue are "" without a preemptor.
+
+    Shape: ``stop`` is written into its record with the eviction, where a policy governs its tree.
+    """
 
     workload: str
     uid: str
@@ -48,6 +52,7 @@ class Eviction:
     message: str
     preemptor: str = ""
     cluster_queue: str
+    stop: Stop | None = None
 
 
 class EvictionWriter:
@@ -185,7 +190,8 @@ def evicted_status(newest: Workload, eviction: Eviction, now: datetime) -> Workl
         return status
     generation = newest.metadata.generation
     change = preempt if eviction.preemptor else evict
-    return change(status, eviction.reason, eviction.message, now=now, generation=generation)
+    evicted = change(status, eviction.reason, eviction.message, now=now, generation=generation)
+    return evicted if eviction.stop is None else record_stop(evicted, eviction.stop)
 
 
 def _victims(decision: Preempt) -> list[Eviction]:
@@ -197,6 +203,7 @@ def _victims(decision: Preempt) -> list[Eviction]:
             message=victim.message,
             preemptor="" if victim.reason is Reason.FLAVOR_MIGRATION else decision.workload,
             cluster_queue=decision.cluster_queue,
+            stop=victim.stop,
         )
         for victim in decision.victims
         if victim.is_new

@@ -105,6 +105,7 @@ class SchedulerLoop:
             informers.resource_flavors,
             informers.admission_checks,
             informers.topologies,
+            informers.disruption_policies,
             informers.namespaces,
             informers.limit_ranges,
             informers.runtime_classes,

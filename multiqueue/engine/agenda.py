@@ -69,6 +69,7 @@ class Agenda:
         self._wakes: KeyedHeap[str] = KeyedHeap()
         self.backoffs: KeyedHeap[Entry] = KeyedHeap()
         self._pauses: KeyedHeap[str] = KeyedHeap()
+        self._ends: KeyedHeap[str] = KeyedHeap()
         self._round = 0
 
     def tree(self, key: str) -> TreeAgenda:
@@ -86,6 +87,7 @@ class Agenda:
         self._wakes.remove(key)
         self._woken_at.pop(key, None)
         self._pauses.remove(key)
+        self._ends.remove(key)
 
     # ---------------------------------------------------------------- cycles
 
@@ -153,6 +155,16 @@ class Agenda:
             agenda.loaded_until = now + LOADED
         agenda.ended_at = now
 
+    def wake_at(self, key: str, seconds: int) -> None:
+        """Wake the parked workloads of a tree at this time, in seconds since the epoch.
+
+        Somebody waits for the end of a protection or of a budget's window. The earliest one counts;
+        who is refused again then names the next.
+        """
+        at = seconds * 1_000_000
+        if key not in self._ends or at < self._ends.rank(key)[0]:
+            self._ends.push(key, (at, key))
+
     def hasten(self, key: str) -> None:
         """Deliver the wake of a tree with the next ones that are due."""
         self._wakes.push(key, (0, key))
@@ -182,6 +194,10 @@ class Agenda:
     def take_due_wakes(self, now: datetime) -> list[str]:
         """Return the trees whose batch is over, in order of time."""
         due = []
+        while (key := self._ends.peek()) is not None and self._ends.rank(key)[0] <= micros(now):
+            self._ends.pop()
+            if key in self._trees:
+                self.hasten(key)
         while (key := self._wakes.peek()) is not None and self._wakes.rank(key)[0] <= micros(now):
             self._wakes.pop()
             self._woken_at[key] = now
@@ -210,7 +226,7 @@ class Agenda:
         """Return when the next wake, backoff or pause ends."""
         times = [
             heap.rank(key)[0]
-            for heap in (self._wakes, self._pauses)
+            for heap in (self._wakes, self._pauses, self._ends)
             if (key := heap.peek()) is not None
         ]
         if (entry := self._first_backoff()) is not None:

@@ -73,7 +73,7 @@ def run_cycle(
                 result.has_moved = True
             if is_news:
                 result.decisions.append(decision)
-                _issue(head, decision)
+                _issue(world, head, decision)
             if (reclaimer := find_reclaimer(world, head, decision)) is not None:
                 reclaimers.append(reclaimer)
     finally:
@@ -117,9 +117,13 @@ def nominate(
         or memo.workload is not workload
         or memo.start != start
         or memo.heritage != heritage
+        or (memo.expires_at is not None and memo.expires_at <= world.disruption.now)
     )
     if memo is None or is_new:
         verdict = judge(world, workload, queue, resume)
+        refusals = world.disruption.refusals
+        if (wakes_at := refusals.wakes_at) is not None:
+            world.agenda.wake_at(tree.key, wakes_at)
         memo = entry.memo = Memo(
             tree=tree,
             version=tree.version,
@@ -128,6 +132,7 @@ def nominate(
             heritage=heritage,
             verdict=limit_preemption(verdict, entry, tree),
             again={},
+            expires_at=refusals.expires_at,
         )
     return Head(
         entry=entry,
@@ -153,11 +158,14 @@ def _is_news(entry: Entry, decision: HeadDecision) -> bool:
     return entry.explanation != decision.explanation
 
 
-def _issue(head: Head, decision: Decision) -> None:
+def _issue(world: EngineParts, head: Head, decision: Decision) -> None:
     """Mark the victims as leaving, now that the plan tells the shell to preempt them (E-80)."""
     if isinstance(decision, Preempt) and isinstance(head.verdict, Nominated):
         for target in head.verdict.targets:
             target.entry.preempted = not is_evicted(target.entry.workload)
+        for target, victim in zip(head.verdict.targets, decision.victims, strict=True):
+            if victim.stop is not None:
+                world.disruption.book.tell(target.entry.workload, victim.stop)
 
 
 def _resume_point(entry: Entry) -> object:

@@ -15,6 +15,7 @@ from multiqueue.engine import reading
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cycle import CycleResult, run_cycle
+from multiqueue.engine.disruption.disruption import Disruption
 from multiqueue.engine.fairness.past_usage import PastUsageRecords
 from multiqueue.engine.flavors.oracle import Oracle, PreemptionOracle
 from multiqueue.engine.intake import Intake
@@ -43,6 +44,7 @@ from multiqueue.engine.what_if import Trial, try_workload
 from multiqueue.engine.world import EngineParts
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort, LocalQueue
+from multiqueue.model.disruption_policy import DisruptionRules
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.topology import Node
 from multiqueue.model.workload import Admission, Workload
@@ -89,10 +91,12 @@ class Engine:
         self.usage = PastUsageRecords.of(
             options, self._cache, self._ledger, self._pending, self._agenda
         )
+        self._disruption = Disruption(self._cache, self._ledger)
         context = SearchContext(
             holders=HolderIndex(self._ledger),
             options=options,
             past_usage=self.usage.past_usage if self.usage is not None else None,
+            disruption=self._disruption,
         )
         self.parts = EngineParts(
             cache=self._cache,
@@ -104,6 +108,7 @@ class Engine:
             oracle=oracle or PreemptionOracle(self._cache.tree_by_queue, context),
             options=options,
             usage=self.usage,
+            disruption=self._disruption,
             second_pass=SecondPass(self._cache, self._ledger, options.topology),
         )
 
@@ -146,6 +151,22 @@ class Engine:
     def delete_admission_check(self, name: str) -> None:
         """Remove an AdmissionCheck; queues that use it become inactive."""
         self._wake(self._cache.set_check(name, None))
+
+    def upsert_disruption_policy(self, rules: DisruptionRules) -> None:
+        """Add or change a DisruptionPolicy; it counts from the next cycle."""
+        self._set_policy(rules.name, rules)
+
+    def delete_disruption_policy(self, name: str) -> None:
+        """Remove a DisruptionPolicy; queues that name it preempt nobody, nor are preempted."""
+        self._set_policy(name, None)
+
+    def _set_policy(self, name: str, rules: DisruptionRules | None) -> None:
+        if self._disruption.set_policy(name, rules):
+            self._wake(self._cache.touch_trees())
+
+    def set_last_checkpoint(self, job_uid: str, at: datetime | None) -> None:
+        """Note when a job reported its last checkpoint; None once the job is gone."""
+        self._disruption.losses.report(job_uid, at)
 
     def ask_fleet(self, oracle: FleetOracle) -> None:
         """Set the oracle to ask before quota is reserved for workloads of other clusters."""
@@ -206,6 +227,7 @@ class Engine:
 
     def _wake(self, touched: Iterable[str]) -> None:
         """Schedule cycles of trees whose spec changed, and wake their parked workloads (E-27)."""
+        self._disruption.forget_specs()
         for key in sorted(touched):
             tree = self._cache.trees.get(key)
             if tree is None:
@@ -236,6 +258,8 @@ class Engine:
         old = self._intake.entries.get(workload.key) if self.usage is not None else None
         before = old.workload if old is not None else None
         self._intake.upsert_workload(workload, now)
+        entry = self._intake.entries.get(workload.key)
+        self._disruption.observe(workload, is_told=entry is not None and entry.preempted)
         self.parts.second_pass.observe(workload.key, self._intake.entries.get(workload.key), now)
         if self.usage is not None:
             self.usage.observe(before, workload, now)
@@ -243,6 +267,7 @@ class Engine:
     def delete_workload(self, key: str, now: datetime) -> None:
         """Remove a Workload and release its quota."""
         self._acquit(key)
+        self._take_back_stop(key)
         self.parts.second_pass.drop(key)
         self._intake.delete_workload(key, now)
 
@@ -277,7 +302,14 @@ class Engine:
         the eviction is seen, no plan has the same preemption twice (E-80).
         """
         self._intake.preemption_failed(key, now)
+        self._take_back_stop(key)
         self.parts.second_pass.observe(key, self._intake.entries.get(key), now)
+
+    def _take_back_stop(self, key: str) -> None:
+        """Count a stop no more that was decided and not written."""
+        entry = self._intake.entries.get(key)
+        if entry is not None:
+            self._disruption.book.take_back(entry.workload.uid)
 
     def _acquit(self, key: str, *, only_assumed: bool = False) -> None:
         """Drop the entry penalty of a workload whose admission it was charged for (E-125)."""
@@ -295,6 +327,7 @@ class Engine:
         An exception in one tree stops no other tree; the admissions of its last cycle are undone.
         """
         self._activation.begun = True
+        self._disruption.advance(now)
         deliver_due(self.parts, now)
         for key in self.parts.second_pass.trees_due(now):
             self._agenda.poke(key)

@@ -44,6 +44,22 @@ def judge(
     world: EngineParts, workload: Workload, queue: CachedQueue, resume: ResumeState | None
 ) -> Verdict:
     """Return why the head cannot be tried, or the flavors that it would get now."""
+    world.disruption.refusals.clear()
+    verdict = _judge_ways(world, workload, queue, resume)
+    return _with_held_back(world, verdict) if isinstance(verdict, Nominated) else verdict
+
+
+def _with_held_back(world: EngineParts, found: Nominated) -> Nominated:
+    """Add why DisruptionPolicies leave a verdict without targets, if they do."""
+    if found.assignment.mode is not Mode.PREEMPT or found.targets:
+        return found
+    held_back = world.disruption.refusals.sum_up()
+    return found if held_back is None else replace(found, held_back=held_back)
+
+
+def _judge_ways(
+    world: EngineParts, workload: Workload, queue: CachedQueue, resume: ResumeState | None
+) -> Verdict:
     ways = list_ways(workload, queue, world.cache.flavors)
     if not ways:
         verdict = _judge(world, JudgedAlternative(workload), queue, resume)
@@ -114,7 +130,9 @@ def look_again(
     again = head.again.get(state)
     if again is None:
         head.again.clear()
+        world.disruption.refusals.clear()
         again = judge_again(world, head.entry.workload, head.queue, first, preempted)
+        again = _with_held_back(world, again)
         head.again[state] = again
     return again
 

@@ -9,6 +9,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.flavors.assignment import Assignment
 from multiqueue.engine.ledger import Heritage
+from multiqueue.engine.pending_reasons import HeldBack
 from multiqueue.engine.plan import RequeueReason
 from multiqueue.engine.preemption.target import Target
 from multiqueue.engine.queues.resume import ResumePoint
@@ -28,11 +29,13 @@ class Nominated(Value, frozen=True, kw_only=True, gc=False):
     """The head and the flavors that it would get once the targets have left.
 
     Shape: ``replaced`` is the key of the slice whose quota it would take over, "" for none.
+    ``held_back`` says why DisruptionPolicies leave it without targets; None if they do not.
     """
 
     assignment: Assignment
     targets: tuple[Target, ...] = ()
     replaced: str = ""
+    held_back: HeldBack | None = None
 
 
 Verdict: TypeAlias = Rejected | Nominated
@@ -46,7 +49,9 @@ class Memo(Value, frozen=True, kw_only=True, gc=False):
 
     What it replaces changes without its tree: a write is seen, an eviction is told or was not.
 
-    Shape: ``again`` has the last second look at the head, by what it was judged beside (E-70).
+    Shape: ``expires_at`` is when DisruptionPolicies may make it another verdict although nothing
+    changes, in seconds since the epoch; None if never. ``again`` has the last second look at the
+    head, by what it was judged beside (E-70).
     """
 
     tree: Tree
@@ -56,3 +61,4 @@ class Memo(Value, frozen=True, kw_only=True, gc=False):
     heritage: Heritage | None
     verdict: Verdict
     again: dict[Hashable, Nominated]
+    expires_at: int | None = None

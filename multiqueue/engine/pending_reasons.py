@@ -275,13 +275,23 @@ class ShareLoss(NamedTuple):
         )
 
 
+class HeldBack(NamedTuple):
+    """Why DisruptionPolicies keep workloads running that would have to leave, with the ends."""
+
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
 class Explanation(Value, frozen=True, kw_only=True, gc=False):
     """Why a workload is pending.
 
     Shape: ``cluster_queue`` is "" if the LocalQueue names no known one; ``pod_sets`` has the pod
     sets that did not fit; ``note`` is the text before theirs, or the whole text. If ``cause`` is
     None, the reason follows from the pod sets. ``victims`` counts the workloads that leave for
-    this one; with fair sharing, ``share_loss`` says why no workload does. ``is_gated`` means that
+    this one; with fair sharing, ``share_loss`` says why no workload does, and ``held_back`` does so
+    where a DisruptionPolicy keeps them running. ``is_gated`` means that
     other workloads would have to leave, and that a gate keeps this one from preempting them
     (E-74). ``taken_by`` are the workloads that took the room earlier in the same cycle; the message
     does not name them, because tools read upstream's words there.
@@ -294,6 +304,7 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
     pod_sets: tuple[PodSetExplanation, ...] = ()
     victims: int = 0
     share_loss: ShareLoss | None = None
+    held_back: HeldBack | None = None
     is_gated: bool = False
     taken_by: tuple[str, ...] = ()
 
@@ -306,6 +317,8 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
     def message(self) -> str:
         """The message of the QuotaReserved=False condition."""
         words = ": ".join(part for part in (self.note, words_of(self.pod_sets)) if part)
+        if self.held_back is not None:
+            return f"{words}; {self.held_back}"
         if self.share_loss is not None:
             return f"{words}. {self.share_loss}"
         if not self.victims:

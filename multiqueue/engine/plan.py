@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason
+from multiqueue.api.disruptions import Stop
 from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.value import Value
 from multiqueue.model.workload import Admission
@@ -107,6 +108,7 @@ class PreemptedWorkload(NamedTuple):
 
     Shape: ``reason`` and ``message`` are those of its Preempted condition. ``is_new`` is false
     if an earlier preemption of it is not visible yet, so that nothing has to be written (E-80).
+    ``stop`` is for its record; None if no DisruptionPolicy governs its tree.
     """
 
     workload: str
@@ -114,6 +116,7 @@ class PreemptedWorkload(NamedTuple):
     reason: Reason
     message: str
     is_new: bool = True
+    stop: Stop | None = None
 
 
 class Preempt(Refused, frozen=True, kw_only=True, gc=False):

@@ -12,7 +12,7 @@ from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.flavors.assignment import Assignment, Mode
 from multiqueue.engine.nominate import look_again
 from multiqueue.engine.nomination import Nominated, Rejected
-from multiqueue.engine.pending_reasons import Explanation, ShareLoss
+from multiqueue.engine.pending_reasons import Explanation, HeldBack, ShareLoss
 from multiqueue.engine.plan import (
     Admit,
     HeadDecision,
@@ -25,7 +25,7 @@ from multiqueue.engine.plan import (
 )
 from multiqueue.engine.preemption.fair import find_share_loss
 from multiqueue.engine.preemption.simulation import without
-from multiqueue.engine.preemption.target import PreemptionRequest, preemption_message
+from multiqueue.engine.preemption.target import PreemptionRequest, Target, preemption_message
 from multiqueue.engine.preemption_limit import limit_preemption
 from multiqueue.engine.queues.entry import Entry, as_admitted
 from multiqueue.engine.requeue import resume_state, returns_at_once
@@ -195,6 +195,7 @@ def refuse(
     cause: Reason | None = None,
     note: str = "",
     share_loss: ShareLoss | None = None,
+    held_back: HeldBack | None = None,
 ) -> Requeue:
     """Refuse a head; without a cause its pod sets give the reason."""
     head.entry.resume = resume_state(head)
@@ -203,7 +204,9 @@ def refuse(
         cluster_queue=head.queue.name,
         requeue_reason=requeue_reason,
         parked=not returns_at_once(head, requeue_reason),
-        explanation=replace(_explain(head, cause, note), share_loss=share_loss),
+        explanation=replace(
+            _explain(head, cause, note), share_loss=share_loss, held_back=held_back
+        ),
     )
 
 
@@ -211,14 +214,16 @@ def _refuse_preemption(
     world: EngineParts, course: Course, head: Head, assignment: Assignment
 ) -> Requeue:
     """Refuse a head that finds nobody to preempt, and reserve room for it (E-73)."""
-    if _keeps_room(world, head):
+    held_back = head.verdict.held_back if isinstance(head.verdict, Nominated) else None
+    if _keeps_room(world, head) or held_back is not None:
         course.reservations.ask(head.queue, assignment)
         course.served.append((head, assignment))
     return refuse(
         head,
         RequeueReason.PREEMPTION_NO_CANDIDATES,
         cause=Reason.WAITING_FOR_QUOTA,
-        share_loss=_share_loss(world, course, head, assignment),
+        share_loss=None if held_back else _share_loss(world, course, head, assignment),
+        held_back=held_back,
     )
 
 
@@ -272,21 +277,27 @@ def _gate(head: Head) -> Requeue:
 def _preempt(world: EngineParts, head: Head, verdict: Nominated) -> Preempt:
     """Ask the targets to leave, unless they were already asked (E-79, E-80)."""
     head.entry.resume = None
-    victims = tuple(
-        PreemptedWorkload(
-            workload=target.entry.key,
-            uid=target.entry.workload.uid,
-            reason=target.reason,
-            message=preemption_message(head.entry.workload, head.queue, target, world.cache.queues),
-            is_new=not target.entry.is_leaving,
-        )
-        for target in verdict.targets
-    )
+    victims = tuple(_victim(world, head, target) for target in verdict.targets)
     return Preempt(
         workload=head.entry.key,
         cluster_queue=head.queue.name,
         victims=victims,
         explanation=_explain(head, Reason.WAITING_FOR_PREEMPTED_WORKLOADS, victims=len(victims)),
+    )
+
+
+def _victim(world: EngineParts, head: Head, target: Target) -> PreemptedWorkload:
+    entry, queues = target.entry, world.cache.queues
+    message = preemption_message(head.entry.workload, head.queue, target, queues)
+    is_new = not entry.is_leaving
+    recorded = world.disruption.stop_of(target, head.queue.name) if is_new else None
+    return PreemptedWorkload(
+        workload=entry.key,
+        uid=entry.workload.uid,
+        reason=target.reason,
+        message=message if recorded is None else f"{message}; {recorded}",
+        is_new=is_new,
+        stop=None if recorded is None else recorded.stop,
     )
 
 

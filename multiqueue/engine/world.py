@@ -10,6 +10,7 @@ from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.disruption.disruption import Disruption
 from multiqueue.engine.fairness.past_usage import PastUsageRecords
 from multiqueue.engine.flavors.assignment import Assignment
 from multiqueue.engine.flavors.oracle import Oracle
@@ -34,7 +35,8 @@ class EngineParts:
     ``context`` and ``oracle`` search for victims at the real usage; a search without some workloads
     has its own. ``blocked`` are the keys of the
     trees in which a head waits for other workloads' pods to be ready (E-81). ``usage`` is None if
-    past usage does not count. ``fleet`` knows what other clusters can hold.
+    past usage does not count. ``disruption`` has the DisruptionPolicies. ``fleet`` knows what other
+    clusters can hold.
     """
 
     cache: Cache
@@ -48,6 +50,7 @@ class EngineParts:
     blocked: set[str] = field(default_factory=set)
     usage: PastUsageRecords | None = None
     second_pass: SecondPass
+    disruption: Disruption
     fleet: FleetQuestions = field(default_factory=FleetQuestions)
 
 

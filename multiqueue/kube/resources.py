@@ -91,6 +91,9 @@ DISPATCH_PROFILES = Resource(
     kind="DispatchProfile",
     namespaced=False,
 )
+DISRUPTION_POLICIES = resource_of(
+    "multiqueue.dev/v1alpha1", "disruptionpolicies", "DisruptionPolicy", namespaced=False
+)
 JOB_KINDS = resource_of("multiqueue.dev/v1alpha1", "jobkinds", "JobKind", namespaced=False)
 PROVISIONING_REQUESTS = resource_of(
     "autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest"

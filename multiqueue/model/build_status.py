@@ -12,9 +12,9 @@ from functools import partial
 from typing import TypeVar
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.conditions import CheckState, WorkloadCondition, find_condition, is_true
+from multiqueue.api.conditions import CheckState, WorkloadCondition, find_condition
 from multiqueue.api.ran_on import RanOn, find_ran_on
-from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.api.v1beta2.meta import Condition, parse_time
 from multiqueue.api.workload_state import has_quota
 from multiqueue.lib.amount import Amount, multiply
 from multiqueue.model.placement import ANYWHERE, Placement, merge
@@ -86,6 +86,7 @@ class StatusReader:
         reserved = find_condition(status.conditions, WorkloadCondition.QUOTA_RESERVED)
         if status.admission is None or reserved is None or not has_quota(status):
             return None
+        admitted = find_condition(status.conditions, WorkloadCondition.ADMITTED)
         spec = {pod_set.name: pod_set for pod_set in pod_sets}
         ran_on = find_ran_on(self._obj)
         return Reservation(
@@ -101,7 +102,8 @@ class StatusReader:
                 lambda: reserved.transitioned_at,
                 self._obj.metadata.created_at,
             ),
-            admitted=is_true(status.conditions, WorkloadCondition.ADMITTED),
+            admitted=admitted is not None and admitted.status == "True",
+            admitted_at=_since(admitted),
         )
 
     def _assignment(
@@ -156,6 +158,16 @@ class StatusReader:
         except ValueError as error:
             self.problems.append(f"{path}: {error}")
             return otherwise
+
+
+def _since(admitted: Condition | None) -> datetime | None:
+    """Return since when it is admitted; None if it is not, or if that cannot be read."""
+    if admitted is None or admitted.status != "True":
+        return None
+    try:
+        return admitted.transitioned_at
+    except ValueError:
+        return None
 
 
 def _charged(assignment: api.PodSetAssignment, ran_on: RanOn) -> dict[str, str]:

@@ -18,12 +18,14 @@ from multiqueue.api.conditions import (
     WorkloadCondition,
     is_true,
 )
+from multiqueue.api.disruptions import parse_stops
 from multiqueue.api.slices import is_elastic, replaced_key
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.variants import allowed_flavors, is_parent, parent_of, variant_order
 from multiqueue.api.workload_state import closed_gates, has_quota
 from multiqueue.model.build_status import StatusReader
 from multiqueue.model.devices import NOT_COUNTED, DeviceRules, charge_devices
+from multiqueue.model.disruption_policy import read_save_habits
 from multiqueue.model.pod_template import read_pod_template
 from multiqueue.model.queue_order import RequeuingTimestamp
 from multiqueue.model.surroundings import (
@@ -121,6 +123,9 @@ def build_workload(
         variant_order=variant_order(obj) if parent else 0,
         allowed_flavors=allowed_flavors(obj) if options.concurrent else None,
         is_elastic=is_elastic(obj),
+        stops=parse_stops(status.conditions),
+        ran_before=status.accumulated_past_execution_time_seconds or 0,
+        saves=read_save_habits(obj),
         stands_aside=is_parent(obj) if options.concurrent else parent is not None,
         problems=(*problems, *reader.problems),
     )

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import ACTIVE, is_true
+from multiqueue.api.names import DISRUPTION_POLICY
 from multiqueue.api.v1beta2.meta import LabelSelector
 from multiqueue.lib.amount import Amount
 from multiqueue.lib.quantity import Quantity, parse_quantity
@@ -134,7 +135,8 @@ class ClusterQueue:
     """A pool of quota.
 
     Shape: ``cohort`` is "" for a queue without one; a ``namespace_selector`` of None matches
-    nothing; ``concurrent`` is None if workloads are not tried in variants.
+    nothing; ``concurrent`` is None if workloads are not tried in variants. ``disruption_policy``
+    is the name in its annotation.
     """
 
     name: str
@@ -150,6 +152,7 @@ class ClusterQueue:
     weight: Quantity = DEFAULT_WEIGHT
     admission_mode: AdmissionMode = AdmissionMode.NONE
     concurrent: ConcurrentAdmission | None = None
+    disruption_policy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +163,7 @@ class Cohort:
     parent: str = ""
     resource_groups: tuple[ResourceGroup, ...] = ()
     weight: Quantity = DEFAULT_WEIGHT
+    disruption_policy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +187,7 @@ class AdmissionCheckInfo:
 
 
 def build_cluster_queue(obj: api.ClusterQueue, *, concurrent: bool = False) -> ClusterQueue:
-    """Turn a ClusterQueue into the engine's value; only its spec and deletion count.
+    """Turn a ClusterQueue into the engine's value; its status does not count.
 
     Args:
         obj: The ClusterQueue.
@@ -209,6 +213,7 @@ def build_cluster_queue(obj: api.ClusterQueue, *, concurrent: bool = False) -> C
         weight=_build_weight(spec.fair_sharing),
         admission_mode=mode,
         concurrent=_build_concurrent(obj) if concurrent else None,
+        disruption_policy=_named_policy(obj.metadata),
     )
 
 
@@ -228,7 +233,12 @@ def build_cohort(obj: api.Cohort) -> Cohort:
         parent=obj.spec.parent_name,
         resource_groups=_build_resource_groups(obj.spec.resource_groups),
         weight=_build_weight(obj.spec.fair_sharing),
+        disruption_policy=_named_policy(obj.metadata),
     )
+
+
+def _named_policy(metadata: api.ObjectMeta) -> str:
+    return metadata.annotations.get(DISRUPTION_POLICY, "").strip()
 
 
 def build_local_queue(obj: api.LocalQueue) -> LocalQueue:

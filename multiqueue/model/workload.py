@@ -10,9 +10,11 @@ from typing import Any, TypeAlias
 
 from multiqueue.api.alternatives import name_hardware
 from multiqueue.api.conditions import CheckState
+from multiqueue.api.disruptions import Stop
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
 from multiqueue.lib.amount import Amount, multiply
+from multiqueue.model.disruption_policy import SaveHabits
 from multiqueue.model.placement import ANYWHERE, Placement
 from multiqueue.model.resources import format_amount
 from multiqueue.model.topology import TopologyAssignment
@@ -100,11 +102,15 @@ class Admission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """QuotaReserved=True: the admission, its time, and whether all checks passed too."""
+    """QuotaReserved=True: the admission, its time, and whether all checks passed too.
+
+    Shape: ``admitted_at`` is None until they have.
+    """
 
     admission: Admission
     reserved_at: datetime
     admitted: bool = False
+    admitted_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +130,9 @@ class Workload:
     ``variant_order`` is its place in the family;
     ``allowed_flavors`` are the only flavors that it may use, None for all (E-170). Another workload
     queues and holds quota in place of one that ``stands_aside``. ``is_elastic`` is a slice of an
-    elastic job, which has no variants.
+    elastic job, which has no variants. ``stops`` are the times that it was stopped for others,
+    ``ran_before`` the seconds that it ran before its present stay, and ``saves`` what it declares
+    about its checkpoints.
     """
 
     key: str
@@ -158,6 +166,9 @@ class Workload:
     allowed_flavors: tuple[str, ...] | None = None
     stands_aside: bool = False
     is_elastic: bool = False
+    stops: tuple[Stop, ...] = ()
+    ran_before: int = 0
+    saves: SaveHabits | None = None
     problems: tuple[str, ...] = ()
 
     @property

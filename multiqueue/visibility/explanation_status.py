@@ -94,7 +94,11 @@ def _add_obstacles(engine: Engine, key: str, status: Json, explanation: Explanat
     )
     waits = explanation.reason is Reason.WAITING_FOR_QUOTA and not explanation.victims
     if waits and needed and not explanation.is_gated:
-        told = explanation.share_loss or obstacles.explain_no_preemption(engine.parts, key, needed)
+        told = (
+            explanation.held_back
+            or explanation.share_loss
+            or obstacles.explain_no_preemption(engine.parts, key, needed)
+        )
         status["preemption"]["refusal"] = str(told)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from multiqueue.api.crd.kinds import Column
 from multiqueue.api.crd.schema import object_schema
 from multiqueue.api.names import OWN_GROUP, V1ALPHA1
-from multiqueue.api.v1alpha1 import DispatchProfile, JobKind
+from multiqueue.api.v1alpha1 import DispatchProfile, DisruptionPolicy, JobKind
 from multiqueue.api.v1beta2.meta import Struct
 
 _AGE = Column(name="Age", path=".metadata.creationTimestamp", type="date")
@@ -39,6 +39,12 @@ _PROFILE_COLUMNS = (
         description="Answers of the shadow that name other clusters",
     ),
     Column(name="Canary", path=".status.canary.state", description="Running, Returned or Broken"),
+    _AGE,
+)
+_DISRUPTION_COLUMNS = (
+    Column(name="Prefer", path=".spec.prefer", description="Whom preemption stops first"),
+    Column(name="Active", path='.status.conditions[?(@.type=="Active")].status'),
+    Column(name="Reason", path='.status.conditions[?(@.type=="Active")].reason'),
     _AGE,
 )
 _JOB_KIND_COLUMNS = (
@@ -72,6 +78,7 @@ def own_crds() -> list[dict[str, Any]]:
     """Return new copies of the definitions."""
     return [
         _definition(DispatchProfile, "dispatchprofiles", "dprof", _PROFILE_COLUMNS),
+        _definition(DisruptionPolicy, "disruptionpolicies", "dpol", _DISRUPTION_COLUMNS),
         _definition(JobKind, "jobkinds", "jkind", _JOB_KIND_COLUMNS),
     ]
 

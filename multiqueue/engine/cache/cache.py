@@ -94,6 +94,10 @@ class Cache:
         self._graph.remove(name)
         return self._rebuild(touched | {self._graph.root_of(name)[0]})
 
+    def cohort(self, name: str) -> Cohort:
+        """Return a Cohort; one without settings if there is no object."""
+        return self._graph.get(name)
+
     def tree_of_cohort(self, name: str) -> Tree | None:
         """Return the tree that a cohort is in; None if that tree has no queue."""
         return self.trees.get(self._graph.root_of(name)[0])
@@ -236,6 +240,10 @@ class Cache:
             check = self.checks.get(name)
             if check is not None and check.controller_name == MULTIKUEUE_CONTROLLER:
                 yield name
+
+    def touch_trees(self) -> set[str]:
+        """Invalidate all verdicts, because rules changed; return the keys of all trees."""
+        return self._touch(set(self.trees))
 
     def touch_remote(self) -> set[str]:
         """Invalidate verdicts on workloads that run on other clusters; return their trees."""

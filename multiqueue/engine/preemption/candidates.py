@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cmp_to_key
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.engine.ledger import Ledger
@@ -18,8 +18,10 @@ from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy
 from multiqueue.model.workload import Workload
 
-Order: TypeAlias = tuple[bool, int, int, str, str]
-"""(not evicted, priority, reservation time descending, uid, key): whom to preempt first (E-90)."""
+Order: TypeAlias = tuple[Any, ...]
+"""(not evicted, priority, reservation time descending, uid, key): whom to preempt first (E-90).
+
+A DisruptionPolicy may put its own preference behind the priority."""
 
 RankLimit: TypeAlias = tuple[int, ...]
 """The beginning of a `Rank`; who ranks behind it may be preempted."""
@@ -93,20 +95,21 @@ class _SortedHolders:
     def using(self, needed: frozenset[FlavorResource], limit: RankLimit) -> Eligible:
         found = self._using.get(needed)
         if found is None:
-            found = self._using[needed] = _summed_up(
+            found = self._using[needed] = summed_up(
                 (c for c in self._all if not needed.isdisjoint(c.entry.usage.keys())), needed
             )
         if not limit:
             return found
         behind = self._behind.get((needed, limit))
         if behind is None:
-            behind = _summed_up((c for c in found.candidates if c.entry.rank > limit), needed)
+            behind = summed_up((c for c in found.candidates if c.entry.rank > limit), needed)
             if len(limit) == 1:
                 self._behind[needed, limit] = behind
         return behind
 
 
-def _summed_up(found: Iterable[QuotaHolder], needed: frozenset[FlavorResource]) -> Eligible:
+def summed_up(found: Iterable[QuotaHolder], needed: frozenset[FlavorResource]) -> Eligible:
+    """Return candidates with what they use together of what is needed."""
     candidates = list(found)
     totals = {
         pair: sum(candidate.entry.usage.get(pair, 0) for candidate in candidates) for pair in needed
@@ -160,7 +163,7 @@ def find_candidates(
     found = holders.using(cluster_queue, needed, limit)
     if not excluded:
         return found
-    return _summed_up((c for c in found.candidates if c.entry.key not in excluded), needed)
+    return summed_up((c for c in found.candidates if c.entry.key not in excluded), needed)
 
 
 def sort_candidates(

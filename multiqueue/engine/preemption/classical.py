@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
+from multiqueue.engine.disruption.choice import Ends
 from multiqueue.engine.preemption.candidates import is_within_nominal
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.preemption.hierarchy import CandidateClaim, Candidates
 from multiqueue.engine.preemption.room import can_make_room, fill_back, fits, simulate
+from multiqueue.engine.preemption.simulation import Simulation
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.model.cluster_queue import PreemptionPolicy
@@ -26,7 +28,7 @@ def find_classical_targets(request: PreemptionRequest, context: SearchContext) -
     candidates = Candidates(request, context, needed)
     for may_borrow in _attempts(request, candidates, needed):
         if can_make_room(request, needed, candidates.totals(may_borrow=may_borrow)):
-            targets = _try(request, candidates, needed, may_borrow=may_borrow)
+            targets = _try(request, context, candidates, needed, may_borrow=may_borrow)
             if targets:
                 return targets
     return []
@@ -52,30 +54,57 @@ def _attempts(
 
 def _try(
     request: PreemptionRequest,
+    context: SearchContext,
     candidates: Candidates,
     needed: frozenset[FlavorResource],
     *,
     may_borrow: bool,
 ) -> list[Target]:
+    rules = context.rules
+    if rules is not None:
+        rules.begin()
+    # Past usage is an order of its own, so nobody replaces anybody under it.
+    ends = None if rules is None or context.past_usage is not None else rules.begin_ends()
     simulation = simulate(request)
     targets: list[Target] = []
     try:
         for candidate, claim in candidates.in_order(may_borrow=may_borrow):
             entry = candidate.entry
-            reason = _reason(request, claim, entry)
+            reason, peers = _reason(request, claim, entry), (claim, *candidate.order[:2])
             if claim is not CandidateClaim.OWN:
-                if may_borrow and _is_without_borrowing(claim, reason):
-                    continue
                 common = candidates.lowest_common[entry.charged]
-                if not _still_borrows(request, entry, common, needed):
+                needs_own_quota = may_borrow and _is_without_borrowing(claim, reason)
+                if needs_own_quota or not _still_borrows(request, entry, common, needed):
                     continue
+            if ends is not None and ends.is_over(peers):
+                break
+            if rules is not None and not rules.takes(entry):
+                continue
             simulation.remove(entry)
             targets.append(Target(entry, reason))
             if fits(request, may_borrow=may_borrow):
-                return fill_back(request, simulation, targets, may_borrow=may_borrow)
+                if rules is None or ends is None:
+                    return fill_back(request, simulation, targets, may_borrow=may_borrow)
+                ends.note(targets, rules.cost_of(targets), peers)
+                simulation.put_back(entry)
+                rules.give_back(entry)
+                targets.pop()
+        return _take_cheapest(request, ends, simulation, may_borrow=may_borrow)
     finally:
         simulation.restore()
-    return []
+
+
+def _take_cheapest(
+    request: PreemptionRequest, ends: Ends | None, simulation: Simulation, *, may_borrow: bool
+) -> list[Target]:
+    """Return the cheapest of the sets that make room; none without one."""
+    if ends is None or not ends.cheapest:
+        return []
+    simulation.restore()
+    targets = list(ends.cheapest)
+    for target in targets:
+        simulation.remove(target.entry)
+    return fill_back(request, simulation, targets, may_borrow=may_borrow)
 
 
 def _reason(request: PreemptionRequest, claim: CandidateClaim, entry: Entry) -> Reason:

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from multiqueue.api.conditions import Reason
+from multiqueue.api.disruptions import StopCause
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.drs import Share, share_of
 from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
+from multiqueue.engine.disruption.search_rules import SearchRules
 from multiqueue.engine.options import FairSharing, FairStrategy
 from multiqueue.engine.pending_reasons import ShareLoss
 from multiqueue.engine.preemption.candidates import (
@@ -38,11 +40,14 @@ def find_fair_targets(request: PreemptionRequest, context: SearchContext) -> lis
     """
     sharing = context.options.fair_sharing or FairSharing()
     needed = request.needed()
+    rules = context.rules
+    if rules is not None and not _reclaims(request, sharing, needed):
+        rules.others = StopCause.FAIR_SHARE
     candidates = find_fair_candidates(request, context, needed)
     if not can_make_room(request, needed, _totals(candidates)):
         return []
     simulation = Simulation(request.tree)
-    search = _Search(request, sharing, simulation)
+    search = _Search(request, sharing, simulation, rules)
     try:
         with in_use(request):
             found = search.make_room(_by_queue(candidates), needed)
@@ -72,6 +77,8 @@ def find_fair_candidates(
             eligible = find_candidates(
                 context.holders, name, needed, limit=rank, excluded=context.excluded
             )
+            if context.rules is not None:
+                eligible = context.rules.narrow(eligible, name)
             if eligible.candidates:
                 found[name] = eligible
     if context.past_usage is None:
@@ -80,6 +87,14 @@ def find_fair_candidates(
         name: eligible._replace(candidates=sort_candidates(eligible.candidates, context.past_usage))
         for name, eligible in found.items()
     }
+
+
+def _reclaims(
+    request: PreemptionRequest, sharing: FairSharing, needed: frozenset[FlavorResource]
+) -> bool:
+    """Whether the queue takes back what it lent, instead of comparing shares (E-99)."""
+    with in_use(request):
+        return sharing.preempt_within_nominal and is_within_nominal(request.queue.node, needed)
 
 
 def _by_queue(found: Mapping[str, Eligible]) -> dict[str, Sequence[QuotaHolder]]:
@@ -106,11 +121,16 @@ def in_use(request: PreemptionRequest) -> Iterator[None]:
 class _Search:
     """Takes victims until the request fits. ``targets`` are those taken so far."""
 
-    __slots__ = ("_below", "_request", "_retry", "_sharing", "_simulation", "targets")
+    __slots__ = ("_below", "_request", "_retry", "_rules", "_sharing", "_simulation", "targets")
 
     def __init__(
-        self, request: PreemptionRequest, sharing: FairSharing, simulation: Simulation
+        self,
+        request: PreemptionRequest,
+        sharing: FairSharing,
+        simulation: Simulation,
+        rules: SearchRules | None,
     ) -> None:
+        self._rules = rules
         self._request = request
         self._sharing = sharing
         self._simulation = simulation
@@ -177,7 +197,9 @@ class _Search:
         return False
 
     def _take(self, candidate: QuotaHolder, reason: Reason) -> bool:
-        """Take a workload out, and say whether the request fits now."""
+        """Take a workload out if budgets allow it, and say whether the request fits now."""
+        if self._rules is not None and not self._rules.takes(candidate.entry):
+            return False
         self._simulation.remove(candidate.entry)
         self.targets.append(Target(candidate.entry, reason))
         return fits_in_use(self._request)

@@ -146,6 +146,8 @@ class Candidates:
         eligible = find_candidates(
             context.holders, cluster_queue, needed, limit=limit, excluded=context.excluded
         )
+        if context.rules is not None:
+            eligible = context.rules.narrow(eligible, cluster_queue)
         if eligible.candidates:
             found.append(eligible)
         return bool(eligible.candidates)

@@ -30,6 +30,10 @@ _COPIED = frozenset(
     {
         names.ADMISSION_GATED_BY,
         names.ALTERNATIVES,
+        names.CHECKPOINT_INTERVAL,
+        names.CHECKPOINT_ON,
+        names.CHECKPOINT_SECONDS,
+        names.RESTART,
         names.RUNTIME,
         names.SPEEDS,
         names.JOB_CLASS,

@@ -1,0 +1,107 @@
+"""The stops of a Workload for others, as the condition ``multiqueue.dev/Disrupted`` keeps them.
+
+The condition is written together with the eviction, so a stop that was not written did not happen.
+Budgets and protection add up what these conditions say; a new leader reads the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from multiqueue.api.conditions import DISRUPTED, Reason, find_condition, set_condition
+from multiqueue.api.v1beta2 import Condition, WorkloadStatus, format_time
+from multiqueue.api.v1beta2.meta import parse_time
+
+KEPT = 16
+"""Stops that are kept one by one; older ones of `LONGEST_WINDOW` become one entry."""
+LONGEST_WINDOW = timedelta(hours=168)
+"""The longest window of a budget; older stops count for nobody."""
+
+
+class StopCause(StrEnum):
+    """Why a Workload was stopped for another one."""
+
+    QUEUE = "Queue"
+    """A higher priority in its own ClusterQueue."""
+    RECLAIM = "Reclaim"
+    """The owner of quota that it borrowed."""
+    FAIR_SHARE = "FairShare"
+    """A ClusterQueue with a smaller share."""
+    EARLIER = "Earlier"
+    """Several old stops in one entry; they count for every cause."""
+
+
+class Stop(NamedTuple):
+    """One stop, or several old ones together.
+
+    Units: ``cost`` is in device-seconds. ``cluster_queue`` is the preemptor's, ``-`` for several.
+    """
+
+    at: datetime
+    cause: StopCause
+    cost: int
+    cluster_queue: str
+    count: int = 1
+
+    def __str__(self) -> str:
+        number = f"*{self.count}" if self.cause is StopCause.EARLIER else ""
+        return f"{format_time(self.at)} {self.cause}{number} {self.cost} {self.cluster_queue}"
+
+
+def parse_stops(conditions: Iterable[Condition]) -> tuple[Stop, ...]:
+    """Return the stops of a Workload, oldest first; what cannot be read is left out."""
+    condition = find_condition(conditions, DISRUPTED)
+    if condition is None or condition.status != "True":
+        return ()
+    _, _, listed = condition.message.partition(": ")
+    stops = (_parse_stop(part) for part in listed.split(", "))
+    return tuple(sorted(stop for stop in stops if stop is not None))
+
+
+def _parse_stop(text: str) -> Stop | None:
+    try:
+        at, kind, cost, cluster_queue = text.split(" ")
+        cause, _, count = kind.partition("*")
+        moment = parse_time(at)
+        if moment is None:
+            return None
+        return Stop(moment, StopCause(cause), max(0, int(cost)), cluster_queue, int(count or 1))
+    except ValueError:
+        return None
+
+
+def add_stop(stops: Sequence[Stop], stop: Stop) -> tuple[Stop, ...]:
+    """Return the stops with a new one; old ones become one entry, or are dropped."""
+    known = sorted(each for each in (*stops, stop) if each.at > stop.at - LONGEST_WINDOW)
+    if len(known) <= KEPT:
+        return tuple(known)
+    old, kept = known[:-KEPT], known[-KEPT:]
+    earlier = Stop(
+        at=max(each.at for each in old),
+        cause=StopCause.EARLIER,
+        cost=sum(each.cost for each in old),
+        cluster_queue="-",
+        count=sum(each.count for each in old),
+    )
+    return (earlier, *kept)
+
+
+def record_stop(status: WorkloadStatus, stop: Stop) -> WorkloadStatus:
+    """Return the status with a stop in its record."""
+    stops = add_stop(parse_stops(status.conditions), stop)
+    number = sum(each.count for each in stops)
+    words = f"{number} {'stop' if number == 1 else 'stops'}: {', '.join(map(str, stops))}"
+    conditions = set_condition(
+        status.conditions,
+        type_=DISRUPTED,
+        status=True,
+        reason=Reason.PREEMPTED,
+        message=words,
+        now=stop.at,
+    )
+    return msgspec.structs.replace(status, conditions=conditions)

@@ -1,0 +1,247 @@
+"""DisruptionPolicy: which running Workloads may be stopped for others, when, and how many."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from multiqueue.api.markers import SchemaRule, described
+from multiqueue.api.v1beta2.admission_check import CONDITIONS
+from multiqueue.api.v1beta2.meta import Condition, ObjectMeta, Struct
+
+_DURATION: dict[str, Any] = {"maxLength": 32, "pattern": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"}
+_COUNT: dict[str, Any] = {"default": 0, "minimum": 0, "maximum": 1_000_000}
+_SECONDS: dict[str, Any] = {"format": "int64", "default": 0, "minimum": 0}
+_WINDOW = SchemaRule(
+    "!has(self.window) || (duration(self.window) >= duration('1m') && "
+    "duration(self.window) <= duration('168h'))",
+    "window must be between 1m and 168h",
+)
+PREFERENCES = ("Default", "LeastLostWork", "LeastRun", "FewestVictims", "SmallestThatFits")
+SCOPES = ("Policy", "ClusterQueue", "Namespace", "Owner")
+CAUSES = ("Queue", "FairShare", "Reclaim")
+
+
+class DisruptionBudget(Struct, frozen=True, kw_only=True):
+    """How much may be stopped within a time."""
+
+    rules: ClassVar = (
+        SchemaRule(
+            "(has(self.maxWorkloads) && self.maxWorkloads > 0) || "
+            "(has(self.maxDeviceSeconds) && self.maxDeviceSeconds > 0) || "
+            "(has(self.maxLostPercent) && self.maxLostPercent > 0)",
+            "one of maxWorkloads, maxDeviceSeconds and maxLostPercent must be more than 0",
+        ),
+        SchemaRule(
+            "!has(self.maxLostPercent) || self.maxLostPercent == 0 || !has(self.per) || "
+            "self.per in ['Policy', 'ClusterQueue']",
+            "maxLostPercent needs quota to be a part of; set per to Policy or ClusterQueue",
+        ),
+        _WINDOW,
+    )
+
+    name: Annotated[
+        str,
+        described("Name of the budget, for messages.", required=True, minLength=1, maxLength=63),
+    ] = ""
+    per: Annotated[
+        str,
+        described(
+            "Whose stops are added up: those of all Workloads under the policy, or those of each "
+            "ClusterQueue, of each Namespace, or of each owner. The owner is the value of the "
+            "Namespace's label multiqueue.dev/owner, else the Namespace.",
+            default="Policy",
+            enum=list(SCOPES),
+        ),
+    ] = "Policy"
+    window: Annotated[
+        str,
+        described(
+            "Time over which stops are added up; from 1m to 168h.", default="24h", **_DURATION
+        ),
+    ] = "24h"
+    max_workloads: Annotated[
+        int, described("The most stops in any such time; 0 means no limit.", **_COUNT)
+    ] = 0
+    max_device_seconds: Annotated[
+        int,
+        described(
+            "The most device-seconds that have to be done again because of stops in any such time; "
+            "0 means no limit. One stop may exceed it if no other is within the window.",
+            **_SECONDS,
+        ),
+    ] = 0
+    max_lost_percent: Annotated[
+        int,
+        described(
+            "The same as a part of the nominal quota of accelerators; 0 means no limit.",
+            default=0,
+            minimum=0,
+            maximum=100,
+        ),
+    ] = 0
+    causes: Annotated[
+        tuple[Annotated[str, described("", enum=list(CAUSES))], ...],
+        described(
+            "Which preemptions count. Reclaim is what lending rests on, so it must be named to "
+            "count.",
+            default=["Queue", "FairShare"],
+            minItems=1,
+            maxItems=3,
+            list_type="set",
+        ),
+    ] = ("Queue", "FairShare")
+
+
+class CostAssumptions(Struct, frozen=True, kw_only=True):
+    """What a stop costs a job that declares nothing, and the most that it may claim."""
+
+    undeclared: Annotated[
+        str,
+        described(
+            "The most lost work that counts for a job that does not report checkpoints.",
+            default="30m",
+            **_DURATION,
+        ),
+    ] = "30m"
+    longest_interval: Annotated[
+        str,
+        described("The most lost work that counts for a job that does.", default="1h", **_DURATION),
+    ] = "1h"
+    restart: Annotated[
+        str,
+        described(
+            "Time from the start of a job until it does new work, if the job does not declare it.",
+            default="2m",
+            **_DURATION,
+        ),
+    ] = "2m"
+    longest_restart: Annotated[
+        str,
+        described("The longest such time that a job may declare.", default="15m", **_DURATION),
+    ] = "15m"
+
+
+class MinimumRun(Struct, frozen=True, kw_only=True):
+    """How long an admitted Workload runs before it may be stopped, by the cause."""
+
+    queue: Annotated[
+        str,
+        described("For a higher priority in its own ClusterQueue.", default="0s", **_DURATION),
+    ] = "0s"
+    reclaim: Annotated[
+        str,
+        described("For the owner of quota that it borrows.", default="0s", **_DURATION),
+    ] = "0s"
+    fair_share: Annotated[
+        str,
+        described("For a ClusterQueue with a smaller share.", default="0s", **_DURATION),
+    ] = "0s"
+
+
+class DisruptionProtection(Struct, frozen=True, kw_only=True):
+    """When a Workload may not be stopped for another one."""
+
+    rules: ClassVar = (_WINDOW,)
+
+    min_run: Annotated[
+        MinimumRun, described("How long it runs before it may be stopped.", default={})
+    ] = MinimumRun()
+    growth: Annotated[
+        int,
+        described(
+            "Each stop within the window multiplies minRun by this.",
+            default=1,
+            minimum=1,
+            maximum=4,
+        ),
+    ] = 1
+    longest: Annotated[
+        str, described("minRun does not grow beyond this.", default="2h", **_DURATION)
+    ] = "2h"
+    max_preemptions: Annotated[
+        int, described("The most stops of one Workload in the window; 0 means no limit.", **_COUNT)
+    ] = 0
+    window: Annotated[
+        str,
+        described(
+            "Time for growth and maxPreemptions; from 1m to 168h.", default="24h", **_DURATION
+        ),
+    ] = "24h"
+    concede: Annotated[
+        str,
+        described(
+            "The longest that minRun and maxPreemptions of others may hold up a Workload of this "
+            "queue that takes back quota which its queue lent.",
+            default="2h",
+            **_DURATION,
+        ),
+    ] = "2h"
+
+
+class DisruptionPolicySpec(Struct, frozen=True, kw_only=True):
+    """What preemption may do; every default is what Kueue does."""
+
+    max_preempted_workloads: Annotated[
+        int,
+        described("The most Workloads that leave for one Workload; 0 means no limit.", **_COUNT),
+    ] = 0
+    max_device_seconds: Annotated[
+        int,
+        described(
+            "The most device-seconds that have to be done again for one Workload; 0 means no "
+            "limit.",
+            **_SECONDS,
+        ),
+    ] = 0
+    budgets: Annotated[
+        tuple[DisruptionBudget, ...],
+        described("How much may be stopped within a time.", maxItems=16, list_map_keys=("name",)),
+    ] = ()
+    prefer: Annotated[
+        str,
+        described(
+            "Who is stopped first among candidates of the same priority: the newest (Default), who "
+            "loses the least device-seconds per device, who has run for the shortest time, the "
+            "largest, or the smallest one that makes room alone.",
+            default="Default",
+            enum=list(PREFERENCES),
+        ),
+    ] = "Default"
+    cost: Annotated[CostAssumptions, described("What a stop is assumed to cost.", default={})] = (
+        CostAssumptions()
+    )
+    protection: Annotated[
+        DisruptionProtection,
+        described("When a Workload may not be stopped for another one.", default={}),
+    ] = DisruptionProtection()
+    exempt_priority: Annotated[
+        int | None,
+        described(
+            "Workloads of at least this priority are not held up by protection and budgets; absent "
+            "means that all are."
+        ),
+    ] = None
+
+
+class DisruptionPolicyStatus(Struct, frozen=True, kw_only=True):
+    """Whether a policy can be used."""
+
+    conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
+
+
+class DisruptionPolicy(Struct, frozen=True, kw_only=True):
+    """Which running Workloads may be stopped for others, when, and how many.
+
+    ClusterQueues and Cohorts name one in the annotation multiqueue.dev/disruption-policy. The
+    nearest one counts for a ClusterQueue: its own, else that of its Cohort, and so on.
+    """
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[DisruptionPolicySpec, described("What preemption may do.", default={})] = (
+        DisruptionPolicySpec()
+    )
+    status: Annotated[DisruptionPolicyStatus, described("Whether it can be used.")] = msgspec.field(
+        default_factory=DisruptionPolicyStatus
+    )

@@ -1,0 +1,231 @@
+"""How much was stopped already, and whether one more stop is within the budgets (section 5).
+
+The sums come from the records in the Workloads (`api.disruptions`), so a new leader knows what the
+old one did. Beside them count the stops that are decided and not written yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+from multiqueue.api.disruptions import LONGEST_WINDOW, Stop, StopCause
+from multiqueue.engine.disruption.governance import Governance
+from multiqueue.engine.disruption.protection import HoldOff
+from multiqueue.model.disruption_policy import BudgetRule, BudgetScope, format_seconds
+from multiqueue.model.workload import Workload
+
+Spent: TypeAlias = tuple[int, int]
+"""(stops, device-seconds)."""
+Account: TypeAlias = tuple[str, str, str]
+"""(policy, budget, whose stops): what is added up together."""
+
+_KEPT = int(LONGEST_WINDOW.total_seconds())
+
+
+class Record(NamedTuple):
+    """The stops of one Workload. ``queue`` is the key of its LocalQueue."""
+
+    namespace: str
+    queue: str
+    stops: tuple[Stop, ...]
+
+
+class Entrance(NamedTuple):
+    """One stop as an account sees it."""
+
+    at: int
+    stops: int
+    cost: int
+
+
+class StopBook:
+    """All stops of the last `LONGEST_WINDOW`, by Workload. Mutable; owned by the engine.
+
+    A Workload that is deleted stays in the book until its stops count no more; only a new process
+    forgets it.
+
+    Args:
+        governance: who is governed by which budgets.
+        queue_of: the ClusterQueue of a LocalQueue, by its key.
+        owner_of: the owner of a namespace.
+    """
+
+    def __init__(
+        self,
+        governance: Governance,
+        queue_of: Callable[[str], str],
+        owner_of: Callable[[str], str],
+    ) -> None:
+        self._governance = governance
+        self._queue_of = queue_of
+        self._owner_of = owner_of
+        self._written: dict[str, Record] = {}
+        self._told: dict[str, Record] = {}
+        self._accounts: dict[Account, list[Entrance]] | None = None
+
+    def observe(self, workload: Workload, *, is_told: bool) -> None:
+        """Take over the record of a Workload.
+
+        Args:
+            workload: as last seen.
+            is_told: whether a stop of it is decided that is not visible yet.
+        """
+        uid = workload.uid
+        known = self._written.get(uid)
+        if not is_told and self._told.pop(uid, None) is not None:
+            self.forget_sums()
+        if workload.stops and (known is None or known.stops != workload.stops):
+            self._written[uid] = Record(workload.namespace, workload.queue, workload.stops)
+            self.forget_sums()
+
+    def tell(self, workload: Workload, stop: Stop) -> None:
+        """Count a stop that is decided."""
+        self._told[workload.uid] = Record(workload.namespace, workload.queue, (stop,))
+        self.forget_sums()
+
+    def take_back(self, uid: str) -> None:
+        """Count a stop no more: it was not written, or the Workload is gone."""
+        if self._told.pop(uid, None) is not None:
+            self.forget_sums()
+
+    def forget_sums(self) -> None:
+        """Add up anew when asked: a stop, a queue or a policy changed."""
+        self._accounts = None
+
+    def entrances(self, account: Account, now: int) -> list[Entrance]:
+        """Return what an account has, oldest first; old ones may be among it."""
+        if self._accounts is None:
+            self._accounts = self._add_up(now)
+        return self._accounts.get(account, [])
+
+    def _add_up(self, now: int) -> dict[Account, list[Entrance]]:
+        oldest = now - _KEPT
+        for uid, record in list(self._written.items()):
+            if all(int(stop.at.timestamp()) <= oldest for stop in record.stops):
+                del self._written[uid]
+        accounts: dict[Account, list[Entrance]] = {}
+        for record in (*self._written.values(), *self._told.values()):
+            cluster_queue = self._queue_of(record.queue)
+            for rule in self._governance.of_queue(cluster_queue).budgets:
+                account = account_of(rule, cluster_queue, record.namespace, self._owner_of)
+                for stop in record.stops:
+                    if stop.cause in rule.causes or stop.cause is StopCause.EARLIER:
+                        entrance = Entrance(int(stop.at.timestamp()), stop.count, stop.cost)
+                        accounts.setdefault(account, []).append(entrance)
+        for entrances in accounts.values():
+            entrances.sort()
+        return accounts
+
+
+def account_of(
+    rule: BudgetRule, cluster_queue: str, namespace: str, owner_of: Callable[[str], str]
+) -> Account:
+    """Return the account of a budget that a victim belongs to."""
+    if rule.per is BudgetScope.CLUSTER_QUEUE:
+        whose = cluster_queue
+    elif rule.per is BudgetScope.NAMESPACE:
+        whose = namespace
+    elif rule.per is BudgetScope.OWNER:
+        whose = owner_of(namespace)
+    else:
+        whose = ""
+    return rule.policy, rule.name, whose
+
+
+class Spending:
+    """What one search for victims takes from the budgets, beside what they spent before.
+
+    Args:
+        book: the stops so far.
+        governance: who is governed by which budgets.
+        owner_of: the owner of a namespace.
+        now: the time.
+    """
+
+    def __init__(
+        self,
+        book: StopBook,
+        governance: Governance,
+        owner_of: Callable[[str], str],
+        now: int,
+    ) -> None:
+        self._book = book
+        self._governance = governance
+        self._owner_of = owner_of
+        self._now = now
+        self._taken: dict[Account, Spent] = {}
+
+    def begin(self) -> None:
+        """Begin anew, without anything taken."""
+        self._taken.clear()
+
+    def refuse(
+        self, cluster_queue: str, namespace: str, cause: StopCause, cost: int
+    ) -> HoldOff | None:
+        """Return the budget that one more victim would exceed; None if there is none."""
+        for rule, account in self._accounts(cluster_queue, namespace, cause):
+            refusal = self._refuse(rule, account, cluster_queue, cost)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def take(
+        self, cluster_queue: str, namespace: str, cause: StopCause, cost: int, *, sign: int = 1
+    ) -> None:
+        """Count a victim (1), or give back what it took (-1)."""
+        for _, account in self._accounts(cluster_queue, namespace, cause):
+            stops, spent = self._taken.get(account, (0, 0))
+            self._taken[account] = (stops + sign, spent + sign * cost)
+
+    def _accounts(
+        self, cluster_queue: str, namespace: str, cause: StopCause
+    ) -> Iterator[tuple[BudgetRule, Account]]:
+        for rule in self._governance.of_queue(cluster_queue).budgets:
+            if cause in rule.causes:
+                yield rule, account_of(rule, cluster_queue, namespace, self._owner_of)
+
+    def _refuse(
+        self, rule: BudgetRule, account: Account, cluster_queue: str, cost: int
+    ) -> HoldOff | None:
+        since = self._now - rule.window
+        counted = [each for each in self._book.entrances(account, self._now) if each.at > since]
+        stops, spent = self._taken.get(account, (0, 0))
+        stops += sum(each.stops for each in counted)
+        spent += sum(each.cost for each in counted)
+        limit = self._device_seconds(rule, cluster_queue)
+        window = format_seconds(rule.window)
+        if rule.max_workloads and stops >= rule.max_workloads:
+            words = f"{stops:,} of {rule.max_workloads:,} stops in {window}"
+        elif limit is not None and stops and spent + cost > limit:
+            words = f"{spent:,} of {limit:,} device-seconds in {window}, this would take {cost:,}"
+        else:
+            return None
+        until = counted[0].at + rule.window if counted else None
+        named = f'budget "{rule.name}" of DisruptionPolicy "{rule.policy}"'
+        return HoldOff(until, "budget", f"{named} is used up: {words}")
+
+    def _device_seconds(self, rule: BudgetRule, cluster_queue: str) -> int | None:
+        """Return the smaller of both limits; None if there is none."""
+        limits = []
+        if rule.max_device_seconds:
+            limits.append(rule.max_device_seconds)
+        if rule.max_lost_percent:
+            is_one = rule.per is BudgetScope.CLUSTER_QUEUE
+            governance = self._governance
+            devices = (
+                governance.devices_of(cluster_queue)
+                if is_one
+                else governance.devices_under(rule.policy)
+            )
+            limits.append(devices * rule.window * rule.max_lost_percent // 100)
+        return min(limits, default=None)
+
+
+def owner_reader(namespaces: Mapping[str, Mapping[str, str]], label: str) -> Callable[[str], str]:
+    """Return a function that names the owner of a namespace: its label, else itself."""
+
+    def owner_of(namespace: str) -> str:
+        return namespaces.get(namespace, {}).get(label) or namespace
+
+    return owner_of

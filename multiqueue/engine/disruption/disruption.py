@@ -1,0 +1,122 @@
+"""DisruptionPolicies inside the engine: who may be stopped, at what cost, within which budgets.
+
+Owned by the engine; searches for victims ask it. Without a policy that changes anything, every
+question is answered by one look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from multiqueue.api.conditions import Reason
+from multiqueue.api.disruptions import Stop
+from multiqueue.api.names import OWNER
+from multiqueue.engine.cache.cache import Cache
+from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.disruption.budget import Spending, StopBook, owner_reader
+from multiqueue.engine.disruption.cost import Loss
+from multiqueue.engine.disruption.governance import Governance
+from multiqueue.engine.disruption.held_back import Refusals
+from multiqueue.engine.disruption.losses import Losses
+from multiqueue.engine.disruption.protection import HoldOff
+from multiqueue.engine.disruption.search_rules import Moment, SearchRules, cause_of
+from multiqueue.engine.ledger import Ledger
+from multiqueue.engine.preemption.target import PreemptionRequest, Target
+from multiqueue.model.disruption_policy import DisruptionRules, Preference
+from multiqueue.model.workload import Workload
+
+
+class RecordedStop(NamedTuple):
+    """A stop for the record of a victim, and what it loses."""
+
+    stop: Stop
+    loss: Loss
+
+    def __str__(self) -> str:
+        lost, cost = self.loss.true_loss, self.loss.cost
+        counted = "" if cost == lost else f" ({cost:,} count)"
+        return f"{lost:,} device-seconds have to be done again{counted}"
+
+
+class Disruption:
+    """The policies, the stops so far, and the time of the present cycle. Mutable.
+
+    Args:
+        cache: the quota trees.
+        ledger: who holds quota.
+    """
+
+    def __init__(self, cache: Cache, ledger: Ledger) -> None:
+        self.governance = Governance(cache)
+        self.refusals = Refusals()
+        self.losses = Losses()
+        self.now = 0
+        self._owner_of = owner_reader(cache.namespaces, OWNER)
+
+        def queue_of(local_queue: str) -> str:
+            record = ledger.local_queues.get(local_queue)
+            return "" if record is None else record.cluster_queue
+
+        self.book = StopBook(self.governance, queue_of, self._owner_of)
+
+    def advance(self, now: datetime) -> None:
+        """Take over the time, in whole seconds as the API keeps them."""
+        self.now = int(now.timestamp())
+        self.losses.advance(self.now)
+
+    def set_policy(self, name: str, rules: DisruptionRules | None) -> bool:
+        """Add, change or (None) remove a policy; return whether that changed anything."""
+        self.book.forget_sums()
+        return self.governance.set_policy(name, rules)
+
+    def forget_specs(self) -> None:
+        """Find out anew who is governed by what."""
+        self.governance.forget()
+        self.book.forget_sums()
+
+    def observe(self, workload: Workload, *, is_told: bool) -> None:
+        """Take over the record of a Workload."""
+        self.book.observe(workload, is_told=is_told)
+
+    def governs(self, tree: Tree) -> bool:
+        """Whether a policy changes anything in a tree."""
+        return self.governance.of_tree(tree) is not None
+
+    def attempts(self, request: PreemptionRequest) -> Iterator[SearchRules] | None:
+        """Return the rules of each search that is made for a request; None without any rules.
+
+        If the first search finds too many victims, a second one looks for as few as possible.
+        """
+        governed = self.governance.of_tree(request.tree)
+        if governed is None:
+            return None
+        moment = Moment(self.now, self.losses, self.refusals)
+
+        def search(prefer: Preference) -> SearchRules:
+            spending = Spending(self.book, self.governance, self._owner_of, self.now)
+            return SearchRules(request, governed, moment, spending, prefer)
+
+        own = governed[request.queue.name].rules
+        if own.problem:
+            words = f'DisruptionPolicy "{own.name}" {own.problem}: this queue preempts nobody'
+            self.refusals.refuse_plan(HoldOff(None, "policy", words))
+            return iter(())
+        limited = own.max_preempted_workloads or own.max_device_seconds
+        orders = [own.prefer]
+        if limited and own.prefer is not Preference.FEWEST_VICTIMS:
+            orders.append(Preference.FEWEST_VICTIMS)
+        return map(search, orders)
+
+    def stop_of(self, target: Target, preemptor_queue: str) -> RecordedStop | None:
+        """Return the stop to record for a victim; None if no policy governs its tree."""
+        entry = target.entry
+        is_free = self.governance.of_tree_of(entry.charged) is None
+        if is_free or target.reason is Reason.FLAVOR_MIGRATION:
+            return None
+        governed = self.governance.of_queue(entry.charged)
+        loss = self.losses.of(entry, governed.rules.cost)
+        at = datetime.fromtimestamp(self.now, UTC)
+        stop = Stop(at, cause_of(target.reason), loss.cost, preemptor_queue)
+        return RecordedStop(stop, loss)

@@ -1,0 +1,218 @@
+"""What DisruptionPolicies change about one search for victims.
+
+Candidates that are protected are left out as if no preemption policy allowed them; the others are
+ordered by `prefer`; each one that is taken is set against the budgets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from multiqueue.api.conditions import Reason
+from multiqueue.api.disruptions import StopCause
+from multiqueue.engine.disruption.budget import Spending
+from multiqueue.engine.disruption.choice import (
+    Ends,
+    RankKey,
+    find_missing,
+    find_scarce,
+    freed_by,
+    rank_key,
+)
+from multiqueue.engine.disruption.cost import Loss, started_at
+from multiqueue.engine.disruption.governance import UNGOVERNED, Governed
+from multiqueue.engine.disruption.held_back import Refusals
+from multiqueue.engine.disruption.losses import Losses
+from multiqueue.engine.disruption.protection import HoldOff, find_protection
+from multiqueue.engine.preemption.candidates import Eligible, QuotaHolder, summed_up
+from multiqueue.engine.preemption.target import PreemptionRequest, Target
+from multiqueue.engine.queues.entry import Entry
+from multiqueue.model.disruption_policy import DisruptionRules, Preference
+
+MINUTE = 60
+
+
+class Moment(NamedTuple):
+    """What searches of one moment share."""
+
+    now: int
+    losses: Losses
+    refusals: Refusals
+
+
+def cause_of(reason: Reason) -> StopCause:
+    """Return the cause that budgets and protection know a preemption by."""
+    if reason is Reason.IN_CLUSTER_QUEUE:
+        return StopCause.QUEUE
+    if reason is Reason.IN_COHORT_FAIR_SHARING:
+        return StopCause.FAIR_SHARE
+    return StopCause.RECLAIM
+
+
+class SearchRules:
+    """The rules for one search. Mutable: it counts what the search has taken.
+
+    Args:
+        request: what asks for room.
+        governed: what governs each queue of the tree.
+        moment: shared with other searches.
+        spending: what the search takes from the budgets.
+        prefer: whom to take first; the preemptor's policy, or another one in a second search.
+
+    Shape: ``others`` is the cause for which holders of other queues would leave.
+    """
+
+    __slots__ = (
+        "_governed",
+        "_missing",
+        "_moment",
+        "_prefer",
+        "_request",
+        "_scarce",
+        "_spending",
+        "others",
+        "own",
+    )
+
+    def __init__(
+        self,
+        request: PreemptionRequest,
+        governed: Mapping[str, Governed],
+        moment: Moment,
+        spending: Spending,
+        prefer: Preference,
+    ) -> None:
+        self.own: DisruptionRules = governed[request.queue.name].rules
+        self.others = StopCause.RECLAIM
+        self._request = request
+        self._governed = governed
+        self._moment = moment
+        self._spending = spending
+        self._prefer = prefer
+        self._scarce = find_scarce(request.needed())
+        self._missing = find_missing(request, self._scarce)
+        if prefer is Preference.LEAST_LOST_WORK:  # the order is another one in the next minute
+            moment.refusals.expire_at((moment.now // MINUTE + 1) * MINUTE)
+
+    @property
+    def seeks_ends(self) -> bool:
+        """Whether the cheapest of several sets of victims is looked for."""
+        return self._prefer is Preference.LEAST_LOST_WORK
+
+    def begin(self) -> None:
+        """Begin another attempt, which has taken nobody yet."""
+        self._spending.begin()
+
+    def narrow(self, eligible: Eligible, cluster_queue: str) -> Eligible:
+        """Return the candidates of a queue that may be stopped now, in the order of `prefer`."""
+        governed = self._governed.get(cluster_queue, UNGOVERNED)
+        kept = []
+        for holder in eligible.candidates:
+            entry = holder.entry
+            off = None if entry.is_leaving else self._protection(entry, governed)
+            self._moment.refusals.consider(entry.key, off)
+            if off is None:
+                kept.append(holder)
+        if self._prefer is not Preference.DEFAULT:
+            kept = sorted(self._placed(holder, governed) for holder in kept)
+        elif len(kept) == len(eligible.candidates):
+            return eligible
+        return summed_up(kept, frozenset(eligible.totals))
+
+    def takes(self, entry: Entry) -> bool:
+        """Take a candidate if the budgets allow it."""
+        if entry.is_leaving:
+            return True
+        cause, cost = self._cause(entry), self.loss(entry).cost
+        namespace = entry.workload.namespace
+        if not self._is_exempt(self._governed.get(entry.charged, UNGOVERNED)):
+            refusal = self._spending.refuse(entry.charged, namespace, cause, cost)
+            if refusal is not None:
+                self._moment.refusals.consider(entry.key, refusal)
+                return False
+        self._spending.take(entry.charged, namespace, cause, cost)
+        return True
+
+    def give_back(self, entry: Entry) -> None:
+        """Take a candidate no more."""
+        if not entry.is_leaving:
+            cause, cost = self._cause(entry), self.loss(entry).cost
+            self._spending.take(entry.charged, entry.workload.namespace, cause, cost, sign=-1)
+
+    def begin_ends(self) -> Ends | None:
+        """Return where the ends of a search are noted; None if the first one is used."""
+        return Ends() if self.seeks_ends else None
+
+    def cost_of(self, targets: list[Target]) -> int:
+        """Return what stopping these costs; who leaves anyway is free."""
+        return sum(self.loss(t.entry).cost for t in targets if not t.entry.is_leaving)
+
+    def find_excess(self, targets: list[Target]) -> HoldOff | None:
+        """Return why so many may not leave for one workload; None if they may."""
+        most, dearest = self.own.max_preempted_workloads, self.own.max_device_seconds
+        number = sum(not target.entry.is_leaving for target in targets)
+        named = f'DisruptionPolicy "{self.own.name}"'
+        if most and number > most:
+            words = f"it would stop {number} workloads, maxPreemptedWorkloads of {named} is {most}"
+            return HoldOff(None, "maxPreemptedWorkloads", words)
+        cost = self.cost_of(targets)
+        if dearest and cost > dearest:
+            words = (
+                f"it would cost {cost:,} device-seconds, maxDeviceSeconds of {named} is {dearest:,}"
+            )
+            # A checkpoint may make it cheaper, and nothing tells of one.
+            return HoldOff(self._moment.now + MINUTE, "maxDeviceSeconds", words)
+        return None
+
+    def loss(self, entry: Entry) -> Loss:
+        """Return what a candidate would lose."""
+        rules = self._governed.get(entry.charged, UNGOVERNED).rules
+        return self._moment.losses.of(entry, rules.cost)
+
+    def _cause(self, entry: Entry) -> StopCause:
+        return StopCause.QUEUE if entry.charged == self._request.queue.name else self.others
+
+    def _is_exempt(self, governed: Governed) -> bool:
+        least = governed.rules.exempt_priority
+        return least is not None and self._request.workload.priority >= least
+
+    def _protection(self, entry: Entry, governed: Governed) -> HoldOff | None:
+        rules = governed.rules
+        if rules.problem:
+            words = f'DisruptionPolicy "{rules.name}" {rules.problem}'
+            return HoldOff(None, "policy", words)
+        protection = rules.protection
+        if not (protection.min_run or protection.max_preemptions) or self._is_exempt(governed):
+            return None
+        off = find_protection(
+            started_at(entry),
+            entry.workload.stops,
+            self._cause(entry),
+            protection,
+            concede=self.own.protection.concede,
+            now=self._moment.now,
+        )
+        if off is None:
+            return None
+        return off._replace(words=f'DisruptionPolicy "{rules.name}": {off.words}')
+
+    def _placed(self, holder: QuotaHolder, governed: Governed) -> QuotaHolder:
+        """Return a candidate with its place in the order of `prefer`."""
+        entry = holder.entry
+        _, priority, *rest = holder.order
+        return QuotaHolder(
+            (not entry.is_leaving, priority, *self._key(entry, governed), *rest), entry
+        )
+
+    def _key(self, entry: Entry, governed: Governed) -> RankKey:
+        started = started_at(entry)
+        stay = 0 if started is None else self._moment.now - started
+        is_by_cost = self._prefer is Preference.LEAST_LOST_WORK
+        return rank_key(
+            self._prefer,
+            freed_by(entry, self._scarce),
+            missing=self._missing,
+            cost=self._moment.losses.of(entry, governed.rules.cost).rank if is_by_cost else 0,
+            ran=entry.workload.ran_before + stay,
+        )

@@ -1,0 +1,293 @@
+"""DisruptionPolicies, and what jobs declare about their checkpoints, as the engine's values.
+
+Units: all durations are whole seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
+
+from multiqueue.api import names
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.config.durations import format_duration, parse_duration
+from multiqueue.api.declarations import parse_runtime, read
+from multiqueue.api.disruptions import LONGEST_WINDOW, StopCause
+from multiqueue.api.v1alpha1 import (
+    DisruptionBudget,
+    DisruptionPolicy,
+    DisruptionProtection,
+    MinimumRun,
+)
+from multiqueue.lib.digits import is_number
+
+E = TypeVar("E", bound=StrEnum)
+DEFAULT_GRACE = 30
+"""Seconds that pods without a grace period get to stop."""
+
+
+class Preference(StrEnum):
+    """Whom preemption stops first among candidates of the same priority."""
+
+    DEFAULT = "Default"
+    LEAST_LOST_WORK = "LeastLostWork"
+    LEAST_RUN = "LeastRun"
+    FEWEST_VICTIMS = "FewestVictims"
+    SMALLEST_THAT_FITS = "SmallestThatFits"
+
+
+class BudgetScope(StrEnum):
+    """Whose stops a budget adds up."""
+
+    POLICY = "Policy"
+    CLUSTER_QUEUE = "ClusterQueue"
+    NAMESPACE = "Namespace"
+    OWNER = "Owner"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRule:
+    """A budget; 0 means no limit."""
+
+    policy: str
+    name: str
+    per: BudgetScope = BudgetScope.POLICY
+    window: int = 86_400
+    max_workloads: int = 0
+    max_device_seconds: int = 0
+    max_lost_percent: int = 0
+    causes: frozenset[StopCause] = frozenset({StopCause.QUEUE, StopCause.FAIR_SHARE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostRule:
+    """What a stop is assumed to cost."""
+
+    undeclared: int = 1800
+    longest_interval: int = 3600
+    restart: int = 120
+    longest_restart: int = 900
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectionRule:
+    """When a Workload may not be stopped. Shape: ``min_run`` has no zeros."""
+
+    min_run: Mapping[StopCause, int] = field(default_factory=dict)
+    growth: int = 1
+    longest: int = 7200
+    max_preemptions: int = 0
+    window: int = 86_400
+    concede: int = 7200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisruptionRules:
+    """A DisruptionPolicy that can be used, or (with a ``problem``) one that cannot."""
+
+    name: str = ""
+    max_preempted_workloads: int = 0
+    max_device_seconds: int = 0
+    prefer: Preference = Preference.DEFAULT
+    budgets: tuple[BudgetRule, ...] = ()
+    cost: CostRule = CostRule()
+    protection: ProtectionRule = ProtectionRule()
+    exempt_priority: int | None = None
+    problem: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether preemption is what it is without a policy."""
+        return not (
+            self.problem
+            or self.budgets
+            or self.max_preempted_workloads
+            or self.max_device_seconds
+            or self.prefer is not Preference.DEFAULT
+            or self.protection.min_run
+            or self.protection.max_preemptions
+        )
+
+
+NO_RULES = DisruptionRules()
+
+
+def build_disruption_rules(obj: DisruptionPolicy) -> DisruptionRules:
+    """Turn a policy into the engine's value; ``problem`` says what cannot be used."""
+    name, spec = obj.metadata.name, obj.spec
+    try:
+        return DisruptionRules(
+            name=name,
+            max_preempted_workloads=_count(
+                "spec.maxPreemptedWorkloads", spec.max_preempted_workloads
+            ),
+            max_device_seconds=_count("spec.maxDeviceSeconds", spec.max_device_seconds),
+            prefer=_one_of("spec.prefer", Preference, spec.prefer),
+            budgets=_build_budgets(name, spec.budgets),
+            cost=CostRule(
+                undeclared=_seconds("spec.cost.undeclared", spec.cost.undeclared),
+                longest_interval=_seconds("spec.cost.longestInterval", spec.cost.longest_interval),
+                restart=_seconds("spec.cost.restart", spec.cost.restart),
+                longest_restart=_seconds("spec.cost.longestRestart", spec.cost.longest_restart),
+            ),
+            protection=_build_protection(spec.protection),
+            exempt_priority=spec.exempt_priority,
+        )
+    except ValueError as error:
+        return DisruptionRules(name=name, problem=str(error))
+
+
+def _build_protection(spec: DisruptionProtection) -> ProtectionRule:
+    path = "spec.protection"
+    if not 1 <= spec.growth <= 4:
+        raise ValueError(f"{path}.growth: {spec.growth} is not between 1 and 4")
+    return ProtectionRule(
+        min_run=_build_min_run(f"{path}.minRun", spec.min_run),
+        growth=spec.growth,
+        longest=_seconds(f"{path}.longest", spec.longest),
+        max_preemptions=_count(f"{path}.maxPreemptions", spec.max_preemptions),
+        window=_window(f"{path}.window", spec.window),
+        concede=_seconds(f"{path}.concede", spec.concede),
+    )
+
+
+def _build_min_run(path: str, spec: MinimumRun) -> dict[StopCause, int]:
+    found = {
+        StopCause.QUEUE: _seconds(f"{path}.queue", spec.queue),
+        StopCause.RECLAIM: _seconds(f"{path}.reclaim", spec.reclaim),
+        StopCause.FAIR_SHARE: _seconds(f"{path}.fairShare", spec.fair_share),
+    }
+    return {cause: seconds for cause, seconds in found.items() if seconds}
+
+
+def _build_budgets(policy: str, specs: tuple[DisruptionBudget, ...]) -> tuple[BudgetRule, ...]:
+    rules: dict[str, BudgetRule] = {}
+    for index, spec in enumerate(specs):
+        path = f"spec.budgets[{index}]"
+        if not spec.name or spec.name in rules:
+            raise ValueError(f'{path}.name: "{spec.name}" must be a name that no other budget has')
+        rule = rules[spec.name] = BudgetRule(
+            policy=policy,
+            name=spec.name,
+            per=_one_of(f"{path}.per", BudgetScope, spec.per),
+            window=_window(f"{path}.window", spec.window),
+            max_workloads=_count(f"{path}.maxWorkloads", spec.max_workloads),
+            max_device_seconds=_count(f"{path}.maxDeviceSeconds", spec.max_device_seconds),
+            max_lost_percent=_count(f"{path}.maxLostPercent", spec.max_lost_percent, most=100),
+            causes=frozenset(_one_of(f"{path}.causes", StopCause, each) for each in spec.causes),
+        )
+        limits = (rule.max_workloads, rule.max_device_seconds, rule.max_lost_percent)
+        if not any(limits):
+            raise ValueError(
+                f"{path}: set maxWorkloads, maxDeviceSeconds or maxLostPercent to more than 0"
+            )
+        if rule.max_lost_percent and rule.per not in {
+            BudgetScope.POLICY,
+            BudgetScope.CLUSTER_QUEUE,
+        }:
+            raise ValueError(
+                f"{path}.maxLostPercent: needs quota to be a part of; "
+                "set per to Policy or ClusterQueue"
+            )
+    return tuple(rules.values())
+
+
+def _one_of(path: str, kind: type[E], text: str) -> E:
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f'{path}: "{text}" is not one of {", ".join(kind)}') from None
+
+
+def _count(path: str, value: int, *, most: int = 2**63 - 1) -> int:
+    if not 0 <= value <= most:
+        raise ValueError(f"{path}: {value} is not between 0 and {most}")
+    return value
+
+
+def _seconds(path: str, text: str) -> int:
+    try:
+        found = parse_duration(text)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if found < timedelta():
+        raise ValueError(f'{path}: "{text}" is negative')
+    return int(found.total_seconds())
+
+
+def _window(path: str, text: str) -> int:
+    found = _seconds(path, text)
+    if not 60 <= found <= LONGEST_WINDOW.total_seconds():
+        raise ValueError(f'{path}: "{text}" is not between 1m and 168h')
+    return found
+
+
+def format_seconds(seconds: int) -> str:
+    """Return a duration in words of the policy: ``10m``, ``24h``, ``1h30m``."""
+    text = format_duration(timedelta(seconds=seconds))
+    for tail in ("0s", "0m"):
+        if text.endswith(tail) and len(text) > len(tail) and text[-len(tail) - 1].isalpha():
+            text = text.removesuffix(tail)
+    return text
+
+
+# -------------------------------------------------------------------- what jobs declare
+
+
+class SaveHabits(NamedTuple):
+    """What a job declares about its checkpoints; None if it does not say.
+
+    Shape: ``save_seconds`` is set if it saves its work when its pods are told to stop, and they get
+    enough time for that.
+    """
+
+    interval: int | None = None
+    restart: int | None = None
+    save_seconds: int | None = None
+
+
+def read_save_habits(obj: api.Workload) -> SaveHabits | None:
+    """Return what the annotations of a Workload declare; None if that is nothing.
+
+    A value that cannot be read counts as absent.
+    """
+    annotations = obj.metadata.annotations
+    if not any(map(annotations.__contains__, _DECLARED)):
+        return None
+    interval, restart = (
+        None
+        if (found := read(annotations, name, parse_runtime)) is None
+        else int(found.total_seconds())
+        for name in (names.CHECKPOINT_INTERVAL, names.RESTART)
+    )
+    habits = SaveHabits(interval, restart, _find_save_seconds(obj))
+    return habits if any(value is not None for value in habits) else None
+
+
+_DECLARED = (names.CHECKPOINT_INTERVAL, names.CHECKPOINT_ON, names.RESTART)
+ON_TERM = "Term"
+
+
+def _find_save_seconds(obj: api.Workload) -> int | None:
+    annotations = obj.metadata.annotations
+    text = annotations.get(names.CHECKPOINT_SECONDS, "")
+    if annotations.get(names.CHECKPOINT_ON, "").strip() != ON_TERM or not is_number(text):
+        return None
+    graces = (
+        (item.template.get("spec") or {}).get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+        for item in obj.spec.pod_sets
+    )
+    shortest = min((each for each in graces if isinstance(each, int)), default=DEFAULT_GRACE)
+    return int(text) if int(text) < shortest else None
+
+
+def parse_last_checkpoint(text: str) -> datetime | None:
+    """Read when a job last saved its work; None if that is no RFC 3339 time with a zone."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return None if moment.tzinfo is None else moment.astimezone(UTC)
