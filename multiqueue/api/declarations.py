@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from multiqueue.api.config.durations import parse_duration
-from multiqueue.api.names import DATA, PRICES, RUNTIME, SPEEDS
+from multiqueue.api.names import CHECKPOINT_INTERVAL, DATA, PRICES, RESTART, RUNTIME, SPEEDS
 
 T = TypeVar("T")
 MOST = Decimal(1_000_000)
@@ -87,6 +87,8 @@ def list_malformed(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         SPEEDS: parse_speeds,
         PRICES: parse_prices,
         DATA: parse_data,
+        CHECKPOINT_INTERVAL: parse_runtime,
+        RESTART: parse_runtime,
     }
     for name, parse in parsers.items():
         text = annotations.get(name, "")

@@ -12,6 +12,8 @@ from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
 from multiqueue.controllers.cohort_controller import CohortController
 from multiqueue.controllers.device_watch import DeviceWatch
+from multiqueue.controllers.disruption.policy_controller import DisruptionPolicyController
+from multiqueue.controllers.disruption.save_feed import SaveFeed
 from multiqueue.controllers.elastic.ungater import ElasticUngater
 from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.failure_recovery import FailureRecovery
@@ -114,6 +116,7 @@ def build_controllers(
     report = AdmissionLog(context, engine).report
     loop = SchedulerLoop(context, engine, applier, evictions, report=report, until_fed=inputs)
     feed.attach()
+    SaveFeed(context, engine)
 
     def on_fleet_change() -> None:
         engine.fleet_changed()
@@ -132,6 +135,7 @@ def build_controllers(
         ticker,
         TransitionRecorder(context, cohorts_above=engine.cohorts_above),
         WorkloadCounts(context, engine.local_queue_target),
+        DisruptionPolicyController(context),
         *build_in_use_controllers(context),
         *build_provisioning(context),
         *topology.runnables,

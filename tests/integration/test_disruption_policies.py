@@ -7,13 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from multiqueue.api import names
 from multiqueue.api.conditions import DISRUPTED, WorkloadCondition, find_condition
-from multiqueue.api.disruptions import parse_stops
+from multiqueue.api.disruptions import Stop, parse_stops
 from multiqueue.api.v1beta2 import Condition
 from multiqueue.api.workload_state import find
 from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.kube import resources
+from multiqueue.kube.errors import Invalid
 from tests.builders.jobs import make_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import NAMESPACE
@@ -23,6 +26,21 @@ from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
 
 DAY = 86_400.0
+BUDGET = {"name": "loss", "maxWorkloads": 1}
+BAD_SPECS: list[tuple[dict[str, Any], str]] = [
+    ({"protection": {"minRun": {"queue": "-10m"}}}, "spec.protection.minRun.queue"),
+    ({"protection": {"minRun": {"queue": "soon"}}}, "spec.protection.minRun.queue"),
+    ({"protection": {"growth": 0}}, "spec.protection.growth"),
+    ({"protection": {"growth": 9}}, "should be less than or equal to 4"),
+    ({"protection": {"window": "169h"}}, "window must be between 1m and 168h"),
+    ({"prefer": "Cheapest"}, "LeastLostWork"),
+    ({"budgets": [BUDGET, BUDGET]}, "Duplicate value"),
+    ({"budgets": [{"name": "loss"}]}, "one of maxWorkloads, maxDeviceSeconds"),
+    ({"budgets": [{**BUDGET, "window": "200h"}]}, "window must be between 1m and 168h"),
+    ({"budgets": [{**BUDGET, "maxLostPercent": 101}]}, "should be less than or equal to 100"),
+    ({"budgets": [{**BUDGET, "maxLostPercent": 3, "per": "Owner"}]}, "set per to Policy"),
+    ({"maxPreemptedWorkloads": -1}, "spec.maxPreemptedWorkloads"),
+]
 POLICY = "gpu"
 
 
@@ -93,20 +111,23 @@ def record(cluster: QueueCluster, name: str) -> str:
     return found.message if found else ""
 
 
-async def until_stopped(cluster: QueueCluster, name: str, times: int = 1) -> None:
-    def found() -> bool:
-        workload = cluster.workload_of(name)
-        stops = parse_stops(workload.status.conditions) if workload else ()
-        return sum(stop.count for stop in stops) >= times
+def parse_stops_of(cluster: QueueCluster, name: str) -> tuple[Stop, ...]:
+    workload = cluster.workload_of(name)
+    return parse_stops(workload.status.conditions) if workload else ()
 
-    await until(cluster, found, f"{name} stopped")
+
+async def until_stopped(cluster: QueueCluster, name: str, times: int = 1) -> None:
+    await until(cluster, lambda: len(parse_stops_of(cluster, name)) >= times, f"{name} stopped")
 
 
 @virtual_time
 async def test_a_job_runs_for_its_minimum_before_it_is_stopped() -> None:
     clock = LoopClock()
     policy = make_policy(protection={"minRun": {"queue": "10m"}})
-    async with governed_cluster(policy, clock=clock) as cluster, cluster.manager(CONFIG, clock=clock):
+    async with (
+        governed_cluster(policy, clock=clock) as cluster,
+        cluster.manager(CONFIG, clock=clock),
+    ):
         await submit(cluster, ranked("low", "low", pods=2))
         await until(cluster, lambda: running(cluster, "low"), "the first running")
         began = clock.now()
@@ -114,7 +135,7 @@ async def test_a_job_runs_for_its_minimum_before_it_is_stopped() -> None:
         waits = await until_waiting(cluster, "high", "may not be stopped")
         assert waits.reason == "WaitingForQuota"
         assert waits.message.endswith(
-            '; 1 of 1 candidate may not be stopped: 1 until 2026-01-01T00:10:00Z '
+            "; 1 of 1 candidate may not be stopped: 1 until 2026-01-01T00:10:00Z "
             '(DisruptionPolicy "gpu": minimum run 10m)'
         )
         await until(cluster, lambda: running(cluster, "high"), "the other running")
@@ -127,3 +148,121 @@ async def test_a_job_runs_for_its_minimum_before_it_is_stopped() -> None:
         assert len(told) == 1
         assert "; 72" in told[0]
         assert "device-seconds have to be done again" in told[0]
+
+
+@virtual_time
+async def test_a_report_of_the_job_itself_makes_its_stop_cheaper() -> None:
+    clock = LoopClock()
+    policy = make_policy(prefer="LeastLostWork")
+    async with (
+        governed_cluster(policy, clock=clock) as cluster,
+        cluster.manager(CONFIG, clock=clock),
+    ):
+        await submit(cluster, ranked("saves", "low", **{"checkpoint-interval": "30m"}))
+        await until(cluster, lambda: running(cluster, "saves"), "the first running")
+        await asyncio.sleep(60)
+        await submit(cluster, ranked("silent", "low"))
+        await until(cluster, lambda: running(cluster, "silent"), "the second running")
+        await asyncio.sleep(3600)
+        report = {"metadata": {"annotations": {names.LAST_CHECKPOINT: "2026-01-01T00:55:00Z"}}}
+        await cluster.patch(resources.JOBS, "saves", report, namespace=NAMESPACE)
+        writes = len(cluster.writes)
+        await asyncio.sleep(1)
+        assert len(cluster.writes) == writes
+        await submit(cluster, ranked("high", "high"))
+        await until(cluster, lambda: running(cluster, "high"), "the third running")
+        assert running(cluster, "silent")
+        assert record(cluster, "saves").startswith("1 stop: 2026-01-01T01:01:0")
+        # 1 device x (6 min since the report + 2 min to start again), by the second.
+        assert 480 <= parse_stops_of(cluster, "saves")[0].cost <= 490
+
+
+@virtual_time
+async def test_a_budget_that_was_used_up_stays_so_under_a_new_leader() -> None:
+    clock = LoopClock()
+    budget = {"name": "calm", "window": "1h", "maxWorkloads": 2}
+    async with governed_cluster(make_policy(budgets=[budget]), cpu="3", clock=clock) as cluster:
+        async with cluster.manager(CONFIG, clock=clock):
+            for name in ("a", "b", "c"):
+                await submit(cluster, ranked(name, "low"))
+            await until(cluster, lambda: running(cluster, "c"), "all running")
+            await submit(cluster, ranked("first", "high"))
+            await until(cluster, lambda: running(cluster, "first"), "the first preemptor")
+            await asyncio.sleep(600)
+            await submit(cluster, ranked("second", "high"))
+            await until(cluster, lambda: running(cluster, "second"), "the second preemptor")
+        async with cluster.manager(CONFIG, clock=clock):
+            await submit(cluster, ranked("third", "high"))
+            waits = await until_waiting(cluster, "third", "is used up")
+            assert waits.message.endswith(
+                '; 1 of 1 candidate may not be stopped: 1 until 2026-01-01T01:00:00Z (budget "calm" '
+                'of DisruptionPolicy "gpu" is used up: 2 of 2 stops in 1h)'
+            )
+            await until(cluster, lambda: running(cluster, "third"), "the third preemptor")
+            assert clock.now().isoformat()[:17] == "2026-01-01T01:00:"
+
+
+@virtual_time
+async def test_each_stop_protects_a_job_for_longer() -> None:
+    """A job that is stopped again and again runs for 15, 30 and 60 minutes in between."""
+    clock = LoopClock()
+    protection = {"minRun": {"queue": "15m"}, "growth": 2, "maxPreemptions": 3}
+    policy = make_policy(protection=protection)
+    async with governed_cluster(policy, cpu="1", clock=clock) as cluster:
+        async with cluster.manager(CONFIG, clock=clock):
+            await submit(cluster, ranked("low", "low"))
+            await until(cluster, lambda: running(cluster, "low"), "the job running")
+            ran = []
+            for number in range(3):
+                began = clock.now()
+                await submit(cluster, ranked(f"burst-{number}", "high", run="60"))
+                await until_stopped(cluster, "low", number + 1)
+                ran.append(round((clock.now() - began).total_seconds() / 60))
+                await until(cluster, lambda: not running(cluster, "low"), "the job stopped")
+                await until(cluster, lambda: running(cluster, "low"), "the job running again")
+            assert ran == [15, 30, 60]
+            await submit(cluster, ranked("last", "high", run="60"))
+            waits = await until_waiting(cluster, "last", "3 stops in 24h")
+            assert "1 until 2026-01-02T00:15:00Z" in waits.message
+
+
+@virtual_time
+async def test_a_missing_policy_stops_preemption_and_not_admission() -> None:
+    clock = LoopClock()
+    async with governed_cluster(None, clock=clock) as cluster, cluster.manager(CONFIG, clock=clock):
+        await submit(cluster, ranked("low", "low", pods=2))
+        await until(cluster, lambda: running(cluster, "low"), "admitted")
+        await submit(cluster, ranked("high", "high"))
+        await until_waiting(
+            cluster, "high", 'DisruptionPolicy "gpu" is not there; create it, or change the'
+        )
+        await asyncio.sleep(1)
+        told = [event for event in await cluster.events() if event[0] == "ClusterQueue"]
+        assert ("ClusterQueue", "cq", "DisruptionPolicyNotFound") in told
+        await cluster.create(resources.DISRUPTION_POLICIES, make_policy())
+        await until(cluster, lambda: running(cluster, "high"), "the other running")
+
+
+@virtual_time
+async def test_the_status_says_whether_a_policy_counts() -> None:
+    clock = LoopClock()
+    policy = make_policy(prefer="LeastRun")
+    async with (
+        governed_cluster(policy, clock=clock) as cluster,
+        cluster.manager(CONFIG, clock=clock),
+    ):
+        await asyncio.sleep(5)
+        found = await cluster.client.get(resources.DISRUPTION_POLICIES, POLICY)
+        (active,) = found["status"]["conditions"]
+        assert (active["type"], active["status"], active["reason"]) == ("Active", "True", "Ready")
+        assert active["message"] == "it counts for the ClusterQueues that it governs"
+
+
+@virtual_time
+async def test_what_a_policy_cannot_say_is_refused_with_path_and_range() -> None:
+    clock = LoopClock()
+    async with queue_cluster(clock=clock) as cluster:
+        for spec, words in BAD_SPECS:
+            with pytest.raises(Invalid) as refused:
+                await cluster.create(resources.DISRUPTION_POLICIES, make_policy(**spec))
+            assert words in str(refused.value), spec

@@ -1,0 +1,78 @@
+"""Tells the engine when jobs last saved their work.
+
+A job writes the time into its own annotation `names.LAST_CHECKPOINT`, and jobs are watched anyway,
+so a report costs no further read and no write. It wakes nobody: it changes no decision before the
+next minute. A new leader reads the reports with the jobs.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+from multiqueue.api.names import LAST_CHECKPOINT
+from multiqueue.engine.engine import Engine
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.registry import SupportedKind
+from multiqueue.model.disruption_policy import parse_last_checkpoint
+
+AHEAD = timedelta(seconds=60)
+"""How far the clock of a job may be ahead; the engine ignores what is farther."""
+
+log = structlog.get_logger("multiqueue.scheduler")
+
+
+class SaveFeed:
+    """Follows the jobs of all kinds.
+
+    Args:
+        context: The manager's context, with the informers of jobs.
+        engine: The engine to tell.
+    """
+
+    def __init__(self, context: ManagerContext, engine: Engine) -> None:
+        self._context = context
+        self._engine = engine
+        self._refused: set[str] = set()
+        for informer in context.informers.jobs.values():
+            informer.add_handler(self._on_job)
+        context.integrations.add_listener(on_added=self._on_added)
+
+    def _on_added(self, kind: SupportedKind) -> None:
+        self._context.informers.jobs[kind.integration.name].add_handler(self._on_job)
+
+    def _on_job(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        text, before = _report(new), _report(old)
+        if text == before:
+            return
+        metadata = (new or old or {})["metadata"]
+        uid = metadata["uid"]
+        saved_at = parse_last_checkpoint(text) if text else None
+        self._engine.set_last_checkpoint(uid, saved_at)
+        problem = self._find_problem(text, saved_at)
+        if not problem:
+            self._refused.discard(uid)
+        elif uid not in self._refused:
+            self._refused.add(uid)
+            log.warning(
+                "report of a checkpoint ignored",
+                job=f"{metadata.get('namespace', '')}/{metadata['name']}",
+                annotation=LAST_CHECKPOINT,
+                value=text[:64],
+                problem=problem,
+            )
+
+    def _find_problem(self, text: str, saved_at: datetime | None) -> str:
+        if not text:
+            return ""
+        if saved_at is None:
+            return "it is not a time such as 2026-11-22T10:00:00Z"
+        is_ahead = saved_at > self._context.clock.now() + AHEAD
+        return "it is in the future; set the clock of the job's node" if is_ahead else ""
+
+
+def _report(job: dict[str, Any] | None) -> str:
+    annotations = job["metadata"].get("annotations") if job is not None else None
+    return str((annotations or {}).get(LAST_CHECKPOINT) or "")
