@@ -10,6 +10,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import FlavorResource
+from multiqueue.engine.disruption.disruption import Disruption
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.preemption.candidates import HolderIndex, PastUsage
@@ -18,6 +19,7 @@ from multiqueue.engine.preemption.search import find_targets
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.model.cluster_queue import ClusterQueue, Cohort, Preemption, PreemptionPolicy
+from multiqueue.model.disruption_policy import DisruptionRules
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.resources import parse_request
 from multiqueue.model.workload import Admission, PodSetAssignment, Reservation, Workload
@@ -86,6 +88,7 @@ class Holdings:
         self.options = options or EngineOptions()
         self.past_usage: PastUsage | None = None
         self.index = HolderIndex(self.ledger)
+        self.disruption = Disruption(self.cache, self.ledger)
         self.held: dict[str, Entry] = {}
         for queue in queues:
             for flavor in {f.name for group in queue.resource_groups for f in group.flavors}:
@@ -135,6 +138,11 @@ class Holdings:
         entry = self.held[name]
         self.ledger.replace_holder(entry, with_changes(entry.workload, **changes))
 
+    def govern(self, rules: DisruptionRules, *, now: datetime = T0) -> None:
+        """Put a DisruptionPolicy in force, for the queues that name it."""
+        self.disruption.set_policy(rules.name, rules)
+        self.disruption.advance(now)
+
     def release(self, name: str) -> None:
         self.ledger.release(self.held.pop(name))
 
@@ -172,6 +180,7 @@ class Holdings:
             options=self.options,
             excluded=frozenset(f"{NAMESPACE}/{name}" for name in excluded),
             past_usage=self.past_usage,
+            disruption=self.disruption,
         )
 
     def find(self, request: PreemptionRequest, *excluded: str) -> list[Target]:

@@ -17,6 +17,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import WorkloadCondition, is_true
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import AdmissionFairSharing, EngineOptions, FairSharing
+from multiqueue.model.disruption_policy import DisruptionRules
 from multiqueue.model.topology_encoding import decode_topology
 from tests.conformance.virtual_cluster import QR, VirtualCluster, VirtualJob
 
@@ -40,9 +41,11 @@ def options_of(scenario: dict[str, Any]) -> EngineOptions:
     return EngineOptions()
 
 
-def replay(scenario: dict[str, Any]) -> list[Record]:
+def replay(scenario: dict[str, Any], *policies: DisruptionRules) -> list[Record]:
     """Return what was decided after each step of a scenario."""
     cluster = VirtualCluster(engine=Engine(options_of(scenario)), now=START)
+    for policy in policies:
+        cluster.engine.upsert_disruption_policy(policy)
     for obj in scenario["setup"]:
         cluster.create(obj)
     cluster.settle(at_least=MIN_STEP, quiet=QUIET)

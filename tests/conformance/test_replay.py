@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from multiqueue.model.disruption_policy import DisruptionRules
+from tests.conformance.governed import POLICY, govern
 from tests.conformance.replay import DATA, first_difference, replay
 
 SCENARIOS = sorted((DATA / "scenarios").glob("*.json"))
@@ -21,6 +23,26 @@ def test_decides_as_recorded(scenario: Path) -> None:
     got = replay(json.loads(scenario.read_text()))
 
     assert first_difference(want[:steps], got[:steps]) is None
+
+
+EMPTY = DisruptionRules(name=POLICY)
+UNREACHED = DisruptionRules(name=POLICY, max_preempted_workloads=1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    [("ClusterQueue", EMPTY), ("Cohort", EMPTY), ("ClusterQueue", UNREACHED)],
+    ids=["empty on queues", "empty on cohorts", "a limit that nobody reaches"],
+)
+@pytest.mark.parametrize("scenario", SCENARIOS[4::16], ids=lambda path: path.stem)
+def test_a_policy_that_asks_for_nothing_changes_nothing(
+    scenario: Path, kind: str, policy: DisruptionRules
+) -> None:
+    recorded = json.loads(scenario.read_text())
+
+    got = replay(govern(recorded, kind), policy)
+
+    assert first_difference(replay(recorded), got) is None
 
 
 def test_the_recordings_are_complete() -> None:

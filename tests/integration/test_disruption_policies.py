@@ -195,8 +195,8 @@ async def test_a_budget_that_was_used_up_stays_so_under_a_new_leader() -> None:
             await submit(cluster, ranked("third", "high"))
             waits = await until_waiting(cluster, "third", "is used up")
             assert waits.message.endswith(
-                '; 1 of 1 candidate may not be stopped: 1 until 2026-01-01T01:00:00Z (budget "calm" '
-                'of DisruptionPolicy "gpu" is used up: 2 of 2 stops in 1h)'
+                "; 1 of 1 candidate may not be stopped: 1 until 2026-01-01T01:00:00Z "
+                '(budget "calm" of DisruptionPolicy "gpu" is used up: 2 of 2 stops in 1h)'
             )
             await until(cluster, lambda: running(cluster, "third"), "the third preemptor")
             assert clock.now().isoformat()[:17] == "2026-01-01T01:00:"
@@ -208,22 +208,24 @@ async def test_each_stop_protects_a_job_for_longer() -> None:
     clock = LoopClock()
     protection = {"minRun": {"queue": "15m"}, "growth": 2, "maxPreemptions": 3}
     policy = make_policy(protection=protection)
-    async with governed_cluster(policy, cpu="1", clock=clock) as cluster:
-        async with cluster.manager(CONFIG, clock=clock):
-            await submit(cluster, ranked("low", "low"))
-            await until(cluster, lambda: running(cluster, "low"), "the job running")
-            ran = []
-            for number in range(3):
-                began = clock.now()
-                await submit(cluster, ranked(f"burst-{number}", "high", run="60"))
-                await until_stopped(cluster, "low", number + 1)
-                ran.append(round((clock.now() - began).total_seconds() / 60))
-                await until(cluster, lambda: not running(cluster, "low"), "the job stopped")
-                await until(cluster, lambda: running(cluster, "low"), "the job running again")
-            assert ran == [15, 30, 60]
-            await submit(cluster, ranked("last", "high", run="60"))
-            waits = await until_waiting(cluster, "last", "3 stops in 24h")
-            assert "1 until 2026-01-02T00:15:00Z" in waits.message
+    async with (
+        governed_cluster(policy, cpu="1", clock=clock) as cluster,
+        cluster.manager(CONFIG, clock=clock),
+    ):
+        await submit(cluster, ranked("low", "low"))
+        await until(cluster, lambda: running(cluster, "low"), "the job running")
+        ran = []
+        for number in range(3):
+            began = clock.now()
+            await submit(cluster, ranked(f"burst-{number}", "high", run="60"))
+            await until_stopped(cluster, "low", number + 1)
+            ran.append(round((clock.now() - began).total_seconds() / 60))
+            await until(cluster, lambda: not running(cluster, "low"), "the job stopped")
+            await until(cluster, lambda: running(cluster, "low"), "the job running again")
+        assert ran == [15, 30, 60]
+        await submit(cluster, ranked("last", "high", run="60"))
+        waits = await until_waiting(cluster, "last", "3 stops in 24h")
+        assert "1 until 2026-01-02T00:15:00Z" in waits.message
 
 
 @virtual_time
