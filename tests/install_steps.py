@@ -32,6 +32,7 @@ SAMPLES = (
     "samples-provisioning",
     "samples-topology",
     "samples-dispatch",
+    "samples-disruption",
 )
 SYSTEM = "kueue-system"
 

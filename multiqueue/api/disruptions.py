@@ -19,6 +19,8 @@ from multiqueue.api.v1beta2.meta import parse_time
 
 KEPT = 16
 """Stops that are kept one by one; older ones of `LONGEST_WINDOW` become one entry."""
+MOST_IN_ONE = 10_000
+"""Stops that one entry may stand for; more was written by hand."""
 LONGEST_WINDOW = timedelta(hours=168)
 """The longest window of a budget; older stops count for nobody."""
 
@@ -46,10 +48,10 @@ class Stop(NamedTuple):
     cause: StopCause
     cost: int
     cluster_queue: str
-    count: int = 1
+    number: int = 1
 
     def __str__(self) -> str:
-        number = f"*{self.count}" if self.cause is StopCause.EARLIER else ""
+        number = f"*{self.number}" if self.cause is StopCause.EARLIER else ""
         return f"{format_time(self.at)} {self.cause}{number} {self.cost} {self.cluster_queue}"
 
 
@@ -70,7 +72,8 @@ def _parse_stop(text: str) -> Stop | None:
         moment = parse_time(at)
         if moment is None:
             return None
-        return Stop(moment, StopCause(cause), max(0, int(cost)), cluster_queue, int(count or 1))
+        number = min(max(1, int(count or 1)), MOST_IN_ONE)
+        return Stop(moment, StopCause(cause), max(0, int(cost)), cluster_queue, number)
     except ValueError:
         return None
 
@@ -86,7 +89,7 @@ def add_stop(stops: Sequence[Stop], stop: Stop) -> tuple[Stop, ...]:
         cause=StopCause.EARLIER,
         cost=sum(each.cost for each in old),
         cluster_queue="-",
-        count=sum(each.count for each in old),
+        number=sum(each.number for each in old),
     )
     return (earlier, *kept)
 
@@ -94,7 +97,7 @@ def add_stop(stops: Sequence[Stop], stop: Stop) -> tuple[Stop, ...]:
 def record_stop(status: WorkloadStatus, stop: Stop) -> WorkloadStatus:
     """Return the status with a stop in its record."""
     stops = add_stop(parse_stops(status.conditions), stop)
-    number = sum(each.count for each in stops)
+    number = sum(each.number for each in stops)
     words = f"{number} {'stop' if number == 1 else 'stops'}: {', '.join(map(str, stops))}"
     conditions = set_condition(
         status.conditions,

@@ -157,6 +157,8 @@ class EvictionWriter:
         """Count the preemption, and record it on both Workloads."""
         recorder, metrics = self._context.recorder, self._context.metrics
         metrics.preempted_workloads_total.child(eviction.cluster_queue, eviction.reason).inc()
+        if eviction.stop is not None:
+            self._count_cost(eviction.stop, victim)
         preemptor = self._context.informers.workloads.store.get(eviction.preemptor)
         message = eviction.message
         if preemptor is not None:
@@ -168,6 +170,12 @@ class EvictionWriter:
             )
             self._tell_preemptor(workload_reference(preemptor), words)
         recorder.event(workload_reference(victim), "Normal", "Preempted", message)
+
+    def _count_cost(self, stop: Stop, victim: Workload) -> None:
+        admission = victim.status.admission
+        queue = admission.cluster_queue if admission is not None else ""
+        costs = self._context.metrics.preemption_cost_device_seconds_total
+        costs.child(queue, stop.cause).inc(stop.cost)
 
     def _tell_preemptor(self, reference: dict[str, str], words: str) -> None:
         """Record a victim in the one Event about all victims of this preemption."""

@@ -157,6 +157,14 @@ class ManagerMetrics(DispatchMetrics):
         "reason",
         ROLE,
     )
+    preemption_cost_device_seconds_total = counter(
+        "multiqueue_preemption_cost_device_seconds_total",
+        "Device-seconds that have to be done again because Workloads of this queue left for "
+        "others, as far as budgets count them; of queues under a DisruptionPolicy.",
+        CQ,
+        "cause",
+        ROLE,
+    )
     evicted_workloads_once_total = counter(
         "kueue_evicted_workloads_once_total",
         "Workloads that lost their quota for this reason for the first time.",

@@ -1,4 +1,4 @@
-"""How much was stopped already, and whether one more stop is within the budgets (section 5).
+"""How much was stopped already, and whether one more stop is within the budgets.
 
 The sums come from the records in the Workloads (`api.disruptions`), so a new leader knows what the
 old one did. Beside them count the stops that are decided and not written yet.
@@ -31,7 +31,7 @@ class Record(NamedTuple):
     stops: tuple[Stop, ...]
 
 
-class Entrance(NamedTuple):
+class BookedStop(NamedTuple):
     """One stop as an account sees it."""
 
     at: int
@@ -62,7 +62,7 @@ class StopBook:
         self._owner_of = owner_of
         self._written: dict[str, Record] = {}
         self._told: dict[str, Record] = {}
-        self._accounts: dict[Account, list[Entrance]] | None = None
+        self._accounts: dict[Account, list[BookedStop]] | None = None
 
     def observe(self, workload: Workload, *, is_told: bool) -> None:
         """Take over the record of a Workload.
@@ -93,28 +93,28 @@ class StopBook:
         """Add up anew when asked: a stop, a queue or a policy changed."""
         self._accounts = None
 
-    def entrances(self, account: Account, now: int) -> list[Entrance]:
+    def booked(self, account: Account, now: int) -> list[BookedStop]:
         """Return what an account has, oldest first; old ones may be among it."""
         if self._accounts is None:
             self._accounts = self._add_up(now)
         return self._accounts.get(account, [])
 
-    def _add_up(self, now: int) -> dict[Account, list[Entrance]]:
+    def _add_up(self, now: int) -> dict[Account, list[BookedStop]]:
         oldest = now - _KEPT
         for uid, record in list(self._written.items()):
             if all(int(stop.at.timestamp()) <= oldest for stop in record.stops):
                 del self._written[uid]
-        accounts: dict[Account, list[Entrance]] = {}
+        accounts: dict[Account, list[BookedStop]] = {}
         for record in (*self._written.values(), *self._told.values()):
             cluster_queue = self._queue_of(record.queue)
             for rule in self._governance.of_queue(cluster_queue).budgets:
                 account = account_of(rule, cluster_queue, record.namespace, self._owner_of)
                 for stop in record.stops:
                     if stop.cause in rule.causes or stop.cause is StopCause.EARLIER:
-                        entrance = Entrance(int(stop.at.timestamp()), stop.count, stop.cost)
-                        accounts.setdefault(account, []).append(entrance)
-        for entrances in accounts.values():
-            entrances.sort()
+                        booking = BookedStop(int(stop.at.timestamp()), stop.number, stop.cost)
+                        accounts.setdefault(account, []).append(booking)
+        for booked in accounts.values():
+            booked.sort()
         return accounts
 
 
@@ -189,7 +189,7 @@ class Spending:
         self, rule: BudgetRule, account: Account, cluster_queue: str, cost: int
     ) -> HoldOff | None:
         since = self._now - rule.window
-        counted = [each for each in self._book.entrances(account, self._now) if each.at > since]
+        counted = [each for each in self._book.booked(account, self._now) if each.at > since]
         stops, spent = self._taken.get(account, (0, 0))
         stops += sum(each.stops for each in counted)
         spent += sum(each.cost for each in counted)

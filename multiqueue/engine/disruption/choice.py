@@ -1,4 +1,4 @@
-"""Whom to stop first among candidates of the same priority (section 6). Pure."""
+"""Whom to stop first among candidates of the same priority. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stop throws away (section 3 of the rules of disruption).
+"""What a stop throws away.
 
 Pure. Units: device-seconds and seconds; times are whole seconds since the epoch, as the API keeps
 them.

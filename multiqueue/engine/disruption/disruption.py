@@ -21,7 +21,7 @@ from multiqueue.engine.disruption.governance import Governance
 from multiqueue.engine.disruption.held_back import Refusals
 from multiqueue.engine.disruption.losses import Losses
 from multiqueue.engine.disruption.protection import HoldOff
-from multiqueue.engine.disruption.search_rules import Moment, SearchRules, cause_of
+from multiqueue.engine.disruption.search_rules import SearchMoment, SearchRules, cause_of
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
 from multiqueue.model.disruption_policy import DisruptionRules, Preference
@@ -92,7 +92,7 @@ class Disruption:
         governed = self.governance.of_tree(request.tree)
         if governed is None:
             return None
-        moment = Moment(self.now, self.losses, self.refusals)
+        moment = SearchMoment(self.now, self.losses, self.refusals)
 
         def search(prefer: Preference) -> SearchRules:
             spending = Spending(self.book, self.governance, self._owner_of, self.now)

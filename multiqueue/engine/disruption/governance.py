@@ -1,4 +1,4 @@
-"""Which DisruptionPolicy governs which ClusterQueue (section 2.2).
+"""Which DisruptionPolicy governs which ClusterQueue.
 
 The nearest one counts, whole: that of the ClusterQueue, else of its Cohort, and so on. Budgets of
 all policies on the way up count. What is found is kept until a spec or a policy changes.
@@ -6,14 +6,15 @@ all policies on the way up count. What is found is kept until a spec or a policy
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from multiqueue.engine.cache.cache import Cache
-from multiqueue.engine.cache.quota_node import QuotaNode
+from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.disruption.cost import count_devices
+from multiqueue.lib.amount import Amount
 from multiqueue.model.disruption_policy import NO_RULES, BudgetRule, DisruptionRules
-from multiqueue.model.resources import is_accelerator
 
 NOT_THERE = "is not there; create it, or change the annotation"
 
@@ -73,21 +74,20 @@ class Governance:
         return UNGOVERNED if found is None else found.get(cluster_queue, UNGOVERNED)
 
     def devices_under(self, policy: str) -> int:
-        """Return the nominal accelerators of all queues and Cohorts that a policy governs."""
+        """Return the devices in the nominal quota of all queues and Cohorts under a policy."""
         if policy not in self._devices:
             nodes = (
                 node
                 for tree in self._cache.trees.values()
                 for node in (*tree.cohorts.values(), *(q.node for q in tree.queues.values()))
             )
-            found = (count_nominal(node) for node in nodes if policy in self._path(node))
-            self._devices[policy] = sum(found)
+            self._devices[policy] = count_nominal(n for n in nodes if policy in self._path(n))
         return self._devices[policy]
 
     def devices_of(self, cluster_queue: str) -> int:
-        """Return the nominal accelerators of a queue."""
+        """Return the devices in the nominal quota of a queue."""
         queue = self._cache.queues.get(cluster_queue)
-        return 0 if queue is None else count_nominal(queue.node)
+        return 0 if queue is None else count_nominal([queue.node])
 
     def _govern(self, node: QuotaNode) -> Governed:
         policies = [self._find(name) for name in self._path(node)]
@@ -111,10 +111,10 @@ class Governance:
             yield from self._names(node.parent)
 
 
-def count_nominal(node: QuotaNode) -> int:
-    """Return the nominal quota of accelerators of one queue or Cohort."""
-    return sum(
-        node.nominal[slot]
-        for (_, resource), slot in node.slot_by_flavor_resource.items()
-        if is_accelerator(resource)
-    )
+def count_nominal(nodes: Iterable[QuotaNode]) -> int:
+    """Return the devices in the nominal quota of queues and Cohorts, as `count_devices` does."""
+    total: dict[FlavorResource, Amount] = {}
+    for node in nodes:
+        for pair, slot in node.slot_by_flavor_resource.items():
+            total[pair] = total.get(pair, 0) + node.nominal[slot]
+    return count_devices(total)

@@ -1,4 +1,4 @@
-"""Whether a holder of quota may be stopped for a cause now (section 4). Pure."""
+"""Whether a holder of quota may be stopped for a cause now. Pure."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _minimum_run(
     seconds = rule.min_run.get(cause, 0)
     if not seconds:
         return None
-    length = grown(seconds, sum(stop.count for stop in recent), rule)
+    length = grown(seconds, sum(stop.number for stop in recent), rule)
     return HoldOff(started + length, "minRun", f"minimum run {format_seconds(length)}")
 
 
@@ -83,7 +83,7 @@ def _too_often(recent: Sequence[Stop], rule: ProtectionRule) -> HoldOff | None:
     limit = rule.max_preemptions
     if not limit:
         return None
-    times = sorted(_seconds(stop) for stop in recent for _ in range(stop.count) if stop.cost > 0)
+    times = sorted(_seconds(stop) for stop in recent for _ in range(stop.number) if stop.cost > 0)
     if len(times) < limit:
         return None
     words = f"{len(times)} stops in {format_seconds(rule.window)}"

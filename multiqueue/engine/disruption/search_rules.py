@@ -33,7 +33,7 @@ from multiqueue.model.disruption_policy import DisruptionRules, Preference
 MINUTE = 60
 
 
-class Moment(NamedTuple):
+class SearchMoment(NamedTuple):
     """What searches of one moment share."""
 
     now: int
@@ -79,7 +79,7 @@ class SearchRules:
         self,
         request: PreemptionRequest,
         governed: Mapping[str, Governed],
-        moment: Moment,
+        moment: SearchMoment,
         spending: Spending,
         prefer: Preference,
     ) -> None:

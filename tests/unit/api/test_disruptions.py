@@ -61,7 +61,7 @@ def test_nothing_of_the_last_week_is_forgotten(times: list[tuple[int, int]]) -> 
     assert len(stops) <= KEPT + 1
     if all_stops:
         recent = [s for s in all_stops if s.at > all_stops[-1].at - LONGEST_WINDOW]
-        assert sum(s.count for s in stops) >= len(recent)
+        assert sum(s.number for s in stops) >= len(recent)
         assert sum(s.cost for s in stops) >= sum(s.cost for s in recent)
 
 

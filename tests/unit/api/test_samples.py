@@ -24,6 +24,7 @@ SAMPLES = ROOT / "config" / "samples"
 WORKER_SAMPLES = ROOT / "config" / "samples-worker"
 PROVISIONING_SAMPLES = ROOT / "config" / "samples-provisioning"
 DISPATCH_SAMPLES = ROOT / "config" / "samples-dispatch"
+DISRUPTION_SAMPLES = ROOT / "config" / "samples-disruption"
 TOPOLOGY_SAMPLES = ROOT / "config" / "samples-topology"
 PUBLISHED = ROOT / "tests" / "integration" / "manifests"
 KINDS = {kind.kind: kind for kind in map(kind_from_crd, load_crds())}
@@ -36,6 +37,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         PROVISIONING_SAMPLES,
         TOPOLOGY_SAMPLES,
         DISPATCH_SAMPLES,
+        DISRUPTION_SAMPLES,
         PUBLISHED,
     )
     for folder in folders:

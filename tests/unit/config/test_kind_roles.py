@@ -37,6 +37,8 @@ WANTED = {
     # Ours: who dispatches.
     "dispatchprofile-editor": {ADMIN},
     "dispatchprofile-viewer": {ADMIN, TO_ADMIN},
+    "disruptionpolicy-editor": {ADMIN},
+    "disruptionpolicy-viewer": {ADMIN, TO_ADMIN},
     "jobkind-editor": {ADMIN},
     "jobkind-viewer": {ADMIN, USER, TO_ADMIN},
     # Ours: pods, logs and events of jobs on workers, why they are there, and why jobs wait.
@@ -73,7 +75,7 @@ def test_each_role_has_the_labels_of_upstream() -> None:
         assert set(labels.values()) == {"true"}
         got[name] = set(labels)
     assert got == WANTED
-    assert len(ROLES) == len(WANTED) == 62
+    assert len(ROLES) == len(WANTED) == 64
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role["metadata"]["name"])

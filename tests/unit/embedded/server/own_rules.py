@@ -428,6 +428,39 @@ OWN_RULES: tuple[OwnRule, ...] = (
     ),
     *(
         OwnRule(
+            kind="DisruptionPolicy",
+            path=path,
+            message="window must be between 1m and 168h",
+            values=some(window=st.sampled_from(["59s", "1m", "90m", "168h", "168h1s"])),
+            holds=lambda value, _: value.get("window", "1m") not in {"59s", "168h1s"},
+            versions=("v1alpha1",),
+        )
+        for path in ("spec.protection", "spec.budgets[]")
+    ),
+    OwnRule(
+        kind="DisruptionPolicy",
+        path="spec.budgets[]",
+        message="one of maxWorkloads, maxDeviceSeconds and maxLostPercent must be more than 0",
+        values=some(maxWorkloads=few, maxDeviceSeconds=few, maxLostPercent=few),
+        holds=lambda value, _: any(value.values()),
+        versions=("v1alpha1",),
+    ),
+    OwnRule(
+        kind="DisruptionPolicy",
+        path="spec.budgets[]",
+        message="maxLostPercent needs quota to be a part of; set per to Policy or ClusterQueue",
+        values=some(
+            maxLostPercent=few,
+            per=st.sampled_from(["Policy", "ClusterQueue", "Namespace", "Owner"]),
+        ),
+        holds=lambda value, _: (
+            not value.get("maxLostPercent")
+            or value.get("per", "Policy") in {"Policy", "ClusterQueue"}
+        ),
+        versions=("v1alpha1",),
+    ),
+    *(
+        OwnRule(
             kind="JobKind",
             path="spec.podSets[]",
             message=message,
