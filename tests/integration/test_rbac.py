@@ -51,6 +51,7 @@ from tests.integration import test_controllers_recovery as recovery
 from tests.integration import test_controllers_topology as topology
 from tests.integration import test_declared_kinds as declared_kinds
 from tests.integration import test_dispatch_profiles as dispatch_profiles
+from tests.integration import test_disruption_policies as disruption_policies
 from tests.integration import test_multikueue_capabilities as capabilities
 from tests.integration import test_multikueue_dispatch as dispatch
 from tests.integration import test_multikueue_elastic as elastic
@@ -271,6 +272,7 @@ SCENARIOS: tuple[Callable[[], Any], ...] = (
     capabilities.test_versions_kinds_and_flavors_of_workers_are_published_and_shown,
     dispatch.test_score_sends_one_copy_to_the_worker_where_the_least_is_left_over,
     declared_kinds.test_the_older_of_two_kinds_wins_and_a_built_in_kind_is_refused,
+    disruption_policies.test_the_status_says_whether_a_policy_counts,
     dispatch_profiles.test_a_shadow_is_asked_and_nothing_of_it_is_done,
     remote_jobs.test_an_eviction_here_stops_the_job_there_before_the_quota_goes,
     remote_jobs.test_status_comes_back_and_the_end_cleans_up,
