@@ -121,8 +121,8 @@ def nominate(
     )
     if memo is None or is_new:
         verdict = judge(world, workload, queue, resume)
-        refusals = world.disruption.refusals
-        if (wakes_at := refusals.wakes_at) is not None:
+        expires_at, wakes_at = world.disruption.refusals.find_ends()
+        if wakes_at is not None:
             world.agenda.wake_at(tree.key, wakes_at)
         memo = entry.memo = Memo(
             tree=tree,
@@ -132,7 +132,7 @@ def nominate(
             heritage=heritage,
             verdict=limit_preemption(verdict, entry, tree),
             again={},
-            expires_at=refusals.expires_at,
+            expires_at=expires_at,
         )
     return Head(
         entry=entry,

@@ -6,6 +6,7 @@ old one did. Beside them count the stops that are decided and not written yet.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -15,8 +16,6 @@ from multiqueue.engine.disruption.protection import HoldOff
 from multiqueue.model.disruption_policy import BudgetRule, BudgetScope, format_seconds
 from multiqueue.model.workload import Workload
 
-Spent: TypeAlias = tuple[int, int]
-"""(stops, device-seconds)."""
 Account: TypeAlias = tuple[str, str, str]
 """(policy, budget, whose stops): what is added up together."""
 
@@ -29,6 +28,17 @@ class Record(NamedTuple):
     namespace: str
     queue: str
     stops: tuple[Stop, ...]
+
+
+class Spent(NamedTuple):
+    """What an account has spent; ``first_at`` is the time of the oldest stop, None without one."""
+
+    stops: int
+    cost: int
+    first_at: int | None = None
+
+
+NOTHING = Spent(0, 0)
 
 
 class BookedStop(NamedTuple):
@@ -49,6 +59,7 @@ class StopBook:
         governance: who is governed by which budgets.
         queue_of: the ClusterQueue of a LocalQueue, by its key.
         owner_of: the owner of a namespace.
+        on_change: called if a stop was added, or is counted no more.
     """
 
     def __init__(
@@ -56,7 +67,9 @@ class StopBook:
         governance: Governance,
         queue_of: Callable[[str], str],
         owner_of: Callable[[str], str],
+        on_change: Callable[[], None],
     ) -> None:
+        self._on_change = on_change
         self._governance = governance
         self._queue_of = queue_of
         self._owner_of = owner_of
@@ -92,12 +105,18 @@ class StopBook:
     def forget_sums(self) -> None:
         """Add up anew when asked: a stop, a queue or a policy changed."""
         self._accounts = None
+        self._on_change()
 
-    def booked(self, account: Account, now: int) -> list[BookedStop]:
-        """Return what an account has, oldest first; old ones may be among it."""
+    def spent(self, account: Account, window: int, now: int) -> Spent:
+        """Return what an account has spent within a window that ends now."""
         if self._accounts is None:
             self._accounts = self._add_up(now)
-        return self._accounts.get(account, [])
+        booked = self._accounts.get(account, [])
+        recent = booked[bisect_right(booked, now - window, key=lambda each: each.at) :]
+        if not recent:
+            return NOTHING
+        stops, cost = sum(each.stops for each in recent), sum(each.cost for each in recent)
+        return Spent(stops, cost, recent[0].at)
 
     def _add_up(self, now: int) -> dict[Account, list[BookedStop]]:
         oldest = now - _KEPT
@@ -175,8 +194,8 @@ class Spending:
     ) -> None:
         """Count a victim (1), or give back what it took (-1)."""
         for _, account in self._accounts(cluster_queue, namespace, cause):
-            stops, spent = self._taken.get(account, (0, 0))
-            self._taken[account] = (stops + sign, spent + sign * cost)
+            taken = self._taken.get(account, NOTHING)
+            self._taken[account] = Spent(taken.stops + sign, taken.cost + sign * cost)
 
     def _accounts(
         self, cluster_queue: str, namespace: str, cause: StopCause
@@ -188,11 +207,9 @@ class Spending:
     def _refuse(
         self, rule: BudgetRule, account: Account, cluster_queue: str, cost: int
     ) -> HoldOff | None:
-        since = self._now - rule.window
-        counted = [each for each in self._book.booked(account, self._now) if each.at > since]
-        stops, spent = self._taken.get(account, (0, 0))
-        stops += sum(each.stops for each in counted)
-        spent += sum(each.cost for each in counted)
+        before = self._book.spent(account, rule.window, self._now)
+        taken = self._taken.get(account, NOTHING)
+        stops, spent = before.stops + taken.stops, before.cost + taken.cost
         limit = self._device_seconds(rule, cluster_queue)
         window = format_seconds(rule.window)
         if rule.max_workloads and stops >= rule.max_workloads:
@@ -201,7 +218,7 @@ class Spending:
             words = f"{spent:,} of {limit:,} device-seconds in {window}, this would take {cost:,}"
         else:
             return None
-        until = counted[0].at + rule.window if counted else None
+        until = None if before.first_at is None else before.first_at + rule.window
         named = f'budget "{rule.name}" of DisruptionPolicy "{rule.policy}"'
         return HoldOff(until, "budget", f"{named} is used up: {words}")
 

@@ -6,7 +6,7 @@ question is answered by one look-up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -21,7 +21,12 @@ from multiqueue.engine.disruption.governance import Governance
 from multiqueue.engine.disruption.held_back import Refusals
 from multiqueue.engine.disruption.losses import Losses
 from multiqueue.engine.disruption.protection import HoldOff
-from multiqueue.engine.disruption.search_rules import SearchMoment, SearchRules, cause_of
+from multiqueue.engine.disruption.search_rules import (
+    Narrowed,
+    SearchMoment,
+    SearchRules,
+    cause_of,
+)
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
 from multiqueue.model.disruption_policy import DisruptionRules, Preference
@@ -53,18 +58,22 @@ class Disruption:
         self.refusals = Refusals()
         self.losses = Losses()
         self.now = 0
+        self._narrowed: dict[Hashable, Narrowed] = {}
         self._owner_of = owner_reader(cache.namespaces, OWNER)
 
         def queue_of(local_queue: str) -> str:
             record = ledger.local_queues.get(local_queue)
             return "" if record is None else record.cluster_queue
 
-        self.book = StopBook(self.governance, queue_of, self._owner_of)
+        self.book = StopBook(self.governance, queue_of, self._owner_of, self._narrowed.clear)
 
     def advance(self, now: datetime) -> None:
         """Take over the time, in whole seconds as the API keeps them."""
-        self.now = int(now.timestamp())
-        self.losses.advance(self.now)
+        seconds = int(now.timestamp())
+        if seconds != self.now:
+            self.now = seconds
+            self.losses.advance(seconds)
+            self._narrowed.clear()
 
     def set_policy(self, name: str, rules: DisruptionRules | None) -> bool:
         """Add, change or (None) remove a policy; return whether that changed anything."""
@@ -92,7 +101,7 @@ class Disruption:
         governed = self.governance.of_tree(request.tree)
         if governed is None:
             return None
-        moment = SearchMoment(self.now, self.losses, self.refusals)
+        moment = SearchMoment(self.now, self.losses, self.refusals, self._narrowed)
 
         def search(prefer: Preference) -> SearchRules:
             spending = Spending(self.book, self.governance, self._owner_of, self.now)

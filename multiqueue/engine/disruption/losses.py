@@ -23,9 +23,8 @@ class Losses:
 
     def advance(self, now: int) -> None:
         """Go to another moment."""
-        if now != self._now:
-            self._now = now
-            self._known.clear()
+        self._now = now
+        self._known.clear()
 
     def report(self, job_uid: str, at: datetime | None) -> None:
         """Note when a job last saved its work; it changes no verdict before the next minute."""

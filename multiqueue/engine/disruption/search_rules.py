@@ -6,7 +6,7 @@ ordered by `prefer`; each one that is taken is set against the budgets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason
@@ -22,7 +22,7 @@ from multiqueue.engine.disruption.choice import (
 )
 from multiqueue.engine.disruption.cost import Loss, started_at
 from multiqueue.engine.disruption.governance import UNGOVERNED, Governed
-from multiqueue.engine.disruption.held_back import Refusals
+from multiqueue.engine.disruption.held_back import Refusals, first_of
 from multiqueue.engine.disruption.losses import Losses
 from multiqueue.engine.disruption.protection import HoldOff, find_protection
 from multiqueue.engine.preemption.candidates import Eligible, QuotaHolder, summed_up
@@ -33,12 +33,33 @@ from multiqueue.model.disruption_policy import DisruptionRules, Preference
 MINUTE = 60
 
 
+class Narrowed(NamedTuple):
+    """The candidates of one queue that may be stopped now.
+
+    Shape: ``source`` are all that preemption policies allow; ``offs`` has each of them, with why it
+    may not be stopped, or None; ``first_end`` is the first end of that.
+    """
+
+    source: Eligible
+    eligible: Eligible
+    offs: Mapping[str, HoldOff | None]
+    first_end: int | None
+
+
 class SearchMoment(NamedTuple):
-    """What searches of one moment share."""
+    """What searches of one moment share.
+
+    Shape: ``narrowed`` keeps what was found for a queue: heads of one second ask the same.
+    """
 
     now: int
     losses: Losses
     refusals: Refusals
+    narrowed: dict[Hashable, Narrowed]
+
+
+MOST_NARROWED = 4096
+"""Lists that are kept for a moment; a list for one head only is not asked for again."""
 
 
 def cause_of(reason: Reason) -> StopCause:
@@ -107,18 +128,33 @@ class SearchRules:
     def narrow(self, eligible: Eligible, cluster_queue: str) -> Eligible:
         """Return the candidates of a queue that may be stopped now, in the order of `prefer`."""
         governed = self._governed.get(cluster_queue, UNGOVERNED)
-        kept = []
-        for holder in eligible.candidates:
-            entry = holder.entry
-            off = None if entry.is_leaving else self._protection(entry, governed)
-            self._moment.refusals.consider(entry.key, off)
-            if off is None:
-                kept.append(holder)
+        cause = StopCause.QUEUE if cluster_queue == self._request.queue.name else self.others
+        is_sized = self._prefer is Preference.SMALLEST_THAT_FITS
+        key = (
+            (id(eligible), cause, self._prefer, self._scarce, self._is_exempt(governed)),
+            (self.own.protection.concede, self._missing if is_sized else 0),
+        )
+        known = self._moment.narrowed
+        found = known.get(key)
+        if found is None:
+            if len(known) >= MOST_NARROWED:
+                known.clear()
+            found = known[key] = self._narrow(eligible, governed)
+        self._moment.refusals.consider(found.offs, found.first_end)
+        return found.eligible
+
+    def _narrow(self, eligible: Eligible, governed: Governed) -> Narrowed:
+        offs = {
+            holder.entry.key: self._protection(holder.entry, governed)
+            for holder in eligible.candidates
+        }
+        kept = [each for each in eligible.candidates if offs[each.entry.key] is None]
         if self._prefer is not Preference.DEFAULT:
             kept = sorted(self._placed(holder, governed) for holder in kept)
         elif len(kept) == len(eligible.candidates):
-            return eligible
-        return summed_up(kept, frozenset(eligible.totals))
+            return Narrowed(eligible, eligible, offs, None)
+        first_end = first_of(off.until for off in offs.values() if off is not None)
+        return Narrowed(eligible, summed_up(kept, frozenset(eligible.totals)), offs, first_end)
 
     def takes(self, entry: Entry) -> bool:
         """Take a candidate if the budgets allow it."""
@@ -129,7 +165,7 @@ class SearchRules:
         if not self._is_exempt(self._governed.get(entry.charged, UNGOVERNED)):
             refusal = self._spending.refuse(entry.charged, namespace, cause, cost)
             if refusal is not None:
-                self._moment.refusals.consider(entry.key, refusal)
+                self._moment.refusals.consider({entry.key: refusal}, refusal.until)
                 return False
         self._spending.take(entry.charged, namespace, cause, cost)
         return True
@@ -179,6 +215,8 @@ class SearchRules:
 
     def _protection(self, entry: Entry, governed: Governed) -> HoldOff | None:
         rules = governed.rules
+        if entry.is_leaving:
+            return None
         if rules.problem:
             words = f'DisruptionPolicy "{rules.name}" {rules.problem}'
             return HoldOff(None, "policy", words)
