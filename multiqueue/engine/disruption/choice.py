@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
@@ -19,23 +19,29 @@ MOST_ENDS = 64
 RankKey: TypeAlias = tuple[Any, ...]
 
 
-def find_scarce(needed: frozenset[FlavorResource]) -> frozenset[FlavorResource]:
-    """Return what the candidates are measured by: the contested accelerators, else everything."""
-    return frozenset(pair for pair in needed if is_accelerator(pair[1])) or needed
+class Measure(NamedTuple):
+    """What the candidates are measured by, and how much of it the request lacks.
+
+    Shape: ``scarce`` are the contested accelerators, or, without any, all that is contested.
+    """
+
+    scarce: frozenset[FlavorResource]
+    missing: Amount
+
+
+def find_measure(request: PreemptionRequest) -> Measure:
+    """Return what the candidates for a request are measured by."""
+    needed, node, missing = request.needed(), request.queue.node, 0
+    scarce = frozenset(pair for pair in needed if is_accelerator(pair[1])) or needed
+    for pair in scarce:
+        slot = node.slot_by_flavor_resource[pair]
+        missing += max(0, request.usage[slot] - max(0, node.available(slot)))
+    return Measure(scarce, missing)
 
 
 def freed_by(entry: Entry, scarce: frozenset[FlavorResource]) -> Amount:
     """Return how much of what is scarce a holder would leave."""
     return sum(amount for pair, amount in entry.usage.items() if pair in scarce)
-
-
-def find_missing(request: PreemptionRequest, scarce: frozenset[FlavorResource]) -> Amount:
-    """Return how much of what is scarce the request lacks now."""
-    node, missing = request.queue.node, 0
-    for pair in scarce:
-        slot = node.slot_by_flavor_resource[pair]
-        missing += max(0, request.usage[slot] - max(0, node.available(slot)))
-    return missing
 
 
 def rank_key(prefer: Preference, freed: Amount, *, missing: Amount, cost: int, ran: int) -> RankKey:

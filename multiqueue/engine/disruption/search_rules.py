@@ -7,6 +7,7 @@ ordered by `prefer`; each one that is taken is set against the budgets.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason
@@ -14,9 +15,9 @@ from multiqueue.api.disruptions import StopCause
 from multiqueue.engine.disruption.budget import Spending
 from multiqueue.engine.disruption.choice import (
     Ends,
+    Measure,
     RankKey,
-    find_missing,
-    find_scarce,
+    find_measure,
     freed_by,
     rank_key,
 )
@@ -85,12 +86,11 @@ class SearchRules:
     """
 
     __slots__ = (
+        "__dict__",
         "_governed",
-        "_missing",
         "_moment",
         "_prefer",
         "_request",
-        "_scarce",
         "_spending",
         "others",
         "own",
@@ -111,10 +111,12 @@ class SearchRules:
         self._moment = moment
         self._spending = spending
         self._prefer = prefer
-        self._scarce = find_scarce(request.needed())
-        self._missing = find_missing(request, self._scarce)
         if prefer is Preference.LEAST_LOST_WORK:  # the order is another one in the next minute
             moment.refusals.expire_at((moment.now // MINUTE + 1) * MINUTE)
+
+    @cached_property
+    def _measure(self) -> Measure:
+        return find_measure(self._request)
 
     @property
     def seeks_ends(self) -> bool:
@@ -128,11 +130,16 @@ class SearchRules:
     def narrow(self, eligible: Eligible, cluster_queue: str) -> Eligible:
         """Return the candidates of a queue that may be stopped now, in the order of `prefer`."""
         governed = self._governed.get(cluster_queue, UNGOVERNED)
-        cause = StopCause.QUEUE if cluster_queue == self._request.queue.name else self.others
+        is_own = cluster_queue == self._request.queue.name
         is_sized = self._prefer is Preference.SMALLEST_THAT_FITS
-        key = (
-            (id(eligible), cause, self._prefer, self._scarce, self._is_exempt(governed)),
-            (self.own.protection.concede, self._missing if is_sized else 0),
+        key = (  # hashes of enums and of sets of pairs would take longer than the rest
+            id(eligible),
+            is_own,
+            self.others is StopCause.RECLAIM,
+            id(self._prefer),
+            self.own.protection.concede,
+            self._is_exempt(governed),
+            self._measure.missing if is_sized else 0,
         )
         known = self._moment.narrowed
         found = known.get(key)
@@ -249,8 +256,8 @@ class SearchRules:
         is_by_cost = self._prefer is Preference.LEAST_LOST_WORK
         return rank_key(
             self._prefer,
-            freed_by(entry, self._scarce),
-            missing=self._missing,
+            freed_by(entry, self._measure.scarce),
+            missing=self._measure.missing,
             cost=self._moment.losses.of(entry, governed.rules.cost).rank if is_by_cost else 0,
             ran=entry.workload.ran_before + stay,
         )

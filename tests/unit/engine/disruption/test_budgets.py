@@ -268,6 +268,28 @@ def test_who_is_refused_is_tried_again_when_the_protection_ends() -> None:
     assert stopped(world) == ["job0"]
 
 
+def test_the_cause_decides_about_protection_within_one_cycle() -> None:
+    """The holder is protected from its own queue, and not from the owner of what it borrows."""
+    lower = PreemptionPolicy.LOWER_PRIORITY
+    both = Preemption(within_cluster_queue=lower, reclaim_within_cohort=lower)
+    world = EngineWorld(
+        make_queue("guest", flavor_quotas("default", gpu=1), cohort="all", preemption=both),
+        make_queue("owner", flavor_quotas("default", gpu=1), cohort="all", preemption=both),
+    )
+    world.engine.upsert_cohort(Cohort(name="all", disruption_policy=POLICY))
+    protection = ProtectionRule(min_run={StopCause.QUEUE: 600})
+    world.engine.upsert_disruption_policy(DisruptionRules(name=POLICY, protection=protection))
+    world.submit(job("borrower", gpu=2, queue="guest"))
+    world.write_back(world.cycle(after=1))
+    world.submit(job("rival", queue="guest", priority=1))
+    world.submit(job("mine", queue="owner", priority=1))
+
+    plan = world.cycle(after=1)
+
+    preempting = [each.workload for each in plan.decisions if isinstance(each, Preempt)]
+    assert preempting == [f"{NAMESPACE}/mine"]
+
+
 def test_the_room_of_a_refused_owner_is_lent_no_more_in_its_cycle() -> None:
     """As upstream does for owners that may not reclaim at all; later cycles do not know it."""
     quotas = flavor_quotas("default", gpu=2)
