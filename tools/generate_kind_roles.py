@@ -64,6 +64,14 @@ KINDS = (
     Kind("disruptionpolicy", "multiqueue.dev", "disruptionpolicies", seen_by_all=False),
     Kind("jobkind", "multiqueue.dev", "jobkinds", viewed_by=BOTH, seen_by_all=False),
     Kind(
+        "usagereport",
+        "multiqueue.dev",
+        "usagereports",
+        viewed_by=BOTH,
+        status=False,
+        editor=False,
+    ),
+    Kind(
         "pending-workloads-cq",
         VISIBILITY,
         "clusterqueues/pendingworkloads",

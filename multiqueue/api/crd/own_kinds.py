@@ -8,7 +8,7 @@ from typing import Any
 from multiqueue.api.crd.kinds import Column
 from multiqueue.api.crd.schema import object_schema
 from multiqueue.api.names import OWN_GROUP, V1ALPHA1
-from multiqueue.api.v1alpha1 import DispatchProfile, DisruptionPolicy, JobKind
+from multiqueue.api.v1alpha1 import DispatchProfile, DisruptionPolicy, JobKind, UsageReport
 from multiqueue.api.v1beta2.meta import Struct
 
 _AGE = Column(name="Age", path=".metadata.creationTimestamp", type="date")
@@ -73,6 +73,12 @@ _JOB_KIND_COLUMNS = (
     _AGE,
 )
 
+_USAGE_COLUMNS = (
+    Column(name="Through", path=".status.through", description="Until when all is counted"),
+    Column(name="Gap", path=".status.gapSeconds", type="integer", description="In seconds"),
+    _AGE,
+)
+
 
 def own_crds() -> list[dict[str, Any]]:
     """Return new copies of the definitions."""
@@ -80,11 +86,17 @@ def own_crds() -> list[dict[str, Any]]:
         _definition(DispatchProfile, "dispatchprofiles", "dprof", _PROFILE_COLUMNS),
         _definition(DisruptionPolicy, "disruptionpolicies", "dpol", _DISRUPTION_COLUMNS),
         _definition(JobKind, "jobkinds", "jkind", _JOB_KIND_COLUMNS),
+        _definition(UsageReport, "usagereports", "usage", _USAGE_COLUMNS, scope="Namespaced"),
     ]
 
 
 def _definition(
-    struct: type[Struct], plural: str, short_name: str, columns: Sequence[Column]
+    struct: type[Struct],
+    plural: str,
+    short_name: str,
+    columns: Sequence[Column],
+    *,
+    scope: str = "Cluster",
 ) -> dict[str, Any]:
     kind = struct.__name__
     return {
@@ -103,7 +115,7 @@ def _definition(
                 "singular": kind.lower(),
                 "shortNames": [short_name],
             },
-            "scope": "Cluster",
+            "scope": scope,
             "conversion": {"strategy": "None"},
             "versions": [
                 {

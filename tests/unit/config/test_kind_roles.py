@@ -41,6 +41,7 @@ WANTED = {
     "disruptionpolicy-viewer": {ADMIN, TO_ADMIN},
     "jobkind-editor": {ADMIN},
     "jobkind-viewer": {ADMIN, USER, TO_ADMIN},
+    "usagereport-viewer": {ADMIN, USER, *TO_ALL},
     # Ours: pods, logs and events of jobs on workers, why they are there, and why jobs wait.
     **{
         f"remote-{what}-viewer": {ADMIN, USER, *TO_ALL}
@@ -75,7 +76,7 @@ def test_each_role_has_the_labels_of_upstream() -> None:
         assert set(labels.values()) == {"true"}
         got[name] = set(labels)
     assert got == WANTED
-    assert len(ROLES) == len(WANTED) == 64
+    assert len(ROLES) == len(WANTED) == 65
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role["metadata"]["name"])
