@@ -126,7 +126,7 @@ async def test_a_job_runs_for_its_minimum_before_it_is_stopped() -> None:
     policy = make_policy(protection={"minRun": {"queue": "10m"}})
     async with (
         governed_cluster(policy, clock=clock) as cluster,
-        cluster.manager(CONFIG, clock=clock),
+        cluster.manager(CONFIG, clock=clock) as manager,
     ):
         await submit(cluster, ranked("low", "low", pods=2))
         await until(cluster, lambda: running(cluster, "low"), "the first running")
@@ -148,6 +148,10 @@ async def test_a_job_runs_for_its_minimum_before_it_is_stopped() -> None:
         assert len(told) == 1
         assert "; 72" in told[0]
         assert "device-seconds have to be done again" in told[0]
+        labels = {"cluster_queue": "cq", "cause": "Queue", "replica_role": "standalone"}
+        name = "multiqueue_preemption_cost_device_seconds_total"
+        value = manager.metrics.registry.get_sample_value(name, labels)
+        assert value == parse_stops_of(cluster, "low")[0].cost
 
 
 @virtual_time
