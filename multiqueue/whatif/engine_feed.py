@@ -1,0 +1,99 @@
+"""Puts the objects of a snapshot into an engine, as `controllers.cache_feed` does. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import orjson
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.serde import decode
+from multiqueue.controllers.engine_setup import engine_options
+from multiqueue.controllers.surroundings import SurroundingsCache
+from multiqueue.engine.engine import Engine
+from multiqueue.jobs.build_options import build_options
+from multiqueue.jobs.machines.nodes import read_node
+from multiqueue.model.build_workload import build_workload
+from multiqueue.model.cluster_queue import (
+    build_admission_check,
+    build_cluster_queue,
+    build_cohort,
+    build_local_queue,
+)
+from multiqueue.model.past_usage import build_consumed_resources
+from multiqueue.model.resource_flavor import build_resource_flavor, build_topology
+from multiqueue.model.workload import Workload
+from multiqueue.whatif.fleet import SnapshotFleet
+from multiqueue.whatif.snapshot import Snapshot
+
+AT_ONCE = timedelta(0)
+"""Pause between a wake and its cycle: a replay has no bursts to collect."""
+
+
+class EngineFeed:
+    """An engine with everything of a snapshot but its Workloads, which `upsert` adds.
+
+    Args:
+        snapshot: The snapshot; not changed afterwards.
+
+    Attributes:
+        engine: The engine.
+
+    Raises:
+        SnapshotError: this program cannot read the configuration.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        config = snapshot.read_configuration()
+        options = replace(engine_options(config), wake_batch=AT_ONCE, busy_wake_batch=AT_ONCE)
+        self.engine = Engine(options)
+        self._options = build_options(config)
+        self._now = snapshot.taken_at
+        self._surroundings = SurroundingsCache()
+        self._put_queues(snapshot)
+        self._put_surroundings(snapshot)
+        self.engine.ask_fleet(SnapshotFleet(snapshot).ask)
+
+    def build(self, obj: api.Workload) -> Workload:
+        """Return a Workload as the engine sees it."""
+        return build_workload(obj, self._options, self._surroundings.of(obj.metadata.namespace))
+
+    def upsert(self, obj: api.Workload) -> None:
+        """Add or change a Workload."""
+        self.engine.upsert_workload(self.build(obj), self._now)
+
+    def _put_queues(self, snapshot: Snapshot) -> None:
+        engine = self.engine
+        build_queue = partial(build_cluster_queue, concurrent=self._options.concurrent)
+        steps: tuple[tuple[Any, Callable[[Any], Any], Callable[[Any], None]], ...] = (
+            (api.ResourceFlavor, build_resource_flavor, engine.upsert_resource_flavor),
+            (api.Topology, build_topology, engine.upsert_topology),
+            (api.AdmissionCheck, build_admission_check, engine.upsert_admission_check),
+            (api.Cohort, build_cohort, engine.upsert_cohort),
+            (api.ClusterQueue, build_queue, engine.upsert_cluster_queue),
+            (api.LocalQueue, lambda obj: obj, self._put_local_queue),
+        )
+        for type_, build, put in steps:
+            for _, obj in sorted(snapshot.of(type_.__name__).items()):
+                put(build(decode(type_, obj)))
+
+    def _put_local_queue(self, obj: api.LocalQueue) -> None:
+        self.engine.upsert_local_queue(build_local_queue(obj))
+        if self.engine.usage is not None:
+            consumed = build_consumed_resources(obj)
+            self.engine.usage.seed(obj.metadata.key, consumed, self._now)
+
+    def _put_surroundings(self, snapshot: Snapshot) -> None:
+        for name, namespace in sorted(snapshot.of("Namespace").items()):
+            self.engine.upsert_namespace(name, namespace["metadata"].get("labels") or {})
+        for limits in snapshot.of("LimitRange").values():
+            metadata = limits["metadata"]
+            self._surroundings.set_limit_range(metadata["namespace"], metadata["name"], limits)
+        for name, runtime_class in snapshot.of("RuntimeClass").items():
+            self._surroundings.set_runtime_class(name, runtime_class)
+        for _, node in sorted(snapshot.of("Node").items()):
+            self.engine.upsert_node(read_node(orjson.dumps(node)).node)

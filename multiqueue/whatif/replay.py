@@ -1,0 +1,392 @@
+"""Replays a snapshot: the engine decides at the snapshot's time until nothing changes. Pure.
+
+The engine is the manager's own. An eviction takes no time here: a preempted Workload is in its
+queue again at once. Nothing else happens: no job ends, none arrives, no backoff passes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
+from multiqueue.api.serde import decode
+from multiqueue.api.workload_state import (
+    complete_eviction,
+    evict,
+    has_quota,
+    is_finished,
+    preempt,
+    reserve_quota,
+    sync_admitted,
+)
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.plan import Admit, Decision, Evict, PlacePods, Preempt
+from multiqueue.model.build_workload import admission_to_wire
+from multiqueue.model.resources import is_accelerator
+from multiqueue.model.workload import Admission
+from multiqueue.views.workloads import view_workload
+from multiqueue.visibility.explanation_status import add_words, build_status
+from multiqueue.visibility.positions import Positions
+from multiqueue.whatif.engine_feed import EngineFeed
+from multiqueue.whatif.snapshot import Snapshot, SnapshotError
+
+MAX_STOPS = 3
+"""How often a replay stops the same Workload; more means that the decisions go round in circles."""
+
+
+class Fate(StrEnum):
+    """What a replay does to a Workload."""
+
+    KEEPS = "keeps"
+    """It has quota in the snapshot and keeps it."""
+    STARTS = "starts"
+    """It waits in the snapshot and gets quota."""
+    RESTARTS = "restarts"
+    """It loses its quota and gets other quota."""
+    STOPS = "stops"
+    """It loses its quota and waits."""
+    WAITS = "waits"
+
+    @property
+    def has_quota(self) -> bool:
+        """Whether it has quota in the end."""
+        return self in {Fate.KEEPS, Fate.STARTS, Fate.RESTARTS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """A preemption or eviction of a replay.
+
+    Attributes:
+        by: Key of the Workload that needs the room; empty if there is none.
+        reason: The reason of the Preempted condition, or of the eviction.
+        message: The message of that condition.
+        lost_seconds: How long it has run since its last start; a checkpoint may save some of it.
+        released: The quota that it gave back, by (flavor, resource).
+    """
+
+    by: str
+    reason: str
+    message: str
+    lost_seconds: float
+    released: dict[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedWorkload:
+    """A Workload at the end of a replay.
+
+    Attributes:
+        job: ``Kind/name`` of its job, or its own name.
+        gpus: The accelerators that it asks for.
+        order: Its place among the admissions of the replay, from 1; None if it has none.
+        position: Its place in the ClusterQueue, from 1; None if it does not wait there.
+        flavors: The flavors of its quota, sorted.
+        borrows: Whether its admission borrowed; only of those that start.
+        reason: Why it waits, for programs; empty if it has quota.
+        why: Why it waits, in the words of `multiqueue why`.
+        stop: How it lost the quota that it had; None if it did not.
+    """
+
+    key: str
+    job: str
+    queue: str
+    cluster_queue: str
+    priority: int
+    gpus: int
+    created_at: datetime
+    fate: Fate
+    order: int | None = None
+    position: int | None = None
+    flavors: tuple[str, ...] = ()
+    borrows: bool = False
+    worker: str = ""
+    reason: str = ""
+    why: str = ""
+    stop: Stop | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSum:
+    """The accelerators of one ClusterQueue."""
+
+    nominal: int
+    used: int
+    borrowed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOutcome:
+    """The result of a replay.
+
+    Attributes:
+        workloads: All unfinished Workloads, by key.
+        queues: The accelerators of each ClusterQueue at the end.
+        problem: Why the replay ended early; empty if nothing more would change.
+    """
+
+    workloads: dict[str, ReplayedWorkload]
+    queues: dict[str, QueueSum]
+    problem: str = ""
+
+
+def list_holders(snapshot: Snapshot) -> frozenset[str]:
+    """Return the keys of the unfinished Workloads that have quota."""
+    found = snapshot.workloads().items()
+    return frozenset(
+        key for key, obj in found if has_quota(obj.status) and not is_finished(obj.status)
+    )
+
+
+def replay(snapshot: Snapshot, held: frozenset[str] | None = None) -> ReplayOutcome:
+    """Decide until nothing changes.
+
+    Args:
+        snapshot: The objects; not changed.
+        held: The Workloads that had quota before a change that is tried; by default, those of the
+            snapshot.
+
+    Raises:
+        SnapshotError: the configuration cannot be read, or the engine failed.
+    """
+    run = _Run(snapshot, list_holders(snapshot) if held is None else held)
+    run.decide()
+    return ReplayOutcome(
+        workloads=run.describe(),
+        queues=_sum_queues(run.engine, snapshot.of("ClusterQueue")),
+        problem=run.problem,
+    )
+
+
+class _Run:
+    """One replay.
+
+    Attributes:
+        engine: The engine that decides.
+        problem: Why it ended early; empty if it did not.
+    """
+
+    def __init__(self, snapshot: Snapshot, held: frozenset[str]) -> None:
+        self._now = snapshot.taken_at
+        self._feed = EngineFeed(snapshot)
+        self.engine = self._feed.engine
+        self.problem = ""
+        self._held = held
+        self._stops: dict[str, Stop] = {}
+        self._stop_counts: Counter[str] = Counter()
+        self._admissions: dict[str, Admit] = {}
+        self._workloads: dict[str, api.Workload] = {}
+        unfinished = [
+            (key, each)
+            for key, each in snapshot.workloads().items()
+            if not is_finished(each.status)
+        ]
+        # Holders first: no cycle runs in between, but queues need not be sorted twice.
+        for key, workload in sorted(unfinished, key=lambda item: not has_quota(item[1].status)):
+            # The replay does not wait for an eviction that has begun.
+            settled = complete_eviction(workload.status, now=self._now)
+            self._write(key, msgspec.structs.replace(workload, status=settled))
+            if key in held and not has_quota(settled):
+                self._note_evicted(key, workload)
+
+    def decide(self) -> None:
+        """Run cycles until nothing changes."""
+        while not self.problem:
+            plan = self.engine.run_cycle(self._now)
+            for failure in plan.failures:
+                raise SnapshotError(
+                    f"the engine failed on the cohort tree {failure.tree}: {failure.error!r}"
+                ) from failure.error
+            for decision in plan.decisions:
+                self._apply(decision)
+            next_at = self.engine.next_cycle_at(self._now)
+            if next_at is None or next_at > self._now:
+                return
+
+    def _write(self, key: str, workload: api.Workload) -> None:
+        self._workloads[key] = workload
+        self._feed.upsert(workload)
+
+    def _apply(self, decision: Decision) -> None:
+        if isinstance(decision, Admit):
+            self._admissions.pop(decision.workload, None)
+            self._admissions[decision.workload] = decision
+            self._reserve(decision.workload, decision.admission, admitted=decision.admitted)
+            if decision.replaces:
+                self._workloads.pop(decision.replaces, None)
+                self.engine.delete_workload(decision.replaces, self._now)
+        elif isinstance(decision, PlacePods):
+            self._reserve(decision.workload, decision.admission, admitted=True)
+            self.engine.places_written(decision.workload, decision.admission)
+        elif isinstance(decision, Preempt):
+            for victim in decision.victims:
+                self._stop(victim.workload, decision.workload, victim.reason, victim.message)
+        elif isinstance(decision, Evict):
+            self._stop(decision.workload, "", decision.reason, decision.message)
+
+    def _reserve(self, key: str, admission: Admission, *, admitted: bool) -> None:
+        workload = self._workloads[key]
+        wire = decode(api.Admission, admission_to_wire(admission))
+        status = reserve_quota(workload.status, wire, now=self._now)
+        if admitted:
+            status = sync_admitted(status, now=self._now)
+        self._write(key, msgspec.structs.replace(workload, status=status))
+
+    def _stop(self, key: str, by: str, reason: Reason, message: str) -> None:
+        """Take the quota of a Workload, and queue it again."""
+        before = self._workloads[key]
+        if not has_quota(before.status):
+            return
+        self._stop_counts[key] += 1
+        if self._stop_counts[key] > MAX_STOPS:
+            self.problem = f"the decisions go round in circles: {by or key} stops {key} every time"
+            return
+        change = preempt if by else evict
+        status = change(before.status, reason, message, now=self._now)
+        status = complete_eviction(status, now=self._now)
+        if key in self._held:
+            self._stops.setdefault(
+                key,
+                Stop(
+                    by=by,
+                    reason=reason,
+                    message=message,
+                    lost_seconds=_run_seconds(before.status, self._now),
+                    released=self._usage(before),
+                ),
+            )
+        self._write(key, msgspec.structs.replace(before, status=status))
+
+    def _note_evicted(self, key: str, before: api.Workload) -> None:
+        """Note a Workload that the tried change itself stops, or whose eviction has begun."""
+        evicted = find_condition(before.status.conditions, WorkloadCondition.EVICTED)
+        self._stops[key] = Stop(
+            by="",
+            reason=evicted.reason if evicted is not None else "",
+            message=evicted.message if evicted is not None else "",
+            lost_seconds=_run_seconds(before.status, self._now),
+            released=self._usage(before),
+        )
+
+    def _usage(self, workload: api.Workload) -> dict[tuple[str, str], int]:
+        held = self._feed.build(workload).reservation
+        return held.admission.usage() if held is not None else {}
+
+    # ------------------------------------------------------------ the result
+
+    def describe(self) -> dict[str, ReplayedWorkload]:
+        """Return what became of each Workload, by key."""
+        queues = self.engine.parts.pending
+        orders = {name: read_order(self.engine, name) for name in sorted(queues)}
+        numbers = {key: number for number, key in enumerate(self._admissions, start=1)}
+        return {
+            key: self._describe(key, workload, orders, numbers.get(key))
+            for key, workload in sorted(self._workloads.items())
+        }
+
+    def _describe(
+        self, key: str, obj: api.Workload, orders: Mapping[str, Positions], order: int | None
+    ) -> ReplayedWorkload:
+        built = self._feed.build(obj)
+        target = self.engine.local_queue_target(built.queue) or ""
+        row = view_workload(obj)
+        told = ReplayedWorkload(
+            key=key,
+            job=row.job,
+            queue=obj.spec.queue_name,
+            cluster_queue=target,
+            priority=built.priority,
+            gpus=sum(n for name, n in row.requests.items() if is_accelerator(name)),
+            created_at=built.created_at,
+            fate=self._fate(key, obj),
+            stop=self._stops.get(key),
+        )
+        if built.reservation is None:
+            return self._add_reasons(told, orders.get(target))
+        admitted = self._admissions.get(key)
+        held = built.reservation.admission
+        flavors = {flavor for flavor, _ in held.usage()}
+        return replace(
+            told,
+            cluster_queue=held.cluster_queue,
+            order=order,
+            flavors=tuple(sorted(flavors)),
+            borrows=admitted is not None and admitted.borrowing > 0,
+            worker=obj.status.cluster_name or "",
+        )
+
+    def _fate(self, key: str, obj: api.Workload) -> Fate:
+        stopped = key in self._stops
+        if has_quota(obj.status):
+            kept = Fate.KEEPS if key in self._held else Fate.STARTS
+            return Fate.RESTARTS if stopped else kept
+        return Fate.STOPS if stopped else Fate.WAITS
+
+    def _add_reasons(self, told: ReplayedWorkload, positions: Positions | None) -> ReplayedWorkload:
+        """Add why a Workload waits, in the words of the manager's explanations."""
+        status = build_status(self.engine, told.key, told.cluster_queue, positions, leading=True)
+        if not status["pending"]:
+            return replace(told, why="it is in no queue: it is inactive, or its LocalQueue is")
+        add_words(status)
+        place = status.get("positionInClusterQueue")
+        return replace(
+            told,
+            position=place + 1 if place is not None else None,
+            reason=str(status["reason"]),
+            why=status.get("why", ""),
+        )
+
+
+def read_order(engine: Engine, cluster_queue: str) -> Positions:
+    """Return the order of a ClusterQueue's waiting Workloads."""
+    order = Positions()
+    for piece in engine.pending_in_steps(cluster_queue):
+        for key, local_queue in piece:
+            order.add(key, local_queue)
+    return order
+
+
+def _run_seconds(status: api.WorkloadStatus, now: datetime) -> float:
+    admitted = find_condition(status.conditions, WorkloadCondition.ADMITTED)
+    if admitted is None or admitted.status != "True":
+        return 0
+    return max(0.0, (now - admitted.transitioned_at).total_seconds())
+
+
+def _sum_queues(engine: Engine, names: Iterable[str]) -> dict[str, QueueSum]:
+    states = ((name, engine.cluster_queue_state(name)) for name in sorted(names))
+    return {
+        name: QueueSum(
+            nominal=_total(state.nominal),
+            used=sum(
+                used.total
+                for resources in state.reservation.values()
+                for resource, used in resources.items()
+                if is_accelerator(resource)
+            ),
+            borrowed=sum(
+                used.borrowed
+                for resources in state.reservation.values()
+                for resource, used in resources.items()
+                if is_accelerator(resource)
+            ),
+        )
+        for name, state in states
+        if state is not None
+    }
+
+
+def _total(amounts: Mapping[str, Mapping[str, int]]) -> int:
+    return sum(
+        amount
+        for resources in amounts.values()
+        for resource, amount in resources.items()
+        if is_accelerator(resource)
+    )
