@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from multiqueue import __version__
+from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.config import Configuration
+from multiqueue.api.job_kinds import find_job_kind
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import MultiKueueCluster
 from multiqueue.cli.errors import CliError, UsageProblem
@@ -21,10 +24,7 @@ from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
 from multiqueue.whatif.contents import KINDS, SnapshotKind, keep_configuration
 from multiqueue.whatif.snapshot import MANAGER, Snapshot, SnapshotError, unpack
 
-if TYPE_CHECKING:
-    from multiqueue.api.validation.access import Object
-
-FINISHED = "Finished"
+Json = dict[str, Any]
 
 
 async def take_snapshot(
@@ -53,14 +53,14 @@ async def take_snapshot(
         configuration=keep_configuration(found or Configuration()),
     )
     listed = await asyncio.gather(*(_list(client, kind, notes) for kind in KINDS))
-    topologies = any(o["kind"] == "Topology" for objects in listed for o in objects)
     for obj in (obj for objects in listed for obj in objects):
-        if obj["kind"] != "Node" or topologies:
-            snapshot.put(obj)
-    if topologies:
+        snapshot.put(obj)
+    if not snapshot.of("Topology"):
+        snapshot.of("Node").clear()  # without topologies, nodes decide nothing
+    else:
         notes.append("pods that no topology placed are left out: nodes look emptier than they are")
     await _read_workers(client, snapshot, system_namespace, notes)
-    return _with_notes(snapshot, notes)
+    return replace(snapshot, notes=tuple(notes))
 
 
 def load_snapshot(path: str) -> Snapshot:
@@ -79,13 +79,35 @@ def load_snapshot(path: str) -> Snapshot:
         raise UsageProblem(str(error)) from error
 
 
-def _with_notes(snapshot: Snapshot, notes: Sequence[str]) -> Snapshot:
-    from dataclasses import replace
+def submit_file(
+    snapshot: Snapshot, source: str, namespace: str = "", default: str = "default"
+) -> list[str]:
+    """Submit the jobs of a file to a snapshot; return the keys of their Workloads.
 
-    return replace(snapshot, notes=tuple(notes))
+    Args:
+        snapshot: The snapshot to change.
+        source: The file; ``-`` is standard input.
+        namespace: The namespace of all jobs; by default that of each manifest.
+        default: The namespace of manifests that have none.
+
+    Raises:
+        UsageProblem: the file cannot be read, or has no job.
+        ChangeError: a job would be refused.
+    """
+    from multiqueue.cli.manifests import read_manifests
+    from multiqueue.whatif.submission import submit_job
+
+    objects = read_manifests(source)
+    jobs = [obj for obj in objects if find_job_kind(obj["apiVersion"], obj["kind"]) is not None]
+    if not jobs:
+        raise UsageProblem(f'"{source}" has no job of a kind that is built in')
+    return [
+        submit_job(snapshot, job, namespace or job["metadata"].get("namespace") or default)
+        for job in jobs
+    ]
 
 
-async def _list(client: KubeClient, kind: SnapshotKind, notes: list[str]) -> list[Object]:
+async def _list(client: KubeClient, kind: SnapshotKind, notes: list[str]) -> list[Json]:
     try:
         listed = await client.list(kind.resource)
     except (Forbidden, NotFound) as error:
@@ -94,17 +116,18 @@ async def _list(client: KubeClient, kind: SnapshotKind, notes: list[str]) -> lis
                 f"a snapshot needs all {kind.resource.plural}, and you may not list them: {error}"
             ) from error
         if isinstance(error, Forbidden):
-            notes.append(f"{kind.resource.plural} are left out: {error}")
+            notes.append(f"{kind.resource.plural} are left out: you may not list them")
         return []
-    items: list[dict[str, Any]] = [{**obj, "kind": kind.name} for obj in listed.items]
+    items: list[Json] = [{**obj, "kind": kind.name} for obj in listed.items]
     return [obj for obj in items if not _is_finished(obj)]
 
 
-def _is_finished(obj: Object) -> bool:
+def _is_finished(obj: Json) -> bool:
     """Whether it is a Workload that has ended: it decides nothing any more."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return obj["kind"] == "Workload" and any(
-        each.get("type") == FINISHED and each.get("status") == "True" for each in conditions
+        each.get("type") == WorkloadCondition.FINISHED and each.get("status") == "True"
+        for each in conditions
     )
 
 
@@ -122,7 +145,7 @@ async def _read_workers(
 
 
 async def _read_worker(
-    client: KubeClient, obj: Object, snapshot: Snapshot, namespace: str, notes: list[str]
+    client: KubeClient, obj: Mapping[str, Any], snapshot: Snapshot, namespace: str, notes: list[str]
 ) -> None:
     cluster = decode(MultiKueueCluster, obj)
     name = cluster.metadata.name
@@ -134,9 +157,10 @@ async def _read_worker(
                 kinds = [kind for kind in KINDS if kind.on_workers]
                 listed = await asyncio.gather(*(worker.list(kind.resource) for kind in kinds))
     except (KubeError, TimeoutError, ValueError) as error:
+        # Errors name addresses and users, which a snapshot must not have.
         notes.append(
-            f"worker {name} is left out, so it counts as able to hold anything: "
-            f"{error or 'no answer in time'}"
+            f"worker {name} is left out, so it counts as able to hold anything "
+            f"({type(error).__name__}; `multiqueue clusters` says why)"
         )
         return
     for kind, found in zip(kinds, listed, strict=True):

@@ -20,7 +20,8 @@ from multiqueue.simulation.queues import share_out
 from multiqueue.whatif.snapshot import Snapshot
 
 Json = dict[str, Any]
-ReadManifests = Callable[[str], Sequence[Json]]
+Submit = Callable[[Snapshot, str], Sequence[str]]
+"""Submits the jobs of a file to a snapshot; returns the keys of their Workloads."""
 NONE = "-"
 """The value that removes a limit."""
 
@@ -52,13 +53,13 @@ class ChangeRequest:
         snapshot: The snapshot to change.
         verb: The first word.
         words: The other words.
-        read: Reads the manifests of a file that the change names.
+        submit: Submits the jobs of a file that the change names.
     """
 
     snapshot: Snapshot
     verb: str
     words: Sequence[str]
-    read: ReadManifests
+    submit: Submit
 
 
 class Setting(NamedTuple):
@@ -69,18 +70,13 @@ class Setting(NamedTuple):
     value: str
 
 
-def refuse_files(name: str) -> Sequence[Json]:
-    """Refuse to read manifests, where no files may be read."""
-    raise ChangeError(f'"{name}": files cannot be read here')
-
-
-def apply_change(snapshot: Snapshot, text: str, read: ReadManifests = refuse_files) -> str:
+def apply_change(snapshot: Snapshot, text: str, submit: Submit) -> str:
     """Make one change in a snapshot; return what it did, in a sentence.
 
     Args:
         snapshot: The snapshot to change.
         text: The change.
-        read: Reads the manifests of a file that the change names.
+        submit: Submits the jobs of a file that the change names.
 
     Raises:
         ChangeError: it cannot be read, or names what the snapshot does not have.
@@ -93,7 +89,7 @@ def apply_change(snapshot: Snapshot, text: str, read: ReadManifests = refuse_fil
     if rule is None:
         raise ChangeError(f'"{text}": there is no change "{verb}"; {list_forms()}')
     try:
-        return rule.apply(ChangeRequest(snapshot=snapshot, verb=verb, words=words, read=read))
+        return rule.apply(ChangeRequest(snapshot=snapshot, verb=verb, words=words, submit=submit))
     except _FormError as error:
         detail = f"{error}; " if str(error) else ""
         raise ChangeError(f'"{text}": {detail}write "{rule.form}"') from error
@@ -273,6 +269,13 @@ def _cancel(ask: ChangeRequest) -> str:
     return f"{ask.words[0]} is gone, and its quota is free"
 
 
+def _submit(ask: ChangeRequest) -> str:
+    if len(ask.words) != 1:
+        raise _FormError
+    keys = ask.submit(ask.snapshot, ask.words[0])
+    return f"submitted: {', '.join(keys)}"
+
+
 # ---------------------------------------------------------------- workers
 
 
@@ -286,7 +289,7 @@ def _drain(ask: ChangeRequest) -> str:
     worker = _find_worker(ask.snapshot, ask.words)
     worker["metadata"].setdefault("annotations", {})[names.CORDON] = "true"
     moved = _evict_from(ask.snapshot, ask.words[0])
-    return f"worker {ask.words[0]} takes no new jobs, and its {moved} jobs queue again"
+    return f"worker {ask.words[0]} takes no new jobs, and its {_count(moved)} again"
 
 
 def _remove(ask: ChangeRequest) -> str:
@@ -294,7 +297,11 @@ def _remove(ask: ChangeRequest) -> str:
     moved = _evict_from(ask.snapshot, ask.words[0])
     ask.snapshot.remove("MultiKueueCluster", ask.words[0])
     ask.snapshot.clusters.pop(ask.words[0], None)
-    return f"worker {ask.words[0]} is gone, and its {moved} jobs queue again"
+    return f"worker {ask.words[0]} is gone, and its {_count(moved)} again"
+
+
+def _count(moved: int) -> str:
+    return "1 job queues" if moved == 1 else f"{moved} jobs queue"
 
 
 def _find_worker(snapshot: Snapshot, words: Sequence[str]) -> Json:
@@ -420,6 +427,9 @@ RULES = {
     ),
     "remove": ChangeRule(
         form="remove WORKER", about="A worker is gone, and its jobs queue again.", apply=_remove
+    ),
+    "submit": ChangeRule(
+        form="submit FILE", about="The jobs of a manifest are submitted.", apply=_submit
     ),
     "cancel": ChangeRule(form="cancel NAMESPACE/JOB", about="A job is deleted.", apply=_cancel),
     "finish": ChangeRule(form="finish NAMESPACE/JOB", about="A job ends now.", apply=_cancel),

@@ -32,6 +32,7 @@ _POD = (
     "overhead",
     "resources",
     "resourceClaims",
+    "terminationGracePeriodSeconds",
 )
 _CONTAINER = ("name", "resources", "restartPolicy")
 _CONDITION = ("type", "status", "reason", "lastTransitionTime", "observedGeneration")

@@ -137,26 +137,24 @@ class ReplayOutcome:
     problem: str = ""
 
 
-def list_holders(snapshot: Snapshot) -> frozenset[str]:
-    """Return the keys of the unfinished Workloads that have quota."""
+def list_holders(snapshot: Snapshot) -> dict[str, api.Workload]:
+    """Return the unfinished Workloads that have quota, by key."""
     found = snapshot.workloads().items()
-    return frozenset(
-        key for key, obj in found if has_quota(obj.status) and not is_finished(obj.status)
-    )
+    return {key: obj for key, obj in found if has_quota(obj.status) and not is_finished(obj.status)}
 
 
-def replay(snapshot: Snapshot, held: frozenset[str] | None = None) -> ReplayOutcome:
+def replay(snapshot: Snapshot, original: Snapshot | None = None) -> ReplayOutcome:
     """Decide until nothing changes.
 
     Args:
         snapshot: The objects; not changed.
-        held: The Workloads that had quota before a change that is tried; by default, those of the
-            snapshot.
+        original: The objects before the change that is tried. A Workload that had quota there and
+            has none here counts as stopped.
 
     Raises:
         SnapshotError: the configuration cannot be read, or the engine failed.
     """
-    run = _Run(snapshot, list_holders(snapshot) if held is None else held)
+    run = _Run(snapshot, list_holders(original or snapshot))
     run.decide()
     return ReplayOutcome(
         workloads=run.describe(),
@@ -173,7 +171,7 @@ class _Run:
         problem: Why it ended early; empty if it did not.
     """
 
-    def __init__(self, snapshot: Snapshot, held: frozenset[str]) -> None:
+    def __init__(self, snapshot: Snapshot, held: Mapping[str, api.Workload]) -> None:
         self._now = snapshot.taken_at
         self._feed = EngineFeed(snapshot)
         self.engine = self._feed.engine
@@ -194,7 +192,7 @@ class _Run:
             settled = complete_eviction(workload.status, now=self._now)
             self._write(key, msgspec.structs.replace(workload, status=settled))
             if key in held and not has_quota(settled):
-                self._note_evicted(key, workload)
+                self._note_evicted(key, settled)
 
     def decide(self) -> None:
         """Run cycles until nothing changes."""
@@ -251,26 +249,22 @@ class _Run:
         change = preempt if by else evict
         status = change(before.status, reason, message, now=self._now)
         status = complete_eviction(status, now=self._now)
-        if key in self._held:
-            self._stops.setdefault(
-                key,
-                Stop(
-                    by=by,
-                    reason=reason,
-                    message=message,
-                    lost_seconds=_run_seconds(before.status, self._now),
-                    released=self._usage(before),
-                ),
-            )
+        if key in self._held and key not in self._stops:
+            self._note_stop(key, by, reason, message)
         self._write(key, msgspec.structs.replace(before, status=status))
 
-    def _note_evicted(self, key: str, before: api.Workload) -> None:
+    def _note_evicted(self, key: str, status: api.WorkloadStatus) -> None:
         """Note a Workload that the tried change itself stops, or whose eviction has begun."""
-        evicted = find_condition(before.status.conditions, WorkloadCondition.EVICTED)
+        evicted = find_condition(status.conditions, WorkloadCondition.EVICTED)
+        assert evicted is not None, "nothing else takes quota"
+        self._note_stop(key, "", evicted.reason, evicted.message)
+
+    def _note_stop(self, key: str, by: str, reason: str, message: str) -> None:
+        before = self._held[key]
         self._stops[key] = Stop(
-            by="",
-            reason=evicted.reason if evicted is not None else "",
-            message=evicted.message if evicted is not None else "",
+            by=by,
+            reason=reason,
+            message=message,
             lost_seconds=_run_seconds(before.status, self._now),
             released=self._usage(before),
         )

@@ -175,10 +175,10 @@ def _read_header(header: Json, source: str) -> Snapshot:
 def _put_line(snapshot: Snapshot, line: bytes, where: str) -> None:
     record = _object(line, where)
     obj, cluster = record.get("object"), record.get("cluster")
-    is_object = isinstance(obj, dict) and isinstance(obj.get("metadata"), dict)
-    if not is_object or not isinstance(cluster, str) or not obj["metadata"].get("name"):  # type: ignore[index, union-attr]
+    metadata = obj.get("metadata") if isinstance(obj, dict) else None
+    has_name = isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
+    if not has_name or not isinstance(cluster, str) or not isinstance(obj, dict):
         raise SnapshotError(f"{where} has no object with a name, or no cluster")
-    assert isinstance(obj, dict), "it was checked"
     kind = KIND_BY_NAME.get(str(obj.get("kind")))
     if kind is None:
         raise SnapshotError(f'{where}: kind "{obj.get("kind")}" does not belong into a snapshot')

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from multiqueue.whatif.changes import ReadManifests, apply_change, refuse_files
+from multiqueue.whatif.changes import Submit, apply_change
 from multiqueue.whatif.difference import Difference, compare_outcomes
-from multiqueue.whatif.replay import ReplayOutcome, list_holders, replay
+from multiqueue.whatif.replay import ReplayOutcome, replay
 from multiqueue.whatif.snapshot import Snapshot
 
 LEFT_OUT = (
@@ -37,29 +37,27 @@ class TriedChanges:
     difference: Difference
 
 
-def try_out(
-    snapshot: Snapshot, changes: Sequence[str], read: ReadManifests = refuse_files
-) -> TriedChanges:
+def try_out(snapshot: Snapshot, changes: Sequence[str], submit: Submit) -> TriedChanges:
     """Replay a snapshot with and without changes, which are made in their order.
 
     Args:
         snapshot: The snapshot; not changed.
         changes: The changes.
-        read: Reads the manifests of a file that a change names.
+        submit: Submits the jobs of a file that a change names.
 
     Raises:
         ChangeError: a change cannot be made.
         SnapshotError: the snapshot cannot be replayed.
     """
     changed = snapshot.copy()
-    done = tuple(apply_change(changed, text, read) for text in changes)
+    done = tuple(apply_change(changed, text, submit) for text in changes)
     return compare_worlds(snapshot, changed, done)
 
 
 def compare_worlds(snapshot: Snapshot, changed: Snapshot, done: tuple[str, ...]) -> TriedChanges:
     """Replay two snapshots, of which the second is a changed copy of the first."""
     before = replay(snapshot)
-    after = replay(changed, list_holders(snapshot))
+    after = replay(changed, snapshot)
     return TriedChanges(
         changes=done, before=before, after=after, difference=compare_outcomes(before, after)
     )

@@ -74,13 +74,13 @@ def try_changes(snapshot: Snapshot, changes: tuple[str, ...]) -> TriedChanges:
         UsageProblem: a change cannot be made.
         CliError: the engine failed.
     """
-    from multiqueue.cli.manifests import read_manifests
+    from multiqueue.cli.snapshots import submit_file
     from multiqueue.whatif.changes import ChangeError
     from multiqueue.whatif.snapshot import SnapshotError
     from multiqueue.whatif.trial import try_out
 
     try:
-        return try_out(snapshot, changes, read_manifests)
+        return try_out(snapshot, changes, submit_file)
     except ChangeError as error:
         raise UsageProblem(f"--what-if {error}") from error
     except SnapshotError as error:

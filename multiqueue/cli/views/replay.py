@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.cli.output import echo, print_table
-from multiqueue.cli.views.ages import format_age, format_seconds
-from multiqueue.whatif.replay import Fate, ReplayedWorkload, ReplayOutcome
+from multiqueue.cli.views.ages import format_seconds
+from multiqueue.engine.preemption.target import HUMAN_REASONS
+from multiqueue.whatif.replay import Fate, ReplayedWorkload, ReplayOutcome, Stop
 from multiqueue.whatif.trial import LEFT_OUT, TriedChanges
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _FATE_WORDS = {
 def show_outcome(snapshot: Snapshot, outcome: ReplayOutcome) -> None:
     """Print a replay: who has quota, who starts in which order, who waits and why."""
     echo(f"Snapshot of {format_time(snapshot.taken_at)}, {snapshot.program}")
-    _show_notes(snapshot, outcome)
+    show_notes(snapshot, outcome)
     echo()
     rows = sorted(outcome.workloads.values(), key=_rank)
     print_table(
@@ -56,7 +57,7 @@ def show_outcome(snapshot: Snapshot, outcome: ReplayOutcome) -> None:
 def show_tried(snapshot: Snapshot, tried: TriedChanges) -> None:
     """Print what a change makes different."""
     echo(f"Snapshot of {format_time(snapshot.taken_at)}, {snapshot.program}")
-    _show_notes(snapshot, tried.after)
+    show_notes(snapshot, tried.after)
     for sentence in tried.changes:
         echo(f"Change: {sentence}")
     echo()
@@ -162,7 +163,8 @@ def _about(snapshot: Snapshot) -> Json:
     }
 
 
-def _show_notes(snapshot: Snapshot, outcome: ReplayOutcome) -> None:
+def show_notes(snapshot: Snapshot, outcome: ReplayOutcome) -> None:
+    """Print what the snapshot lacks, and why the replay ended early."""
     for note in snapshot.notes:
         echo(f"note: {note}")
     if outcome.problem:
@@ -206,11 +208,13 @@ def _effect_why(each: Effected) -> str:
     row = each.known
     stop = row.stop
     if stop is not None and (each.before is None or each.before.stop is None):
-        who = f"for {stop.by}, " if stop.by else ""
-        return f"{who}{stop.reason}, {format_seconds(stop.lost_seconds)} of work"
+        return f"{tell_stop(stop)}; it has run for {format_seconds(stop.lost_seconds)}"
     return _where_or_why(row)
 
 
-def format_row_age(row: ReplayedWorkload, snapshot: Snapshot) -> str:
-    """Return how long ago a Workload was created."""
-    return format_age(row.created_at, snapshot.taken_at)
+def tell_stop(stop: Stop) -> str:
+    """Return for whom and why a Workload is stopped."""
+    words = {str(reason): words for reason, words in HUMAN_REASONS.items()}
+    if not stop.by:
+        return stop.message or stop.reason
+    return f"for {stop.by}: {words.get(stop.reason, stop.reason)}"
