@@ -30,11 +30,11 @@ _POD = (
     "priorityClassName",
     "runtimeClassName",
     "overhead",
-    "resources",
     "resourceClaims",
     "terminationGracePeriodSeconds",
 )
-_CONTAINER = ("name", "resources", "restartPolicy")
+_CONTAINER = ("name", "restartPolicy")
+_RESOURCES = ("requests", "limits", "claims")
 _CONDITION = ("type", "status", "reason", "lastTransitionTime", "observedGeneration")
 _WORKLOAD_STATUS = (
     "admission",
@@ -190,11 +190,17 @@ def _pod_set(pod_set: Mapping[str, Any]) -> Json:
 
 
 def _pod(spec: Mapping[str, Any]) -> Json:
-    kept = _pick(spec, _POD)
+    kept = _with_resources(spec, _POD)
     for field in ("initContainers", "containers"):
         if spec.get(field):
-            kept[field] = [_pick(container, _CONTAINER) for container in spec[field]]
+            kept[field] = [_with_resources(each, _CONTAINER) for each in spec[field]]
     return kept
+
+
+def _with_resources(obj: Mapping[str, Any], fields: tuple[str, ...]) -> Json:
+    """Return fields of a container or of a pod, with its resources."""
+    asked = _pick(obj.get("resources"), _RESOURCES)
+    return _pick(obj, fields) | ({"resources": asked} if asked else {})
 
 
 def _priority_class(obj: Mapping[str, Any]) -> Json:

@@ -62,9 +62,11 @@ class EngineFeed:
         """Return a Workload as the engine sees it."""
         return build_workload(obj, self._options, self._surroundings.of(obj.metadata.namespace))
 
-    def upsert(self, obj: api.Workload) -> None:
-        """Add or change a Workload."""
-        self.engine.upsert_workload(self.build(obj), self._now)
+    def upsert(self, obj: api.Workload) -> Workload:
+        """Add or change a Workload; return it as the engine sees it."""
+        built = self.build(obj)
+        self.engine.upsert_workload(built, self._now)
+        return built
 
     def _put_queues(self, snapshot: Snapshot) -> None:
         engine = self.engine

@@ -5,7 +5,7 @@ A worker whose queues are not in the snapshot counts as able to hold anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from multiqueue.capacity.exclusions import exclude
 from multiqueue.capacity.fleet_capacity import stand
 from multiqueue.capacity.workload_view import build_asked_view
 from multiqueue.engine.remote import ChosenFlavors, Impossible
+from multiqueue.model.resources import is_accelerator
 from multiqueue.model.workload import Workload
 from multiqueue.plugins import Limit, QueueView, WorkloadView
 from multiqueue.plugins.limits import find_impossibility
@@ -42,15 +43,21 @@ class SnapshotFleet:
         self._configs = _typed(api.MultiKueueConfig, snapshot.of("MultiKueueConfig").values())
         self._workloads = snapshot.workloads()
         self._queues: dict[tuple[str, str], QueueView | str | None] = {}
+        self._memo: dict[Hashable, Impossible | None] = {}
 
     def ask(self, workload: Workload, check: str, flavors: ChosenFlavors) -> Impossible | None:
         """Return why no worker of the check can ever hold a Workload on these flavors."""
         clusters = self._clusters_of(check)
         known = self._workloads[workload.key]
         excluded = exclude(known, None, clusters, self._clusters.get)
-        view = build_asked_view(workload, flavors, self._flavors.get)
-        standing = stand(clusters, excluded, partial(self._judge, view))
-        return standing.explain(view) if standing.is_hopeless and not standing.unknown else None
+        chosen = tuple((name, tuple(sorted(of.items()))) for name, of in sorted(flavors.items()))
+        key = (workload.shape, workload.queue, check, excluded, chosen)
+        if key not in self._memo:
+            view = build_asked_view(workload, flavors, self._flavors.get)
+            standing = stand(clusters, excluded, partial(self._judge, view))
+            is_known = standing.is_hopeless and not standing.unknown
+            self._memo[key] = standing.explain(view) if is_known else None
+        return self._memo[key]
 
     def _clusters_of(self, check: str) -> tuple[str, ...]:
         found = self._checks.get(check)
@@ -97,6 +104,25 @@ class SnapshotFleet:
         pools = quota_view.pools_of(member, readable, cohorts)
         flavors = _typed(api.ResourceFlavor, of("ResourceFlavor").values())
         return quota_view.build_queue_view(member, flavors, pools)
+
+
+def count_worker_gpus(snapshot: Snapshot) -> int | None:
+    """Return the accelerators of all workers' ClusterQueues; None if they are not all known."""
+    workers = snapshot.of("MultiKueueCluster")
+    if not workers or not all(snapshot.of("ClusterQueue", name) for name in workers):
+        return None
+    queues = [
+        quota_view.read_queue(decode(api.ClusterQueue, obj))
+        for name in workers
+        for obj in snapshot.of("ClusterQueue", name).values()
+    ]
+    return sum(
+        quota.nominal
+        for queue in queues
+        if queue is not None
+        for (_, resource), quota in quota_view.quotas_of(queue.queue.resource_groups).items()
+        if is_accelerator(resource)
+    )
 
 
 def _typed(type_: type[T], objects: Iterable[dict[str, Any]]) -> dict[str, T]:

@@ -30,11 +30,11 @@ from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, Decision, Evict, PlacePods, Preempt
 from multiqueue.model.build_workload import admission_to_wire
 from multiqueue.model.resources import is_accelerator
-from multiqueue.model.workload import Admission
-from multiqueue.views.workloads import view_workload
+from multiqueue.model.workload import Admission, Workload
 from multiqueue.visibility.explanation_status import add_words, build_status
 from multiqueue.visibility.positions import Positions
 from multiqueue.whatif.engine_feed import EngineFeed
+from multiqueue.whatif.fleet import count_worker_gpus
 from multiqueue.whatif.snapshot import Snapshot, SnapshotError
 
 MAX_STOPS = 3
@@ -129,12 +129,21 @@ class ReplayOutcome:
     Attributes:
         workloads: All unfinished Workloads, by key.
         queues: The accelerators of each ClusterQueue at the end.
+        worker_gpus: The accelerators of all workers' ClusterQueues; None if some are unknown, or
+            if there are no workers.
         problem: Why the replay ended early; empty if nothing more would change.
     """
 
     workloads: dict[str, ReplayedWorkload]
     queues: dict[str, QueueSum]
+    worker_gpus: int | None = None
     problem: str = ""
+
+    @property
+    def gpus_beyond_workers(self) -> int:
+        """By how much the jobs with quota ask for more than the workers have: they wait there."""
+        used = sum(queue.used for queue in self.queues.values())
+        return max(0, used - self.worker_gpus) if self.worker_gpus is not None else 0
 
 
 def list_holders(snapshot: Snapshot) -> dict[str, api.Workload]:
@@ -159,6 +168,7 @@ def replay(snapshot: Snapshot, original: Snapshot | None = None) -> ReplayOutcom
     return ReplayOutcome(
         workloads=run.describe(),
         queues=_sum_queues(run.engine, snapshot.of("ClusterQueue")),
+        worker_gpus=count_worker_gpus(snapshot),
         problem=run.problem,
     )
 
@@ -181,6 +191,7 @@ class _Run:
         self._stop_counts: Counter[str] = Counter()
         self._admissions: dict[str, Admit] = {}
         self._workloads: dict[str, api.Workload] = {}
+        self._built: dict[str, Workload] = {}
         unfinished = [
             (key, each)
             for key, each in snapshot.workloads().items()
@@ -210,7 +221,7 @@ class _Run:
 
     def _write(self, key: str, workload: api.Workload) -> None:
         self._workloads[key] = workload
-        self._feed.upsert(workload)
+        self._built[key] = self._feed.upsert(workload)
 
     def _apply(self, decision: Decision) -> None:
         if isinstance(decision, Admit):
@@ -288,16 +299,15 @@ class _Run:
     def _describe(
         self, key: str, obj: api.Workload, orders: Mapping[str, Positions], order: int | None
     ) -> ReplayedWorkload:
-        built = self._feed.build(obj)
+        built = self._built[key]
         target = self.engine.local_queue_target(built.queue) or ""
-        row = view_workload(obj)
         told = ReplayedWorkload(
             key=key,
-            job=row.job,
+            job=_job_of(obj),
             queue=obj.spec.queue_name,
             cluster_queue=target,
             priority=built.priority,
-            gpus=sum(n for name, n in row.requests.items() if is_accelerator(name)),
+            gpus=_count_gpus(built),
             created_at=built.created_at,
             fate=self._fate(key, obj),
             stop=self._stops.get(key),
@@ -345,6 +355,25 @@ def read_order(engine: Engine, cluster_queue: str) -> Positions:
         for key, local_queue in piece:
             order.add(key, local_queue)
     return order
+
+
+def _job_of(workload: api.Workload) -> str:
+    owners = workload.metadata.owner_references
+    owner = next((each for each in owners if each.controller), next(iter(owners), None))
+    return f"{owner.kind}/{owner.name}" if owner is not None else workload.metadata.name
+
+
+def _count_gpus(workload: Workload) -> int:
+    """Return the accelerators that it has, or else asks for."""
+    if workload.reservation is not None:
+        held = workload.reservation.admission.usage()
+        return sum(amount for (_, resource), amount in held.items() if is_accelerator(resource))
+    return sum(
+        amount * pod_set.count
+        for pod_set in workload.pod_sets
+        for resource, amount in pod_set.requests.items()
+        if is_accelerator(resource)
+    )
 
 
 def _run_seconds(status: api.WorkloadStatus, now: datetime) -> float:

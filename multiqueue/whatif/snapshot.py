@@ -132,8 +132,8 @@ def unpack(data: bytes, source: str) -> Snapshot:
     Raises:
         SnapshotError: it is no snapshot, it is cut or too large, or its schema is another one.
     """
-    lines = _unzip(data, source).splitlines()
-    header = _object(lines[0] if lines else b"", f'"{source}", line 1')
+    lines = _unzip(data, source).splitlines() or [b"{}"]
+    header = _object(lines[0], f'"{source}", line 1')
     if header.get("kind") != "Snapshot":
         raise SnapshotError(
             f'"{source}" is no snapshot: its first line has no kind "Snapshot"; '

@@ -52,6 +52,7 @@ def show_outcome(snapshot: Snapshot, outcome: ReplayOutcome) -> None:
     counts = {fate: sum(row.fate is fate for row in rows) for fate in Fate}
     told = [f"{count} {_FATE_WORDS[fate]}" for fate, count in counts.items() if count]
     echo(", ".join(told) or "no Workloads")
+    _show_beyond(outcome)
 
 
 def show_tried(snapshot: Snapshot, tried: TriedChanges) -> None:
@@ -79,7 +80,17 @@ def show_tried(snapshot: Snapshot, tried: TriedChanges) -> None:
         f"GPUs of quota without a job: {sums.gpus_idle_before} before, {sums.gpus_idle_after} "
         f"after; borrowed: {sums.gpus_borrowed_before} before, {sums.gpus_borrowed_after} after"
     )
+    _show_beyond(tried.after)
     echo(f"Left out: {', '.join(LEFT_OUT)}.")
+
+
+def _show_beyond(outcome: ReplayOutcome) -> None:
+    if outcome.gpus_beyond_workers:
+        used = outcome.gpus_beyond_workers + (outcome.worker_gpus or 0)
+        echo(
+            f"Jobs with quota ask for {used} GPUs, and the workers have {outcome.worker_gpus}: "
+            f"jobs of {outcome.gpus_beyond_workers} GPUs wait on a worker"
+        )
 
 
 def outcome_to_dict(snapshot: Snapshot, outcome: ReplayOutcome) -> Json:
@@ -87,6 +98,7 @@ def outcome_to_dict(snapshot: Snapshot, outcome: ReplayOutcome) -> Json:
     return {
         **_about(snapshot),
         "problem": outcome.problem,
+        "gpusBeyondWorkers": outcome.gpus_beyond_workers,
         "workloads": [
             workload_to_dict(row, snapshot) for row in sorted(outcome.workloads.values(), key=_rank)
         ],
@@ -100,6 +112,7 @@ def tried_to_dict(snapshot: Snapshot, tried: TriedChanges) -> Json:
     return {
         **_about(snapshot),
         "problem": tried.after.problem,
+        "gpusBeyondWorkers": tried.after.gpus_beyond_workers,
         "changes": list(tried.changes),
         "workloads": [
             {

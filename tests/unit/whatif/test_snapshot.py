@@ -99,9 +99,10 @@ def test_an_object_that_cannot_be_read_is_named_by_its_line(change: Any, want: s
 
 
 def plant(value: Any) -> Any:
-    """Return an object with the secret beside every field, and as every free text."""
+    """Return an object with the secret beside every field; requests are a list of their own."""
     if isinstance(value, dict):
-        return {key: plant(child) for key, child in value.items()} | {"planted": SECRET}
+        planted = {key: plant(child) for key, child in value.items() if key != "requests"}
+        return {**value, **planted, "planted": SECRET}
     return [plant(child) for child in value] if isinstance(value, list) else value
 
 
