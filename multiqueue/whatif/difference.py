@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from multiqueue.api.conditions import Reason
-from multiqueue.whatif.replay import QueueSum, ReplayedWorkload, ReplayOutcome
+from multiqueue.whatif.outcome import QueueSum, ReplayedWorkload, ReplayOutcome
 
 NEVER = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED})
 """Reasons of waiting that no end of another job solves."""

@@ -7,10 +7,9 @@ queue again at once. Nothing else happens: no job ends, none arrives, no backoff
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 
 import msgspec
 
@@ -35,115 +34,17 @@ from multiqueue.visibility.explanation_status import add_words, build_status
 from multiqueue.visibility.positions import Positions
 from multiqueue.whatif.engine_feed import EngineFeed
 from multiqueue.whatif.fleet import count_worker_gpus
+from multiqueue.whatif.outcome import (
+    ReplayedWorkload,
+    ReplayFate,
+    ReplayOutcome,
+    Stop,
+    sum_queues,
+)
 from multiqueue.whatif.snapshot import Snapshot, SnapshotError
 
 MAX_STOPS = 3
 """How often a replay stops the same Workload; more means that the decisions go round in circles."""
-
-
-class Fate(StrEnum):
-    """What a replay does to a Workload."""
-
-    KEEPS = "keeps"
-    """It has quota in the snapshot and keeps it."""
-    STARTS = "starts"
-    """It waits in the snapshot and gets quota."""
-    RESTARTS = "restarts"
-    """It loses its quota and gets other quota."""
-    STOPS = "stops"
-    """It loses its quota and waits."""
-    WAITS = "waits"
-
-    @property
-    def has_quota(self) -> bool:
-        """Whether it has quota in the end."""
-        return self in {Fate.KEEPS, Fate.STARTS, Fate.RESTARTS}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """A preemption or eviction of a replay.
-
-    Attributes:
-        by: Key of the Workload that needs the room; empty if there is none.
-        reason: The reason of the Preempted condition, or of the eviction.
-        message: The message of that condition.
-        lost_seconds: How long it has run since its last start; a checkpoint may save some of it.
-        released: The quota that it gave back, by (flavor, resource).
-    """
-
-    by: str
-    reason: str
-    message: str
-    lost_seconds: float
-    released: dict[tuple[str, str], int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayedWorkload:
-    """A Workload at the end of a replay.
-
-    Attributes:
-        job: ``Kind/name`` of its job, or its own name.
-        gpus: The accelerators that it asks for.
-        order: Its place among the admissions of the replay, from 1; None if it has none.
-        position: Its place in the ClusterQueue, from 1; None if it does not wait there.
-        flavors: The flavors of its quota, sorted.
-        borrows: Whether its admission borrowed; only of those that start.
-        reason: Why it waits, for programs; empty if it has quota.
-        why: Why it waits, in the words of `multiqueue why`.
-        stop: How it lost the quota that it had; None if it did not.
-    """
-
-    key: str
-    job: str
-    queue: str
-    cluster_queue: str
-    priority: int
-    gpus: int
-    created_at: datetime
-    fate: Fate
-    order: int | None = None
-    position: int | None = None
-    flavors: tuple[str, ...] = ()
-    borrows: bool = False
-    worker: str = ""
-    reason: str = ""
-    why: str = ""
-    stop: Stop | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSum:
-    """The accelerators of one ClusterQueue."""
-
-    nominal: int
-    used: int
-    borrowed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayOutcome:
-    """The result of a replay.
-
-    Attributes:
-        workloads: All unfinished Workloads, by key.
-        queues: The accelerators of each ClusterQueue at the end.
-        worker_gpus: The accelerators of all workers' ClusterQueues; None if some are unknown, or
-            if there are no workers.
-        problem: Why the replay ended early; empty if nothing more would change.
-    """
-
-    workloads: dict[str, ReplayedWorkload]
-    queues: dict[str, QueueSum]
-    worker_gpus: int | None = None
-    problem: str = ""
-
-    @property
-    def gpus_beyond_workers(self) -> int:
-        """By how much the jobs with quota ask for more than the workers have: they wait there."""
-        used = sum(queue.used for queue in self.queues.values())
-        return max(0, used - self.worker_gpus) if self.worker_gpus is not None else 0
 
 
 def list_holders(snapshot: Snapshot) -> dict[str, api.Workload]:
@@ -163,17 +64,17 @@ def replay(snapshot: Snapshot, original: Snapshot | None = None) -> ReplayOutcom
     Raises:
         SnapshotError: the configuration cannot be read, or the engine failed.
     """
-    run = _Run(snapshot, list_holders(original or snapshot))
+    run = _ReplayRun(snapshot, list_holders(original or snapshot))
     run.decide()
     return ReplayOutcome(
         workloads=run.describe(),
-        queues=_sum_queues(run.engine, snapshot.of("ClusterQueue")),
+        queues=sum_queues(run.engine, snapshot.of("ClusterQueue")),
         worker_gpus=count_worker_gpus(snapshot),
         problem=run.problem,
     )
 
 
-class _Run:
+class _ReplayRun:
     """One replay.
 
     Attributes:
@@ -326,12 +227,12 @@ class _Run:
             worker=obj.status.cluster_name or "",
         )
 
-    def _fate(self, key: str, obj: api.Workload) -> Fate:
+    def _fate(self, key: str, obj: api.Workload) -> ReplayFate:
         stopped = key in self._stops
         if has_quota(obj.status):
-            kept = Fate.KEEPS if key in self._held else Fate.STARTS
-            return Fate.RESTARTS if stopped else kept
-        return Fate.STOPS if stopped else Fate.WAITS
+            kept = ReplayFate.KEEPS if key in self._held else ReplayFate.STARTS
+            return ReplayFate.RESTARTS if stopped else kept
+        return ReplayFate.STOPS if stopped else ReplayFate.WAITS
 
     def _add_reasons(self, told: ReplayedWorkload, positions: Positions | None) -> ReplayedWorkload:
         """Add why a Workload waits, in the words of the manager's explanations."""
@@ -381,35 +282,3 @@ def _run_seconds(status: api.WorkloadStatus, now: datetime) -> float:
     if admitted is None or admitted.status != "True":
         return 0
     return max(0.0, (now - admitted.transitioned_at).total_seconds())
-
-
-def _sum_queues(engine: Engine, names: Iterable[str]) -> dict[str, QueueSum]:
-    states = ((name, engine.cluster_queue_state(name)) for name in sorted(names))
-    return {
-        name: QueueSum(
-            nominal=_total(state.nominal),
-            used=sum(
-                used.total
-                for resources in state.reservation.values()
-                for resource, used in resources.items()
-                if is_accelerator(resource)
-            ),
-            borrowed=sum(
-                used.borrowed
-                for resources in state.reservation.values()
-                for resource, used in resources.items()
-                if is_accelerator(resource)
-            ),
-        )
-        for name, state in states
-        if state is not None
-    }
-
-
-def _total(amounts: Mapping[str, Mapping[str, int]]) -> int:
-    return sum(
-        amount
-        for resources in amounts.values()
-        for resource, amount in resources.items()
-        if is_accelerator(resource)
-    )

@@ -24,7 +24,7 @@ from multiqueue.jobs.framework.priority import (
 )
 from multiqueue.jobs.registry import SupportedKind
 from multiqueue.jobs.setup import enabled_frameworks, load_kind
-from multiqueue.whatif.changes import ChangeError
+from multiqueue.whatif.change_request import ChangeError
 from multiqueue.whatif.snapshot import Snapshot
 
 Json = dict[str, Any]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from multiqueue.whatif.changes import Submit, apply_change
+from multiqueue.whatif.change_request import Submit
+from multiqueue.whatif.changes import apply_change
 from multiqueue.whatif.difference import Difference, compare_outcomes
-from multiqueue.whatif.replay import ReplayOutcome, replay
+from multiqueue.whatif.outcome import ReplayOutcome
+from multiqueue.whatif.replay import replay
 from multiqueue.whatif.snapshot import Snapshot
 
 LEFT_OUT = (

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from multiqueue.runtime.demo.jobs import DemoJob
 from multiqueue.runtime.demo.objects import PRIORITIES, TEAMS, WORKERS
 from multiqueue.whatif.anonymous import anonymize
-from multiqueue.whatif.replay import ReplayedWorkload, ReplayOutcome, replay
+from multiqueue.whatif.outcome import ReplayedWorkload, ReplayOutcome
+from multiqueue.whatif.replay import replay
 from multiqueue.whatif.snapshot import Snapshot, pack, unpack
 from multiqueue.whatif.trial import try_out
 from tests.unit.whatif.worlds import make_job, make_snapshot

@@ -92,7 +92,7 @@ def _rehearse(
 ) -> int:
     from multiqueue.cli.snapshots import submit_file
     from multiqueue.cli.views.rehearsal import rehearsal_to_dict, show_rehearsal
-    from multiqueue.whatif.changes import ChangeError
+    from multiqueue.whatif.change_request import ChangeError
     from multiqueue.whatif.snapshot import SnapshotError
     from multiqueue.whatif.trial import compare_worlds
 

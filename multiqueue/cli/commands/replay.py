@@ -75,7 +75,7 @@ def try_changes(snapshot: Snapshot, changes: tuple[str, ...]) -> TriedChanges:
         CliError: the engine failed.
     """
     from multiqueue.cli.snapshots import submit_file
-    from multiqueue.whatif.changes import ChangeError
+    from multiqueue.whatif.change_request import ChangeError
     from multiqueue.whatif.snapshot import SnapshotError
     from multiqueue.whatif.trial import try_out
 

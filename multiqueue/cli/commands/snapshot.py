@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +76,7 @@ def command(
     data = pack(snapshot)
     try:
         if str(path) == "-":
-            click.get_binary_stream("stdout").write(data)
+            sys.stdout.buffer.write(data)
         else:
             path.write_bytes(data)
     except OSError as error:

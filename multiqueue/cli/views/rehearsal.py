@@ -11,7 +11,7 @@ from multiqueue.cli.views.ages import format_age, format_seconds
 from multiqueue.cli.views.replay import show_notes, tell_stop, workload_to_dict
 from multiqueue.model.resources import format_amount, is_accelerator
 from multiqueue.whatif.difference import Effect, Effected
-from multiqueue.whatif.replay import ReplayedWorkload
+from multiqueue.whatif.outcome import ReplayedWorkload
 from multiqueue.whatif.snapshot import Snapshot
 from multiqueue.whatif.trial import LEFT_OUT, TriedChanges
 

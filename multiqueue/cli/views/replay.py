@@ -9,7 +9,7 @@ from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.cli.output import echo, print_table
 from multiqueue.cli.views.ages import format_seconds
 from multiqueue.engine.preemption.target import HUMAN_REASONS
-from multiqueue.whatif.replay import Fate, ReplayedWorkload, ReplayOutcome, Stop
+from multiqueue.whatif.outcome import ReplayedWorkload, ReplayFate, ReplayOutcome, Stop
 from multiqueue.whatif.trial import LEFT_OUT, TriedChanges
 
 if TYPE_CHECKING:
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from multiqueue.whatif.snapshot import Snapshot
 
 Json = dict[str, Any]
-_FATES = tuple(Fate)
+_FATES = tuple(ReplayFate)
 _FATE_WORDS = {
-    Fate.KEEPS: "keep their quota",
-    Fate.STARTS: "start",
-    Fate.RESTARTS: "are stopped and start again",
-    Fate.STOPS: "are stopped",
-    Fate.WAITS: "wait",
+    ReplayFate.KEEPS: "keep their quota",
+    ReplayFate.STARTS: "start",
+    ReplayFate.RESTARTS: "are stopped and start again",
+    ReplayFate.STOPS: "are stopped",
+    ReplayFate.WAITS: "wait",
 }
 
 
@@ -49,7 +49,7 @@ def show_outcome(snapshot: Snapshot, outcome: ReplayOutcome) -> None:
         ],
     )
     echo()
-    counts = {fate: sum(row.fate is fate for row in rows) for fate in Fate}
+    counts = {fate: sum(row.fate is fate for row in rows) for fate in ReplayFate}
     told = [f"{count} {_FATE_WORDS[fate]}" for fate, count in counts.items() if count]
     echo(", ".join(told) or "no Workloads")
     _show_beyond(outcome)

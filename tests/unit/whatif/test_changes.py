@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from multiqueue.api.names import CORDON
-from multiqueue.whatif.changes import RULES, ChangeError, apply_change
+from multiqueue.whatif.change_request import ChangeError
+from multiqueue.whatif.changes import RULES, apply_change
 from multiqueue.whatif.snapshot import Snapshot
 from tests.unit.whatif.worlds import make_job, make_snapshot
 
@@ -147,6 +148,10 @@ def test_a_removed_worker_is_gone_with_its_queues() -> None:
         ("priority train=1", "is no NAMESPACE/JOB"),
         ("drain moon", 'MultiKueueCluster "moon" is not in the snapshot; there are: worker-a100'),
         ("submit", 'write "submit FILE"'),
+        ("add worker-new", 'write "add WORKER FLAVOR=N'),
+        ("add worker-new a100=many", '"a100=many" is no FLAVOR=N'),
+        ("add worker-new b200=8", "no worker of the snapshot has flavor b200"),
+        ("add worker-a100 a100=8", 'there is a MultiKueueCluster "worker-a100"'),
     ],
 )
 def test_a_wrong_change_says_what_to_write(text: str, want: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from multiqueue.whatif.replay import Fate, ReplayOutcome, replay
+from multiqueue.whatif.outcome import ReplayFate as Fate
+from multiqueue.whatif.outcome import ReplayOutcome
+from multiqueue.whatif.replay import replay
 from tests.unit.whatif.worlds import make_job, make_snapshot
 
 
@@ -10,15 +12,15 @@ def fates(outcome: ReplayOutcome) -> dict[str, Fate]:
     return {row.job.partition("/")[2]: row.fate for row in outcome.workloads.values()}
 
 
-def row_of(outcome: ReplayOutcome, name: str) -> object:
-    return next(row for row in outcome.workloads.values() if row.job == f"Job/{name}")
-
-
 def test_what_runs_keeps_its_quota_and_what_fits_starts_in_order() -> None:
     runs = make_job("research", "runs", 3, accelerator="a100")
     first, second = make_job("training", "first", 4), make_job("inference", "second", 1)
     got = replay(make_snapshot(first, second, holding=[runs]))
-    assert fates(got) == {"runs": Fate.KEEPS, "first": Fate.STARTS, "second": Fate.STARTS}
+    assert fates(got) == {
+        "runs": Fate.KEEPS,
+        "first": Fate.STARTS,
+        "second": Fate.STARTS,
+    }
     assert got.problem == ""
     starting = [row for row in got.workloads.values() if row.order is not None]
     assert sorted(row.order or 0 for row in starting) == [1, 2]

@@ -11,7 +11,8 @@ import pytest
 from multiqueue.api.config import Configuration, build_configuration
 from multiqueue.whatif.anonymous import anonymize
 from multiqueue.whatif.contents import KINDS, keep_configuration, keep_listed
-from multiqueue.whatif.replay import ReplayOutcome, replay
+from multiqueue.whatif.outcome import ReplayOutcome
+from multiqueue.whatif.replay import replay
 from multiqueue.whatif.snapshot import MAX_BYTES, Snapshot, SnapshotError, pack, unpack
 from tests.unit.whatif.worlds import make_job, make_snapshot
 

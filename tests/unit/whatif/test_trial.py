@@ -93,3 +93,19 @@ def test_a_submitted_job_is_new(gpus: int, want: Effect) -> None:
     changed = snapshot.copy()
     add_job(changed, make_job("training", "new", gpus, accelerator="a100"), 200)
     assert effects(compare_worlds(snapshot, changed, ()))["new"] is want
+
+
+def test_an_added_worker_takes_what_no_other_can_hold() -> None:
+    wide = make_job("research", "wide", 12, accelerator="a100")
+    more = "quota cq/research nvidia.com/gpu@a100=20 cpu@a100=500 memory@a100=9Ti"
+    assert effects(tried(make_snapshot(wide), more)) == {}
+    got = tried(make_snapshot(wide), more, "add worker-new a100=16")
+    assert effects(got) == {"wide": Effect.STARTS}
+    assert got.after.worker_gpus == 28
+    assert got.after.gpus_beyond_workers == 0
+
+
+def test_jobs_beyond_the_hardware_wait_on_a_worker() -> None:
+    got = tried(full(), SIXTEEN)
+    assert got.before.gpus_beyond_workers == 0
+    assert got.after.gpus_beyond_workers == 4
