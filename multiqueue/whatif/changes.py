@@ -106,7 +106,7 @@ _TABLE: tuple[ChangeRule, ...] = (
     ChangeRule("cordon WORKER", worker_changes.cordon),
     ChangeRule("drain WORKER", worker_changes.drain),
     ChangeRule("remove WORKER", worker_changes.remove),
-    ChangeRule("add WORKER FLAVOR=N ...", worker_changes.add),
+    ChangeRule("add WORKER FLAVOR=N", worker_changes.add),
 )
 RULES = {rule.form.split()[0]: rule for rule in _TABLE}
 """By verb."""

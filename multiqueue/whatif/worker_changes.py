@@ -46,20 +46,18 @@ def _count(moved: int) -> str:
 
 
 def add(ask: ChangeRequest) -> str:
-    """Add a worker to every MultiKueueConfig, with queues as a known worker of each flavor has."""
-    if len(ask.words) < 2:
+    """Add a worker to every MultiKueueConfig, with queues like those of a worker of its flavor."""
+    if len(ask.words) != 2:
         raise FormError
-    name, *wanted = ask.words
+    name, wanted = ask.words
     if name in ask.snapshot.of("MultiKueueCluster"):
         raise ChangeError(f'there is a MultiKueueCluster "{name}"')
-    gpus = dict(map(_read_gpus, wanted))
-    for flavor, count in gpus.items():
-        _copy_queues(ask.snapshot, name, flavor, count)
+    flavor, gpus = _read_gpus(wanted)
+    _copy_queues(ask.snapshot, name, flavor, gpus)
     ask.snapshot.put({"kind": "MultiKueueCluster", "metadata": {"name": name}})
     for config in ask.snapshot.of("MultiKueueConfig").values():
         config["spec"]["clusters"] = [*config["spec"].get("clusters", ()), name]
-    told = ", ".join(f"{count} GPUs of flavor {flavor}" for flavor, count in gpus.items())
-    return f"worker {name} with {told}; quota of the manager stays as it is"
+    return f"worker {name} with {gpus} GPUs of flavor {flavor}; the manager's quota stays as it is"
 
 
 def _read_gpus(word: str) -> tuple[str, int]:
