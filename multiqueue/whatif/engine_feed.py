@@ -28,8 +28,9 @@ from multiqueue.model.past_usage import build_consumed_resources
 from multiqueue.model.resource_flavor import build_resource_flavor, build_topology
 from multiqueue.model.workload import Workload
 from multiqueue.whatif.fleet import SnapshotFleet
-from multiqueue.whatif.snapshot import Snapshot
+from multiqueue.whatif.snapshot import Snapshot, key_of_object
 
+Json = dict[str, Any]
 AT_ONCE = timedelta(0)
 """Pause between a wake and its cycle: a replay has no bursts to collect."""
 
@@ -42,6 +43,8 @@ class EngineFeed:
 
     Attributes:
         engine: The engine.
+        left_out: The objects that cannot be read, each in a sentence. The manager leaves them out,
+            too.
 
     Raises:
         SnapshotError: this program cannot read the configuration.
@@ -51,6 +54,7 @@ class EngineFeed:
         config = snapshot.read_configuration()
         options = replace(engine_options(config), wake_batch=AT_ONCE, busy_wake_batch=AT_ONCE)
         self.engine = Engine(options)
+        self.left_out: list[str] = []
         self._options = build_options(config)
         self._now = snapshot.taken_at
         self._surroundings = SurroundingsCache()
@@ -81,7 +85,14 @@ class EngineFeed:
         )
         for type_, build, put in steps:
             for _, obj in sorted(snapshot.of(type_.__name__).items()):
-                put(build(decode(type_, obj)))
+                self._try_put(obj, partial(_put_typed, type_, build, put))
+
+    def _try_put(self, obj: Json, put: Callable[[Json], None]) -> None:
+        try:
+            put(obj)
+        except (ValueError, KeyError, TypeError) as error:
+            name = key_of_object(obj)
+            self.left_out.append(f'{obj["kind"]} "{name}" is left out: it cannot be read ({error})')
 
     def _put_local_queue(self, obj: api.LocalQueue) -> None:
         self.engine.upsert_local_queue(build_local_queue(obj))
@@ -93,9 +104,21 @@ class EngineFeed:
         for name, namespace in sorted(snapshot.of("Namespace").items()):
             self.engine.upsert_namespace(name, namespace["metadata"].get("labels") or {})
         for limits in snapshot.of("LimitRange").values():
-            metadata = limits["metadata"]
-            self._surroundings.set_limit_range(metadata["namespace"], metadata["name"], limits)
+            self._try_put(limits, self._put_limit_range)
         for name, runtime_class in snapshot.of("RuntimeClass").items():
             self._surroundings.set_runtime_class(name, runtime_class)
         for _, node in sorted(snapshot.of("Node").items()):
-            self.engine.upsert_node(read_node(orjson.dumps(node)).node)
+            self._try_put(node, self._put_node)
+
+    def _put_limit_range(self, obj: Json) -> None:
+        metadata = obj["metadata"]
+        self._surroundings.set_limit_range(metadata["namespace"], metadata["name"], obj)
+
+    def _put_node(self, obj: Json) -> None:
+        self.engine.upsert_node(read_node(orjson.dumps(obj)).node)
+
+
+def _put_typed(
+    type_: Any, build: Callable[[Any], Any], put: Callable[[Any], None], obj: Json
+) -> None:
+    put(build(decode(type_, obj)))

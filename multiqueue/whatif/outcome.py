@@ -101,7 +101,7 @@ class ReplayOutcome:
         queues: The accelerators of each ClusterQueue at the end.
         worker_gpus: The accelerators of all workers' ClusterQueues; None if some are unknown, or
             if there are no workers.
-        problem: Why the replay ended early; empty if nothing more would change.
+        problem: Objects that were left out, and why the replay ended early; empty if all is well.
     """
 
     workloads: dict[str, ReplayedWorkload]

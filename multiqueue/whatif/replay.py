@@ -70,7 +70,7 @@ def replay(snapshot: Snapshot, original: Snapshot | None = None) -> ReplayOutcom
         workloads=run.describe(),
         queues=sum_queues(run.engine, snapshot.of("ClusterQueue")),
         worker_gpus=count_worker_gpus(snapshot),
-        problem=run.problem,
+        problem="; ".join(filter(None, (*run.left_out, run.problem))),
     )
 
 
@@ -79,6 +79,7 @@ class _ReplayRun:
 
     Attributes:
         engine: The engine that decides.
+        left_out: The objects that cannot be read, each in a sentence.
         problem: Why it ended early; empty if it did not.
     """
 
@@ -86,6 +87,7 @@ class _ReplayRun:
         self._now = snapshot.taken_at
         self._feed = EngineFeed(snapshot)
         self.engine = self._feed.engine
+        self.left_out = self._feed.left_out
         self.problem = ""
         self._held = held
         self._stops: dict[str, Stop] = {}
@@ -154,9 +156,13 @@ class _ReplayRun:
         before = self._workloads[key]
         if not has_quota(before.status):
             return
+        self._admissions.pop(key, None)
         self._stop_counts[key] += 1
         if self._stop_counts[key] > MAX_STOPS:
-            self.problem = f"the decisions go round in circles: {by or key} stops {key} every time"
+            self.problem = (
+                "the replay ended early: the decisions go round in circles, "
+                f"{by or key} stops {key} every time"
+            )
             return
         change = preempt if by else evict
         status = change(before.status, reason, message, now=self._now)

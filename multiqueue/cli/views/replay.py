@@ -177,11 +177,11 @@ def _about(snapshot: Snapshot) -> Json:
 
 
 def show_notes(snapshot: Snapshot, outcome: ReplayOutcome) -> None:
-    """Print what the snapshot lacks, and why the replay ended early."""
+    """Print what the snapshot and the replay lack."""
     for note in snapshot.notes:
         echo(f"note: {note}")
     if outcome.problem:
-        echo(f"warning: the replay ended early: {outcome.problem}")
+        echo(f"warning: {outcome.problem}")
 
 
 def _rank(row: ReplayedWorkload) -> tuple[int, int, str, int, str]:
