@@ -188,23 +188,7 @@ class FleetCapacity:
         self, view: WorkloadView, clusters: tuple[str, ...], excluded: Exclusions
     ) -> FleetStanding:
         """Compare a Workload with what each cluster could ever hold. Cost: clusters x flavors."""
-        unwanted = {exclusion.name: exclusion.words for exclusion in excluded.clusters}
-        never: dict[str, Fit] = {}
-        unknown = []
-        for name in clusters:
-            found = self._judge(name, view, unwanted.get(name, ""))
-            if found is None:
-                unknown.append(name)
-            elif found:
-                limit = found if isinstance(found, Limit) else None
-                never[name] = Fit(outlook=Outlook.NEVER, reason=str(found), limit=limit)
-        return FleetStanding(
-            never=never,
-            unknown=tuple(unknown),
-            closed=frozenset(each.name for each in excluded.clusters if each.is_closed),
-            absent=excluded.absent,
-            count=len(clusters),
-        )
+        return stand(clusters, excluded, lambda name: self._judge(name, view))
 
     def exclude(self, workload: api.Workload, clusters: tuple[str, ...]) -> Exclusions:
         """Return the clusters that the user does not allow, or that take no new Workloads.
@@ -223,12 +207,10 @@ class FleetCapacity:
         found = self._context.informers.admission_checks.store.get(check)
         return () if found is None else list_clusters(found, self._context.informers).clusters
 
-    def _judge(self, name: str, view: WorkloadView, unwanted: str) -> Limit | str | None:
+    def _judge(self, name: str, view: WorkloadView) -> Limit | str | None:
         """Return why a cluster can never hold it; "" if it could, None if that is not known."""
         if self._context.informers.multikueue_clusters.store.get(name) is None:
             return "has no MultiKueueCluster"
-        if unwanted:
-            return unwanted
         limits = self._limits.find(name)
         queue = limits.find(view.namespace, view.queue) if limits is not None else None
         if queue is None or isinstance(queue, str):
@@ -298,6 +280,37 @@ class FleetCapacity:
         self._is_told = True
         for listener in self._listeners:
             listener()
+
+
+def stand(
+    clusters: tuple[str, ...],
+    excluded: Exclusions,
+    judge: Callable[[str], Limit | str | None],
+) -> FleetStanding:
+    """Say which clusters could ever hold a Workload.
+
+    Args:
+        clusters: The clusters of the check.
+        excluded: Those that the user does not allow, or that take no new Workloads.
+        judge: Returns why a cluster can never hold it; "" if it could, None if that is not known.
+    """
+    unwanted = {exclusion.name: exclusion.words for exclusion in excluded.clusters}
+    never: dict[str, Fit] = {}
+    unknown = []
+    for name in clusters:
+        found = unwanted.get(name) or judge(name)
+        if found is None:
+            unknown.append(name)
+        elif found:
+            limit = found if isinstance(found, Limit) else None
+            never[name] = Fit(outlook=Outlook.NEVER, reason=str(found), limit=limit)
+    return FleetStanding(
+        never=never,
+        unknown=tuple(unknown),
+        closed=frozenset(each.name for each in excluded.clusters if each.is_closed),
+        absent=excluded.absent,
+        count=len(clusters),
+    )
 
 
 def _substance_of(obj: Configured) -> tuple[object, object, object]:

@@ -38,6 +38,9 @@ COMMANDS = {
     "jobkind": "Try the declaration of a job kind; print the roles for it",
     "lint": "Find pitfalls in manifests or in a cluster",
     "config": "Check a configuration file; show defaults and feature gates",
+    "preempt": "Say who would be stopped for a job before it is submitted",
+    "snapshot": "Write what the manager decides from into one file",
+    "replay": "Decide from a snapshot, and try changes on it",
     "simulate": "Compare dispatchers on a trace of jobs, in virtual time",
     "version": "Print the version",
 }

@@ -41,9 +41,12 @@ async def stop(process: asyncio.subprocess.Process) -> int:
     return await asyncio.wait_for(process.wait(), 30)
 
 
-async def test_twelve_jobs_end_as_they_should() -> None:
+async def test_twelve_jobs_end_as_they_should(tmp_path: Path) -> None:
     pipe = asyncio.subprocess.PIPE
-    process = await start("demo", "--once", "-o", "json", stdout=pipe, stderr=pipe)
+    file = tmp_path / "demo.snapshot"
+    process = await start(
+        "demo", "--once", "--snapshot", str(file), "-o", "json", stdout=pipe, stderr=pipe
+    )
     output, errors = await asyncio.wait_for(process.communicate(), 120)
     assert process.returncode == 0, errors.decode()
     assert "multiqueue run --config" in errors.decode()
@@ -57,6 +60,21 @@ async def test_twelve_jobs_end_as_they_should() -> None:
     assert "ExceedsMaxQuota" in jobs["too-wide"]["reason"]
     assert "quantities must match" in jobs["typo"]["reason"]
     assert jobs["vit-large"]["waitedSeconds"] > 3
+    await _try_more_quota(file)
+
+
+async def _try_more_quota(file: Path) -> None:
+    """Ask the snapshot whom 16 GPUs for research would let start."""
+    change = "quota cq/research nvidia.com/gpu=16"
+    pipe = asyncio.subprocess.PIPE
+    process = await start("replay", str(file), "--what-if", change, "-o", "json", stdout=pipe)
+    output, _ = await asyncio.wait_for(process.communicate(), 60)
+    got = orjson.loads(output)
+    assert process.returncode == 0
+    assert got["notes"] == []
+    assert "from 3 to 12 in flavor a100" in got["changes"][0]
+    assert "starts now" in {row["effect"] for row in got["workloads"]}
+    assert {row["after"]["job"] for row in got["workloads"]} <= {f"Job/{job.name}" for job in ONCE}
 
 
 async def test_a_job_of_every_kind_runs_on_a_worker() -> None:

@@ -50,6 +50,12 @@ if TYPE_CHECKING:
     "job of each is run instead of the twelve.",
 )
 @click.option(
+    "--snapshot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With --once: write a snapshot there once all jobs are submitted, for `replay`.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice(["human", "table", "json", "yaml"]),
@@ -66,6 +72,7 @@ def command(
     jobs: bool | None,
     speed: float,
     kinds: str,
+    snapshot: Path | None,
     output: str,
 ) -> int:
     """Set up three embedded clusters: a manager, 8 x A100 and 4 x H100, and run jobs on them.
@@ -79,6 +86,10 @@ def command(
         raise UsageProblem("choose --once or --serve")
     if jobs and once:
         raise UsageProblem("--once has its own jobs")
+    if snapshot is not None and (kinds or not once):
+        raise UsageProblem(
+            "--snapshot needs --once without --kinds; `multiqueue snapshot` does not"
+        )
     require_local_extra("multiqueue demo")
     with _data_directory(data) as directory, _logs(directory / "demo.log", to_stderr=serve):
         world = _make_world(directory, persist=data is not None, speed=speed, kinds=kinds)
@@ -86,7 +97,7 @@ def command(
             if once and kinds:
                 return run_process(lambda: _kinds(world, output))
             if once:
-                return run_process(lambda: _once(world, output))
+                return run_process(lambda: _once(world, output, snapshot))
             if serve:
                 run_process(lambda: _serve(world, output, with_jobs=bool(jobs)))
             else:
@@ -98,7 +109,7 @@ def command(
     return ExitCode.OK
 
 
-async def _once(world: DemoWorld, output: str) -> int:
+async def _once(world: DemoWorld, output: str, snapshot: Path | None) -> int:
     from multiqueue.runtime.demo.once import is_as_planned, run_once
     from multiqueue.runtime.demo.tracker import Tracker
     from multiqueue.runtime.demo.world import MANAGER
@@ -106,7 +117,8 @@ async def _once(world: DemoWorld, output: str) -> int:
     _say(f"Setting up in {world.options.data_dir} ...")
     async with world.running():
         _say(f"Manager: {world.manager.command_line}")
-        outcomes = await run_once(world, Tracker(world.clients, manager=MANAGER))
+        tracker = Tracker(world.clients, manager=MANAGER)
+        outcomes = await run_once(world, tracker, lambda: _write_snapshot(world, snapshot))
     if output == "human":
         _print_outcomes(outcomes)
     else:
@@ -115,6 +127,23 @@ async def _once(world: DemoWorld, output: str) -> int:
         if outcome.problem:
             _say(f"{outcome.name}: {outcome.problem}")
     return ExitCode.OK if is_as_planned(outcomes) else ExitCode.FAILED
+
+
+async def _write_snapshot(world: DemoWorld, path: Path | None) -> None:
+    """Write what the manager decides from, at a moment at which some jobs run and others wait."""
+    if path is None:
+        return
+    from multiqueue.api import names
+    from multiqueue.api.config import build_configuration
+    from multiqueue.cli.snapshots import take_snapshot
+    from multiqueue.runtime.demo.objects import manager_configuration
+    from multiqueue.runtime.demo.world import MANAGER
+    from multiqueue.whatif.snapshot import pack
+
+    config = build_configuration(manager_configuration(health_port=0))
+    client, namespace = world.clients[MANAGER], names.DEFAULT_NAMESPACE
+    found = await take_snapshot(client, system_namespace=namespace, config=config)
+    await asyncio.to_thread(path.write_bytes, pack(found))
 
 
 async def _kinds(world: DemoWorld, output: str) -> int:

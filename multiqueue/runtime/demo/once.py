@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,8 +46,16 @@ class JobOutcome:
         }
 
 
-async def run_once(world: DemoWorld, tracker: Tracker) -> list[JobOutcome]:
-    """Submit the twelve jobs, wait until they end, and judge their outcomes."""
+async def run_once(
+    world: DemoWorld, tracker: Tracker, on_submitted: Callable[[], Awaitable[None]]
+) -> list[JobOutcome]:
+    """Submit the twelve jobs, wait until they end, and judge their outcomes.
+
+    Args:
+        world: The clusters.
+        tracker: Follows the jobs.
+        on_submitted: Called once all jobs are submitted; some run then, and others wait.
+    """
     async with open_scope() as scope:
         await tracker.start(scope)
         try:
@@ -55,6 +63,7 @@ async def run_once(world: DemoWorld, tracker: Tracker) -> list[JobOutcome]:
                 for job in ONCE:
                     await submit(world.clients[MANAGER], tracker, job)
                     await asyncio.sleep(PAUSE_SECONDS)
+                await on_submitted()
                 await tracker.wait_for(lambda: _all_ended(tracker))
         except TimeoutError:
             pass  # the outcomes show which job did not end

@@ -1,0 +1,290 @@
+"""Replays a snapshot: the engine decides at the snapshot's time until nothing changes. Pure.
+
+The engine is the manager's own. An eviction takes no time here: a preempted Workload is in its
+queue again at once. Nothing else happens: no job ends, none arrives, no backoff passes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+import msgspec
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
+from multiqueue.api.serde import decode
+from multiqueue.api.workload_state import (
+    complete_eviction,
+    evict,
+    has_quota,
+    is_finished,
+    preempt,
+    reserve_quota,
+    sync_admitted,
+)
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.plan import Admit, Decision, Evict, PlacePods, Preempt
+from multiqueue.model.build_workload import admission_to_wire
+from multiqueue.model.resources import is_accelerator
+from multiqueue.model.workload import Admission, Workload
+from multiqueue.visibility.explanation_status import add_words, build_status
+from multiqueue.visibility.positions import Positions
+from multiqueue.whatif.engine_feed import EngineFeed
+from multiqueue.whatif.fleet import count_worker_gpus
+from multiqueue.whatif.outcome import (
+    ReplayedWorkload,
+    ReplayFate,
+    ReplayOutcome,
+    Stop,
+    sum_queues,
+)
+from multiqueue.whatif.snapshot import Snapshot, SnapshotError
+
+MAX_STOPS = 3
+"""How often a replay stops the same Workload; more means that the decisions go round in circles."""
+
+
+def list_holders(snapshot: Snapshot) -> dict[str, api.Workload]:
+    """Return the unfinished Workloads that have quota, by key."""
+    found = snapshot.workloads().items()
+    return {key: obj for key, obj in found if has_quota(obj.status) and not is_finished(obj.status)}
+
+
+def replay(snapshot: Snapshot, original: Snapshot | None = None) -> ReplayOutcome:
+    """Decide until nothing changes.
+
+    Args:
+        snapshot: The objects; not changed.
+        original: The objects before the change that is tried. A Workload that had quota there and
+            has none here counts as stopped.
+
+    Raises:
+        SnapshotError: the configuration cannot be read, or the engine failed.
+    """
+    run = _ReplayRun(snapshot, list_holders(original or snapshot))
+    run.decide()
+    return ReplayOutcome(
+        workloads=run.describe(),
+        queues=sum_queues(run.engine, snapshot.of("ClusterQueue")),
+        worker_gpus=count_worker_gpus(snapshot),
+        problem="; ".join(filter(None, (*run.left_out, run.problem))),
+    )
+
+
+class _ReplayRun:
+    """One replay.
+
+    Attributes:
+        engine: The engine that decides.
+        left_out: The objects that cannot be read, each in a sentence.
+        problem: Why it ended early; empty if it did not.
+    """
+
+    def __init__(self, snapshot: Snapshot, held: Mapping[str, api.Workload]) -> None:
+        self._now = snapshot.taken_at
+        self._feed = EngineFeed(snapshot)
+        self.engine = self._feed.engine
+        self.left_out = self._feed.left_out
+        self.problem = ""
+        self._held = held
+        self._stops: dict[str, Stop] = {}
+        self._stop_counts: Counter[str] = Counter()
+        self._admissions: dict[str, Admit] = {}
+        self._workloads: dict[str, api.Workload] = {}
+        self._built: dict[str, Workload] = {}
+        unfinished = [
+            (key, each)
+            for key, each in snapshot.workloads().items()
+            if not is_finished(each.status)
+        ]
+        # Holders first: no cycle runs in between, but queues need not be sorted twice.
+        for key, workload in sorted(unfinished, key=lambda item: not has_quota(item[1].status)):
+            # The replay does not wait for an eviction that has begun.
+            settled = complete_eviction(workload.status, now=self._now)
+            self._write(key, msgspec.structs.replace(workload, status=settled))
+            if key in held and not has_quota(settled):
+                self._note_evicted(key, settled)
+
+    def decide(self) -> None:
+        """Run cycles until nothing changes."""
+        while not self.problem:
+            plan = self.engine.run_cycle(self._now)
+            for failure in plan.failures:
+                raise SnapshotError(
+                    f"the engine failed on the cohort tree {failure.tree}: {failure.error!r}"
+                ) from failure.error
+            for decision in plan.decisions:
+                self._apply(decision)
+            next_at = self.engine.next_cycle_at(self._now)
+            if next_at is None or next_at > self._now:
+                return
+
+    def _write(self, key: str, workload: api.Workload) -> None:
+        self._workloads[key] = workload
+        self._built[key] = self._feed.upsert(workload)
+
+    def _apply(self, decision: Decision) -> None:
+        if isinstance(decision, Admit):
+            self._admissions.pop(decision.workload, None)
+            self._admissions[decision.workload] = decision
+            self._reserve(decision.workload, decision.admission, admitted=decision.admitted)
+            if decision.replaces:
+                self._workloads.pop(decision.replaces, None)
+                self.engine.delete_workload(decision.replaces, self._now)
+        elif isinstance(decision, PlacePods):
+            self._reserve(decision.workload, decision.admission, admitted=True)
+            self.engine.places_written(decision.workload, decision.admission)
+        elif isinstance(decision, Preempt):
+            for victim in decision.victims:
+                self._stop(victim.workload, decision.workload, victim.reason, victim.message)
+        elif isinstance(decision, Evict):
+            self._stop(decision.workload, "", decision.reason, decision.message)
+
+    def _reserve(self, key: str, admission: Admission, *, admitted: bool) -> None:
+        workload = self._workloads[key]
+        wire = decode(api.Admission, admission_to_wire(admission))
+        status = reserve_quota(workload.status, wire, now=self._now)
+        if admitted:
+            status = sync_admitted(status, now=self._now)
+        self._write(key, msgspec.structs.replace(workload, status=status))
+
+    def _stop(self, key: str, by: str, reason: Reason, message: str) -> None:
+        """Take the quota of a Workload, and queue it again."""
+        before = self._workloads[key]
+        if not has_quota(before.status):
+            return
+        self._admissions.pop(key, None)
+        self._stop_counts[key] += 1
+        if self._stop_counts[key] > MAX_STOPS:
+            self.problem = (
+                "the replay ended early: the decisions go round in circles, "
+                f"{by or key} stops {key} every time"
+            )
+            return
+        change = preempt if by else evict
+        status = change(before.status, reason, message, now=self._now)
+        status = complete_eviction(status, now=self._now)
+        if key in self._held and key not in self._stops:
+            self._note_stop(key, by, reason, message)
+        self._write(key, msgspec.structs.replace(before, status=status))
+
+    def _note_evicted(self, key: str, status: api.WorkloadStatus) -> None:
+        """Note a Workload that the tried change itself stops, or whose eviction has begun."""
+        evicted = find_condition(status.conditions, WorkloadCondition.EVICTED)
+        assert evicted is not None, "nothing else takes quota"
+        self._note_stop(key, "", evicted.reason, evicted.message)
+
+    def _note_stop(self, key: str, by: str, reason: str, message: str) -> None:
+        before = self._held[key]
+        self._stops[key] = Stop(
+            by=by,
+            reason=reason,
+            message=message,
+            lost_seconds=_run_seconds(before.status, self._now),
+            released=self._usage(before),
+        )
+
+    def _usage(self, workload: api.Workload) -> dict[tuple[str, str], int]:
+        held = self._feed.build(workload).reservation
+        return held.admission.usage() if held is not None else {}
+
+    # ------------------------------------------------------------ the result
+
+    def describe(self) -> dict[str, ReplayedWorkload]:
+        """Return what became of each Workload, by key."""
+        queues = self.engine.parts.pending
+        orders = {name: read_order(self.engine, name) for name in sorted(queues)}
+        numbers = {key: number for number, key in enumerate(self._admissions, start=1)}
+        return {
+            key: self._describe(key, workload, orders, numbers.get(key))
+            for key, workload in sorted(self._workloads.items())
+        }
+
+    def _describe(
+        self, key: str, obj: api.Workload, orders: Mapping[str, Positions], order: int | None
+    ) -> ReplayedWorkload:
+        built = self._built[key]
+        target = self.engine.local_queue_target(built.queue) or ""
+        told = ReplayedWorkload(
+            key=key,
+            job=_job_of(obj),
+            queue=obj.spec.queue_name,
+            cluster_queue=target,
+            priority=built.priority,
+            gpus=_count_gpus(built),
+            created_at=built.created_at,
+            fate=self._fate(key, obj),
+            stop=self._stops.get(key),
+        )
+        if built.reservation is None:
+            return self._add_reasons(told, orders.get(target))
+        admitted = self._admissions.get(key)
+        held = built.reservation.admission
+        flavors = {flavor for flavor, _ in held.usage()}
+        return replace(
+            told,
+            cluster_queue=held.cluster_queue,
+            order=order,
+            flavors=tuple(sorted(flavors)),
+            borrows=admitted is not None and admitted.borrowing > 0,
+            worker=obj.status.cluster_name or "",
+        )
+
+    def _fate(self, key: str, obj: api.Workload) -> ReplayFate:
+        stopped = key in self._stops
+        if has_quota(obj.status):
+            kept = ReplayFate.KEEPS if key in self._held else ReplayFate.STARTS
+            return ReplayFate.RESTARTS if stopped else kept
+        return ReplayFate.STOPS if stopped else ReplayFate.WAITS
+
+    def _add_reasons(self, told: ReplayedWorkload, positions: Positions | None) -> ReplayedWorkload:
+        """Add why a Workload waits, in the words of the manager's explanations."""
+        status = build_status(self.engine, told.key, told.cluster_queue, positions, leading=True)
+        if not status["pending"]:
+            return replace(told, why="it is in no queue: it is inactive, or its LocalQueue is")
+        add_words(status)
+        place = status.get("positionInClusterQueue")
+        return replace(
+            told,
+            position=place + 1 if place is not None else None,
+            reason=str(status["reason"]),
+            why=status.get("why", ""),
+        )
+
+
+def read_order(engine: Engine, cluster_queue: str) -> Positions:
+    """Return the order of a ClusterQueue's waiting Workloads."""
+    order = Positions()
+    for piece in engine.pending_in_steps(cluster_queue):
+        for key, local_queue in piece:
+            order.add(key, local_queue)
+    return order
+
+
+def _job_of(workload: api.Workload) -> str:
+    owners = workload.metadata.owner_references
+    owner = next((each for each in owners if each.controller), next(iter(owners), None))
+    return f"{owner.kind}/{owner.name}" if owner is not None else workload.metadata.name
+
+
+def _count_gpus(workload: Workload) -> int:
+    """Return the accelerators that it has, or else asks for."""
+    if workload.reservation is not None:
+        held = workload.reservation.admission.usage()
+        return sum(amount for (_, resource), amount in held.items() if is_accelerator(resource))
+    return sum(
+        amount * pod_set.count
+        for pod_set in workload.pod_sets
+        for resource, amount in pod_set.requests.items()
+        if is_accelerator(resource)
+    )
+
+
+def _run_seconds(status: api.WorkloadStatus, now: datetime) -> float:
+    admitted = find_condition(status.conditions, WorkloadCondition.ADMITTED)
+    if admitted is None or admitted.status != "True":
+        return 0
+    return max(0.0, (now - admitted.transitioned_at).total_seconds())
