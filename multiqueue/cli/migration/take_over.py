@@ -1,0 +1,203 @@
+"""From upstream's manager to ours, step by step; each step sees for itself whether it is done."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from multiqueue.api.validation.access import mapping
+from multiqueue.cli.errors import CliError, UsageProblem
+from multiqueue.cli.migration.backup import check_cluster, read_backup, write_backup
+from multiqueue.cli.migration.comparison import MigrationOutcome, compare_workloads
+from multiqueue.cli.migration.installation import Installation, is_ours
+from multiqueue.cli.migration.manager_control import free_lease, stop_manager, wait_until
+from multiqueue.cli.migration.preflight import Preflight, check_installation
+from multiqueue.cli.migration.read import read_cluster, read_holder
+from multiqueue.cli.projection.prerequisites import LEASE
+from multiqueue.cli.stored import CONFIG_KEY, CONFIG_MAP
+from multiqueue.kube.client import KubeClient
+
+VALUES, KUSTOMIZATION = "values.yaml", "kustomization.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeOver:
+    """What the user asked for.
+
+    Attributes:
+        backup: The file of the backup.
+        out: The folder for the files that start our manager.
+        manifests: Our config/ folder, with the chart in helm/.
+        image: Our image with its tag.
+        seconds: How long each step may take.
+    """
+
+    namespace: str
+    backup: Path
+    out: Path
+    manifests: Path
+    image: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDone:
+    """One step and what came of it; ``outcome`` is empty if there was nothing left to do."""
+
+    name: str
+    outcome: str
+
+
+def build_steps(found: Installation, wanted: TakeOver) -> tuple[tuple[str, str], ...]:
+    """Return the steps in order, each with its name and what it does."""
+    return (
+        ("back up", f"write every object of Kueue to {wanted.backup}"),
+        ("translate", f"write the configuration and how ours is started to {wanted.out}"),
+        ("stop upstream", "scale Deployment kueue-controller-manager to 0; jobs run on"),
+        ("free the Lease", f"release {LEASE}, so that the next leader need not wait"),
+        ("start ours", build_command(found, wanted)),
+        ("compare", "the same command again: which jobs run, wait, and in which order"),
+    )
+
+
+def build_command(found: Installation, wanted: TakeOver) -> str:
+    """Return the command that brings definitions, rights, webhooks and the manager.
+
+    It is helm's if helm installed upstream, and kubectl's otherwise, because the two have different
+    selectors, and the selector of a Deployment can never be changed.
+    """
+    if found.release:
+        return (
+            f"helm upgrade {found.release} {wanted.manifests / 'helm'} "
+            f"--namespace {wanted.namespace} --reset-values --values {wanted.out / VALUES}"
+        )
+    return f"kubectl apply --server-side --force-conflicts --kustomize {wanted.out}"
+
+
+async def prepare(client: KubeClient, wanted: TakeOver) -> tuple[Installation, Preflight]:
+    """Read the installation of before: from the backup if the take-over has begun.
+
+    Raises:
+        CliError: something blocks the take-over, or the backup is missing or of another cluster.
+    """
+    found = await read_cluster(client, wanted.namespace)
+    if wanted.backup.exists():
+        backup = read_backup(wanted.backup)
+        check_cluster(backup, found.identity, wanted.namespace)
+        found = backup.installation
+    elif found.deployment is not None and is_ours(found.deployment):
+        raise UsageProblem(
+            f'this program runs there already, and the backup "{wanted.backup}" of before does not '
+            "exist; name the one that the take-over wrote"
+        )
+    preflight = check_installation(found)
+    if preflight.blocking:
+        lines = [f"{each.about}: {each.what}; {each.todo}" for each in preflight.blocking]
+        raise CliError(
+            "nothing was changed, because of\n" + "\n".join(f"  {line}" for line in lines)
+        )
+    return found, preflight
+
+
+async def carry_out(
+    client: KubeClient, wanted: TakeOver, found: Installation, preflight: Preflight
+) -> list[StepDone]:
+    """Do what is left of the steps up to the user's command.
+
+    Raises:
+        CliError: a step cannot be done; those before it stay done.
+    """
+    done = [StepDone(name="back up", outcome=_back_up(wanted, found))]
+    write_start(wanted, found, preflight.wire)
+    done.append(StepDone(name="translate", outcome=f"wrote {wanted.out}"))
+    current = await read_cluster(client, wanted.namespace)
+    if current.deployment is not None and is_ours(current.deployment):
+        return [*done, *(StepDone(name=n, outcome="") for n, _ in build_steps(found, wanted)[2:5])]
+    stopped = await stop_manager(client, wanted.namespace, seconds=wanted.seconds)
+    done.append(StepDone(name="stop upstream", outcome=stopped))
+    freed = await free_lease(client, wanted.namespace)
+    return [*done, StepDone(name="free the Lease", outcome=freed)]
+
+
+async def compare(
+    client: KubeClient, namespace: str, before: Installation, *, ours: bool, seconds: float
+) -> MigrationOutcome | None:
+    """Wait until the new manager leads, and compare; None if that one was not started yet.
+
+    Raises:
+        CliError: it does not lead in time.
+    """
+    now = await read_cluster(client, namespace)
+    if now.deployment is None or is_ours(now.deployment) != ours:
+        return None
+
+    async def is_led() -> bool:
+        return bool(await read_holder(client, namespace))
+
+    is_elected = bool(before.holder)
+    if is_elected and not await wait_until(is_led, seconds):
+        raise CliError(
+            f"nobody leads after {seconds:g} s: no Lease {namespace}/{LEASE} is held. Jobs run on, "
+            "and none is admitted; look at the log of the manager, or roll back"
+        )
+    return compare_workloads(before, await read_cluster(client, namespace))
+
+
+def write_start(wanted: TakeOver, found: Installation, wire: Mapping[str, Any]) -> None:
+    """Write the files that the command of the take-over reads."""
+    import yaml
+
+    try:
+        wanted.out.mkdir(parents=True, exist_ok=True)
+        for name, content in _files(wanted, found, wire):
+            text = content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False)
+            (wanted.out / name).write_text(text)
+    except OSError as error:
+        raise UsageProblem(f'cannot write to "{wanted.out}": {error.strerror}') from error
+
+
+def _files(
+    wanted: TakeOver, found: Installation, wire: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    import yaml
+
+    configuration = yaml.safe_dump(dict(wire), sort_keys=False)
+    repository, _, tag = wanted.image.rpartition(":")
+    if found.release:
+        certificates = wire.get("internalCertManagement") or {}
+        yield (
+            VALUES,
+            {
+                "enableCertManager": certificates.get("enable") is False,
+                "controllerManager": {
+                    "manager": {"image": {"repository": repository, "tag": tag}},
+                    "replicas": mapping(found.deployment, "spec").get("replicas", 1),
+                },
+                "managerConfig": {"controllerManagerConfigYaml": configuration},
+            },
+        )
+        return
+    yield CONFIG_KEY, configuration
+    base = os.path.relpath(wanted.manifests.resolve() / "default", wanted.out.resolve())
+    merged = {"name": CONFIG_MAP, "namespace": wanted.namespace, "behavior": "replace"}
+    yield (
+        KUSTOMIZATION,
+        {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": [base],
+            "configMapGenerator": [{**merged, "files": [CONFIG_KEY]}],
+            "images": [{"name": "multiqueue", "newName": repository, "newTag": tag}],
+        },
+    )
+
+
+def _back_up(wanted: TakeOver, found: Installation) -> str:
+    if wanted.backup.exists():
+        return ""
+    checksum = write_backup(wanted.backup, found, namespace=wanted.namespace, now=datetime.now(UTC))
+    return f"{len(found.objects)} objects in {wanted.backup}, sha256 {checksum[:12]}…"
