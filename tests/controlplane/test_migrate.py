@@ -22,27 +22,29 @@ from tests.controlplane.polling import until
 from tests.controlplane.test_helm import helm, upstream_chart
 
 PAGE = CONFIG.parent / "docs" / "migrate.md"
-TEAM = "team"
+TEAM, DEPLOYMENT = "team", "kueue-controller-manager"
+CONTAINER = "/spec/template/spec/containers/0"
 RUNNING = int(os.environ.get("MIGRATE_RUNNING", "20"))
 WAITING = int(os.environ.get("MIGRATE_WAITING", "50"))
 Facts = dict[str, Any]
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("installed_by", ["helm", "kubectl"])
 def test_jobs_are_taken_over_and_given_back(
-    start_control_plane: StartControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installed_by: str,
+    start_control_plane: StartControlPlane,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every command of docs/migrate.md is run, in order."""
     require("helm", "kueue", "kwok", "kube-scheduler")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", HOST)
     plane = start_control_plane("plane", extra_arguments=["--enable-aggregator-routing=true"])
     add_nodes(plane, [make_node(f"node-{i}", "a100", gpus=1) for i in range(1 + RUNNING // 60)])
-    helm(
-        "install", "kueue", str(upstream_chart()), "--create-namespace", kubeconfig=plane.kubeconfig
-    )
-    plane.wait_until_served()
+    install_as_released(plane, installed_by)
     (tmp_path / "config").symlink_to(CONFIG)
-    check, steps, take_over, back = read_commands()
+    check, steps, take_over, back = read_commands(installed_by)
     with deployed_manager(plane, tmp_path) as deployed:
         wait_for_leader(plane)
         submit_jobs(plane)
@@ -56,6 +58,7 @@ def test_jobs_are_taken_over_and_given_back(
         assert deployed.programs == ["upstream", "ours"]
         assert observe(plane) == before
         assert_next_in_line(plane, "running-0", f"waiting-{WAITING - 1}")
+        assert_webhooks_answer(plane)
 
         between = observe(plane)
         told = run(plane, tmp_path, back)
@@ -64,19 +67,70 @@ def test_jobs_are_taken_over_and_given_back(
         assert deployed.programs == ["upstream", "ours", "upstream"]
         assert observe(plane) == between
         assert_next_in_line(plane, "running-1", f"waiting-{WAITING - 2}")
+        assert_webhooks_answer(plane)
+        again = run(plane, tmp_path, "multiqueue migrate --rollback kueue-backup.json")
+        assert "restore:" not in again
+        assert deployed.programs == ["upstream", "ours", "upstream"]
 
 
-def read_commands() -> list[str]:
-    """The blocks of commands on the page."""
-    return re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+@pytest.mark.timeout(300)
+def test_a_take_over_is_refused_before_anything_changes(
+    start_control_plane: StartControlPlane, tmp_path: Path
+) -> None:
+    plane = start_control_plane("plane")
+    install_as_released(plane, "kubectl")
+    (tmp_path / "config").symlink_to(CONFIG)
+    apply = "multiqueue migrate --apply --backup backup.json --image example.com/multiqueue:1"
+    run(plane, tmp_path, "multiqueue migrate --backup good.json")
+    (tmp_path / "cut.json").write_bytes((tmp_path / "good.json").read_bytes()[:-9])
+    gates = [{"op": "add", "path": f"{CONTAINER}/args/-", "value": "--feature-gates=New=true"}]
+    patch = ("--type=json", f"--patch={json.dumps(gates)}")
+    plane.kubectl("patch", "deployment", DEPLOYMENT, f"--namespace={NAMESPACE}", *patch)
+    version = state_of(plane)
+
+    told = run(plane, tmp_path, apply, fails=1)
+    assert "nothing was changed" in told
+    assert 'featureGates.New: "New" is not a feature gate' in told or "New" in told
+    assert not (tmp_path / "backup.json").exists()
+    told = run(plane, tmp_path, "multiqueue migrate --rollback cut.json", fails=2)
+    assert "it was cut off or changed" in told
+    assert state_of(plane) == version
 
 
-def run(plane: RealControlPlane, folder: Path, *blocks: str) -> str:
+def install_as_released(plane: RealControlPlane, installed_by: str) -> None:
+    """Install upstream Kueue as its documentation says."""
+    if installed_by == "helm":
+        chart = str(upstream_chart()), "--create-namespace"
+        helm("install", "kueue", *chart, kubeconfig=plane.kubeconfig)
+    else:
+        base = upstream_chart().parents[1] / "config" / "default"
+        plane.kubectl("apply", "--server-side", "-k", str(base))
+    plane.wait_until_served()
+
+
+def state_of(plane: RealControlPlane) -> str:
+    """The version of the Deployment as it was last changed by a user."""
+    where = f"--namespace={NAMESPACE}", "--output=jsonpath={.metadata.generation}"
+    return plane.kubectl("get", "deployment", DEPLOYMENT, *where)
+
+
+def read_commands(installed_by: str) -> list[str]:
+    """The blocks of commands on the page; those of helm are replaced as the page says."""
+    page = PAGE.read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    if installed_by == "helm":
+        return blocks
+    (start,) = re.findall(r"`(kubectl apply [^`]*)`", page)
+    blocks = [re.sub(r"helm upgrade .*", start, block) for block in blocks]
+    return [re.sub(r"helm rollback .*", "", block) for block in blocks]
+
+
+def run(plane: RealControlPlane, folder: Path, *blocks: str, fails: int = 0) -> str:
     """Run commands as a user of a shell does, who stops at the first that fails."""
     programs = [Path(sys.executable), binaries.get("helm"), binaries.get("kubectl")]
     path = ":".join([*(str(program.parent) for program in programs), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "KUBECONFIG": str(plane.kubeconfig)}
-    environment.pop("KUBERNETES_SERVICE_HOST")
+    environment.pop("KUBERNETES_SERVICE_HOST", None)
     done = subprocess.run(
         ["bash", "-ec", "\n".join(blocks)],
         cwd=folder,
@@ -85,8 +139,8 @@ def run(plane: RealControlPlane, folder: Path, *blocks: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
+    assert done.returncode == fails, f"{done.stdout}\n{done.stderr}"
+    return done.stderr if fails else done.stdout
 
 
 def submit_jobs(plane: RealControlPlane) -> None:
@@ -211,6 +265,13 @@ def assert_next_in_line(plane: RealControlPlane, ends: str, begins: str) -> None
     plane.kubectl("wait", f"job/{begins}", where, *active)
     waits = {job["metadata"]["name"] for job in get(plane, "jobs") if job["spec"]["suspend"]}
     assert waited - waits == {begins}
+
+
+def assert_webhooks_answer(plane: RealControlPlane) -> None:
+    """Its webhook suspends a job that is not suspended; the reconcilers see nothing of this one."""
+    job = json.dumps(make_job("late", 0))
+    made = plane.kubectl("create", "--dry-run=server", "-o=json", "-f", "-", stdin=job)
+    assert json.loads(made)["spec"]["suspend"] is True
 
 
 def get(plane: RealControlPlane, kind: str) -> list[dict[str, Any]]:

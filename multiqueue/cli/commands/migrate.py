@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,11 +93,12 @@ def command(  # noqa: PLR0913 - one argument an option
 
     target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     seconds = timeout.total_seconds()
-    _refuse(
-        source=source, changes=is_applied or rollback is not None or backup is not None,
-        both=(is_applied or only_check or backup is not None) and rollback is not None,
-        dry_run=dry_run and not is_applied and rollback is None,
-    )  # fmt: skip
+    _refuse_contradictions(
+        source=source,
+        writes=[backup is not None, is_applied, rollback is not None],
+        only_check=only_check,
+        dry_run=dry_run,
+    )
     if rollback is not None:
         return run_async(
             _roll_back(target, rollback, system_namespace, seconds, dry_run=dry_run, output=output)
@@ -118,13 +120,17 @@ def command(  # noqa: PLR0913 - one argument an option
     return run_async(_take_over(target, wanted, dry_run=dry_run, output=output))
 
 
-def _refuse(*, source: Path | None, changes: bool, both: bool, dry_run: bool) -> None:
-    if source is not None and changes:
-        raise UsageProblem("SOURCE can only be checked; --backup, --apply and --rollback need a "
-                           "cluster")  # fmt: skip
-    if both:
-        raise UsageProblem("--rollback goes alone: it has no --check, --backup and --apply")
-    if dry_run:
+def _refuse_contradictions(
+    *, source: Path | None, writes: list[bool], only_check: bool, dry_run: bool
+) -> None:
+    _, is_applied, goes_back = writes
+    if source is not None and any(writes):
+        raise UsageProblem("SOURCE can only be checked; the other options need a cluster")
+    if goes_back and (any(writes[:2]) or only_check):
+        raise UsageProblem("--rollback goes alone: without --check, --backup and --apply")
+    if only_check and is_applied:
+        raise UsageProblem("--check changes nothing; leave it out, --apply checks first")
+    if dry_run and not (is_applied or goes_back):
         raise UsageProblem("--dry-run goes with --apply or --rollback; a check changes nothing")
 
 
@@ -183,32 +189,26 @@ async def _roll_back(
     async with connect(target) as (client, _):
         now = await read_cluster(client, namespace)
         check_cluster(backup, now.identity, namespace)
-        for line in (*_tell_missing(before, now),):
-            echo(line, err=True)
+        for line in _tell_missing(before, now):
+            echo(f"{click.style('warning', fg='yellow')}: {line}", err=True)
         if dry_run:
             return _print_steps(roll_back.STEPS, output)
         done = [StepDone(name="check the backup", outcome=f"of {backup.taken_at}")]
-        async for step in roll_back.roll_back(client, namespace, before, seconds=seconds):
-            done.append(step)
+        steps = roll_back.roll_back(client, namespace, before, seconds=seconds)
+        done.extend([step async for step in steps])
         outcome = await compare(client, namespace, before, ours=False, seconds=seconds)
-    return _print_done(done, outcome, _tell_helm(before), output)
+    # helm's record then says what runs; no object is changed by it.
+    record = f"helm rollback {before.release} --namespace {namespace}" if before.release else ""
+    return _print_done(done, outcome, record, output)
 
 
-def _tell_missing(before: Installation, now: Installation) -> list[str]:
+def _tell_missing(before: Installation, now: Installation) -> Iterator[str]:
     from multiqueue.cli.migration.roll_back import find_missing, find_own_objects
 
-    warning = click.style("warning", fg="yellow")
-    return [
-        *(f"{warning}: {key} is in the backup and not here; it is not made anew"
-          for key in find_missing(before, now)),
-        *(f"{warning}: {key} stays, and upstream does not know it"
-          for key in find_own_objects(now)),
-    ]  # fmt: skip
-
-
-def _tell_helm(before: Installation) -> str:
-    """Return the command that lets helm's record say what runs; it changes no object."""
-    return f"helm rollback {before.release} --namespace NAMESPACE" if before.release else ""
+    for key in find_missing(before, now):
+        yield f"{key} is in the backup and not here; it is not made anew"
+    for key in find_own_objects(now):
+        yield f"{key} stays, and upstream does not know it"
 
 
 def _print_preflight(preflight: Preflight, output: str) -> None:

@@ -41,7 +41,6 @@ async def stop_manager(client: KubeClient, namespace: str, *, seconds: float) ->
         found = await client.list(resources.PODS, namespace=namespace, label_selector=selector)
         return not found.items
 
-    # The controller of Deployments may still be about to make pods.
     if not await wait_until(are_gone, seconds):
         raise CliError(
             f"the pods of Deployment {namespace}/{DEPLOYMENT} are still there after {seconds:g} s; "
@@ -81,7 +80,7 @@ async def wait_until(look: Callable[[], Awaitable[bool]], seconds: float) -> boo
     """Look again and again until it is true, or the time is over."""
     try:
         async with asyncio.timeout(seconds):
-            while not await look():
+            while not await look():  # noqa: ASYNC110 - what others do cannot be awaited
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
         return False

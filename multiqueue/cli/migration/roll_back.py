@@ -13,6 +13,7 @@ from multiqueue.cli.migration.installation import Installation, is_ours, key_of,
 from multiqueue.cli.migration.manager_control import free_lease, stop_manager
 from multiqueue.cli.migration.read import IN_NAMESPACE, OF_CLUSTER, read_cluster
 from multiqueue.cli.migration.take_over import StepDone
+from multiqueue.cli.projection.prerequisites import DEPLOYMENTS
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import Resource
@@ -41,7 +42,14 @@ async def roll_back(
         CliError: a step cannot be done; those before it stay done.
     """
     now = await read_cluster(client, namespace)
-    if now.deployment is not None and is_ours(now.deployment):
+    deployment = now.deployment
+    if (
+        deployment is not None
+        and not is_ours(deployment)
+        and mapping(deployment, "spec")["replicas"]
+    ):
+        return  # it is restored last, and its manager may have renewed certificates since
+    if deployment is not None and is_ours(deployment):
         yield StepDone(
             name="stop ours", outcome=await stop_manager(client, namespace, seconds=seconds)
         )
@@ -50,20 +58,17 @@ async def roll_back(
         key_of(obj)
         for resource in (*OF_CLUSTER, *IN_NAMESPACE)
         for obj in _of_installation(before, resource)
-        if resource.kind != "Deployment" and await _restore(client, resource, obj)
+        if resource is not DEPLOYMENTS and await _restore(client, resource, obj)
     ]
     removed = [key_of(obj) async for obj in _remove_ours(client, before, now)]
     told = f"{len(written)} objects restored, {len(removed)} removed"
     yield StepDone(name="restore", outcome=told if written or removed else "")
     started = [
         key_of(obj)
-        for obj in _of_installation(before, _DEPLOYMENTS)
-        if await _restore(client, _DEPLOYMENTS, obj)
+        for obj in _of_installation(before, DEPLOYMENTS)
+        if await _restore(client, DEPLOYMENTS, obj)
     ]
     yield StepDone(name="start upstream", outcome=", ".join(started))
-
-
-_DEPLOYMENTS = IN_NAMESPACE[-1]
 
 
 def find_own_objects(now: Installation) -> list[str]:
