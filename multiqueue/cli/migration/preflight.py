@@ -141,12 +141,12 @@ def _manager(found: Installation) -> Iterator[MigrationFinding]:
 
 
 def _definitions(found: Installation) -> Iterator[MigrationFinding]:
-    known = {f"{kind.plural}.{GROUP}" for kind in KINDS}
+    known = {kind.kind for kind in KINDS}
     for crd in found.of("CustomResourceDefinition"):
         name, kind = name_of(crd), text(mapping(crd, "spec", "names").get("kind"))
         if text(mapping(crd, "spec").get("group")) != GROUP:
             continue
-        if name not in known:
+        if kind not in known:
             count = sum(1 for _ in found.of(kind))
             what = f"is no kind that this program knows; {count} objects of it exist"
             todo = "delete them, or stay with upstream" if count else ""

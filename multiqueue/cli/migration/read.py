@@ -119,10 +119,9 @@ def _implied_definitions(found: Installation) -> Iterator[Mapping[str, Any]]:
         if _group(obj) == GROUP:
             seen.setdefault(text(obj.get("kind")), text(obj.get("apiVersion")))
     for kind, api_version in seen.items():
-        plural = {"Topology": "topologies"}.get(kind, f"{kind.lower()}s")
         yield {
             "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.{GROUP}"},
+            "metadata": {"name": f"{kind}.{GROUP}"},
             "spec": {"group": GROUP, "names": {"kind": kind}},
             "status": {"storedVersions": [api_version.rpartition("/")[2]]},
         }

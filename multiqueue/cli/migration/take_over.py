@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -149,51 +149,53 @@ async def compare(
 
 def write_start(wanted: TakeOver, found: Installation, wire: Mapping[str, Any]) -> None:
     """Write the files that the command of the take-over reads."""
-    import yaml
-
-    try:
-        wanted.out.mkdir(parents=True, exist_ok=True)
-        for name, content in _files(wanted, found, wire):
-            text = content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False)
-            (wanted.out / name).write_text(text)
-    except OSError as error:
-        raise UsageProblem(f'cannot write to "{wanted.out}": {error.strerror}') from error
-
-
-def _files(
-    wanted: TakeOver, found: Installation, wire: Mapping[str, Any]
-) -> Iterator[tuple[str, Any]]:
-    import yaml
-
-    configuration = yaml.safe_dump(dict(wire), sort_keys=False)
+    configuration = _to_yaml(wire)
     repository, _, tag = wanted.image.rpartition(":")
+    files: dict[str, str]
     if found.release:
-        certificates = wire.get("internalCertManagement") or {}
-        yield (
-            VALUES,
-            {
-                "enableCertManager": certificates.get("enable") is False,
-                "controllerManager": {
-                    "manager": {"image": {"repository": repository, "tag": tag}},
-                    "replicas": mapping(found.deployment, "spec").get("replicas", 1),
-                },
-                "managerConfig": {"controllerManagerConfigYaml": configuration},
-            },
-        )
-        return
-    yield CONFIG_KEY, configuration
-    base = os.path.relpath(wanted.manifests.resolve() / "default", wanted.out.resolve())
-    merged = {"name": CONFIG_MAP, "namespace": wanted.namespace, "behavior": "replace"}
-    yield (
-        KUSTOMIZATION,
-        {
+        certificates = mapping(wire, "internalCertManagement")
+        image = {"repository": repository, "tag": tag}
+        manager = {
+            "manager": {"image": image},
+            "replicas": mapping(found.deployment, "spec").get("replicas", 1),
+        }
+        values = {
+            "enableCertManager": certificates.get("enable") is False,
+            "controllerManager": manager,
+            "managerConfig": {"controllerManagerConfigYaml": configuration},
+        }
+        files = {VALUES: _to_yaml(values)}
+    else:
+        base = os.path.relpath(wanted.manifests.resolve() / "default", wanted.out.resolve())
+        merged = {"name": CONFIG_MAP, "namespace": wanted.namespace, "behavior": "replace"}
+        kustomization = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
             "resources": [base],
             "configMapGenerator": [{**merged, "files": [CONFIG_KEY]}],
             "images": [{"name": "multiqueue", "newName": repository, "newTag": tag}],
-        },
-    )
+        }
+        files = {CONFIG_KEY: configuration, KUSTOMIZATION: _to_yaml(kustomization)}
+    try:
+        wanted.out.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (wanted.out / name).write_text(content)
+    except OSError as error:
+        raise UsageProblem(f'cannot write to "{wanted.out}": {error.strerror}') from error
+
+
+def _to_yaml(value: Mapping[str, Any]) -> str:
+    import yaml
+
+    class Readable(yaml.SafeDumper):
+        """Writes texts of several lines as such."""
+
+    def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        style = "|" if "\n" in text else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Readable.add_representer(str, represent)
+    return yaml.dump(dict(value), Dumper=Readable, sort_keys=False)
 
 
 def _back_up(wanted: TakeOver, found: Installation) -> str:
