@@ -16,7 +16,7 @@ from multiqueue.api.names import (
     WORKLOAD_SLICE_REPLACEMENT_FOR,
 )
 from multiqueue.api.validation.access import mapping, text
-from multiqueue.cli.migration.findings import MigrationFinding, Weight
+from multiqueue.cli.migration.findings import MigrationFinding, tells
 from multiqueue.cli.migration.installation import Installation
 
 ALWAYS = (*(1, 2, 3, 4, 5, 16, 20, 25, 26, 27, 29, 30, 32, 34, 35, 56, 62, 63, 67, 68, 85, 86, 89),)
@@ -108,10 +108,4 @@ def _has_check(found: Installation, controller: str) -> bool:
 
 
 def _tell(feature: str, rows: tuple[int, ...]) -> MigrationFinding:
-    return MigrationFinding(
-        check="differences",
-        weight=Weight.INFO,
-        about=feature,
-        what=f"{len(rows)} deliberate differences: docs/compatibility.md has the rows",
-        rows=rows,
-    )
+    return tells("differences", feature, "behaves differently: docs/compatibility.md", rows)

@@ -38,3 +38,18 @@ class MigrationFinding:
     def to_dict(self) -> dict[str, Any]:
         """Return it for ``-o json``."""
         return {**asdict(self), "rows": list(self.rows), "weight": str(self.weight)}
+
+
+def blocks(check: str, about: str, what: str, todo: str = "") -> MigrationFinding:
+    """Return what must be solved before anything is changed."""
+    return MigrationFinding(check=check, weight=Weight.BLOCKS, about=about, what=what, todo=todo)
+
+
+def warns(check: str, about: str, what: str) -> MigrationFinding:
+    """Return what the user should look at."""
+    return MigrationFinding(check=check, weight=Weight.WARNING, about=about, what=what)
+
+
+def tells(check: str, about: str, what: str, rows: tuple[int, ...] = ()) -> MigrationFinding:
+    """Return what is good to know."""
+    return MigrationFinding(check=check, weight=Weight.INFO, about=about, what=what, rows=rows)

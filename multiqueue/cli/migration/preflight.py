@@ -18,7 +18,7 @@ from multiqueue.api.names import (
 )
 from multiqueue.api.validation.access import has_condition, items, mapping, strings, text
 from multiqueue.cli.migration.differences import find_differences, has_slices
-from multiqueue.cli.migration.findings import MigrationFinding, Weight
+from multiqueue.cli.migration.findings import MigrationFinding, Weight, blocks, tells, warns
 from multiqueue.cli.migration.installation import Installation, is_ours, key_of, name_of
 from multiqueue.cli.migration.translation import newest_known, translate
 
@@ -92,6 +92,10 @@ def count_workloads(found: Installation) -> Mapping[str, int]:
     return counts
 
 
+def _group(obj: Mapping[str, Any]) -> str:
+    return text(obj.get("apiVersion")).rpartition("/")[0]
+
+
 def _owner(workload: Mapping[str, Any]) -> tuple[str, str]:
     """Return kind and apiVersion of a Workload's job; empty if it has none."""
     for _, owner in items(mapping(workload, "metadata").get("ownerReferences")):
@@ -104,14 +108,14 @@ def _manager(found: Installation) -> Iterator[MigrationFinding]:
     version, newest = found.version, newest_known()
     told = ".".join(map(str, newest))
     if version is not None and version > newest:
-        yield _blocks(
+        yield blocks(
             "version",
             found.image,
             f"is newer than Kueue {told}, the newest version that this program knows",
             "use a newer release of multiqueue",
         )
     elif version is None and found.deployment is not None:
-        yield _warns(
+        yield warns(
             "version",
             found.image,
             f"does not say its version; the gates are taken for those of {told}",
@@ -119,7 +123,7 @@ def _manager(found: Installation) -> Iterator[MigrationFinding]:
     if not found.is_live:
         return
     if found.deployment is None:
-        yield _blocks(
+        yield blocks(
             "manager",
             "Deployment kueue-controller-manager",
             "is missing in the system namespace, so this command cannot stop upstream's manager",
@@ -131,7 +135,7 @@ def _manager(found: Installation) -> Iterator[MigrationFinding]:
     labels = mapping(found.deployment, "spec", "selector", "matchLabels")
     wanted = HELM_SELECTOR if found.release else PLAIN_SELECTOR
     if tuple(sorted(labels)) != wanted:
-        yield _blocks(
+        yield blocks(
             "manager",
             key_of(found.deployment),
             f"selects its pods by {', '.join(sorted(labels))}, and the new one by "
@@ -140,21 +144,28 @@ def _manager(found: Installation) -> Iterator[MigrationFinding]:
         )
 
 
-def _definitions(found: Installation) -> Iterator[MigrationFinding]:
+def _kinds_of_kueue(found: Installation) -> Iterator[MigrationFinding]:
     known = {kind.kind for kind in KINDS}
+    of_kueue = (obj for obj in found.objects if _group(obj) == GROUP)
+    for (kind, api_version), count in Counter(
+        (text(obj.get("kind")), text(obj.get("apiVersion"))) for obj in of_kueue
+    ).items():
+        version = api_version.rpartition("/")[2]
+        if kind not in known:
+            what = f"is no kind that this program knows; {count} objects of it exist"
+            yield blocks("versions", kind, what, "delete them, or stay with upstream")
+        elif version not in SERVED:
+            what = f"{count} objects are in {version}, which is not served here"
+            yield blocks("versions", kind, what, "write them in v1beta2")
+
+
+def _definitions(found: Installation) -> Iterator[MigrationFinding]:
     for crd in found.of("CustomResourceDefinition"):
-        name, kind = name_of(crd), text(mapping(crd, "spec", "names").get("kind"))
+        name, stored = name_of(crd), set(strings(mapping(crd, "status").get("storedVersions")))
         if text(mapping(crd, "spec").get("group")) != GROUP:
             continue
-        if kind not in known:
-            count = sum(1 for _ in found.of(kind))
-            what = f"is no kind that this program knows; {count} objects of it exist"
-            todo = "delete them, or stay with upstream" if count else ""
-            yield (_blocks if count else _warns)("versions", name, what, todo)
-            continue
-        stored = list(strings(mapping(crd, "status").get("storedVersions")))
-        if old := sorted(set(stored) - SERVED):
-            yield _blocks(
+        if old := sorted(stored - SERVED):
+            yield blocks(
                 "versions",
                 name,
                 f"objects may be stored in {', '.join(old)}, which no CRD of ours serves",
@@ -163,7 +174,7 @@ def _definitions(found: Installation) -> Iterator[MigrationFinding]:
             )
         elif "v1beta1" in stored:
             what = "objects may be stored in v1beta1; they are converted when they are read"
-            yield _tells("versions", name, what)
+            yield tells("versions", name, what)
 
 
 def _webhooks(found: Installation) -> Iterator[MigrationFinding]:
@@ -171,7 +182,7 @@ def _webhooks(found: Installation) -> Iterator[MigrationFinding]:
         for configuration in found.of(kind):
             hooks = [hook for _, hook in items(configuration.get("webhooks"))]
             required = sum(hook.get("failurePolicy") != "Ignore" for hook in hooks)
-            yield _tells(
+            yield tells(
                 "webhooks",
                 key_of(configuration),
                 f"{len(hooks)} webhooks, {required} of which must answer: while no manager runs, "
@@ -180,23 +191,23 @@ def _webhooks(found: Installation) -> Iterator[MigrationFinding]:
             annotations = mapping(configuration, "metadata", "annotations")
             if "cert-manager.io/inject-ca-from" in annotations:
                 what = "cert-manager makes the certificates; the take-over keeps it so"
-                yield _tells("webhooks", key_of(configuration), what)
+                yield tells("webhooks", key_of(configuration), what)
 
 
 def _finalizers(found: Installation) -> Iterator[MigrationFinding]:
     for obj in found.objects:
-        if not text(obj.get("apiVersion")).startswith(f"{GROUP}/"):
+        if _group(obj) != GROUP:
             continue
         metadata = mapping(obj, "metadata")
         finalizers = list(strings(metadata.get("finalizers")))
         if metadata.get("deletionTimestamp"):
             what = f"is being deleted and waits for {', '.join(finalizers) or 'nothing'}"
-            yield _warns("finalizers", key_of(obj), what)
+            yield warns("finalizers", key_of(obj), what)
         if foreign := [each for each in finalizers if not each.startswith(GROUP)]:
             what = f"has the finalizer {', '.join(foreign)} of somebody else, who must remove it"
-            yield _warns("finalizers", key_of(obj), what)
+            yield warns("finalizers", key_of(obj), what)
         elif unknown := sorted({*finalizers} - {RESOURCE_IN_USE, f"{GROUP}/managed"}):
-            yield _warns("finalizers", key_of(obj), f"has the unknown {', '.join(unknown)}")
+            yield warns("finalizers", key_of(obj), f"has the unknown {', '.join(unknown)}")
 
 
 def _admission_checks(found: Installation) -> Iterator[MigrationFinding]:
@@ -204,10 +215,10 @@ def _admission_checks(found: Installation) -> Iterator[MigrationFinding]:
         controller = text(mapping(check, "spec").get("controllerName"))
         if controller not in BUILT_IN_CONTROLLERS:
             what = f"is answered by {controller}, which must go on running; it is left alone"
-            yield _tells("admissionChecks", key_of(check), what)
+            yield tells("admissionChecks", key_of(check), what)
         if found.is_live and not has_condition(check, "Active"):
             what = "is not Active now, and will not be afterwards"
-            yield _warns("admissionChecks", key_of(check), what)
+            yield warns("admissionChecks", key_of(check), what)
 
 
 def _chart_values(found: Installation) -> Iterator[MigrationFinding]:
@@ -215,9 +226,9 @@ def _chart_values(found: Installation) -> Iterator[MigrationFinding]:
         *parents, last = path.split(".")
         value = mapping(found.values, *parents).get(last)
         if value not in (None, "", allowed):
-            yield _blocks("values", path, f"is {value!r}, which our chart refuses: {why}")
+            yield blocks("values", path, f"is {value!r}, which our chart refuses: {why}")
     if found.values.get("enableKueueViz"):
-        yield _warns("values", "enableKueueViz", "KueueViz is not part of our chart")
+        yield warns("values", "enableKueueViz", "KueueViz is not part of our chart")
 
 
 def _job_kinds(
@@ -235,7 +246,7 @@ def _job_kinds(
         row = find_job_kind(versions[kind], kind)
         told = f"{kind} ({versions[kind]})"
         if row is None and kind not in external | declared:
-            yield _blocks(
+            yield blocks(
                 "kinds",
                 told,
                 f"{count} Workloads belong to this kind, which this program cannot queue",
@@ -243,12 +254,12 @@ def _job_kinds(
             )
         elif row is not None and row.gate and not config.gates.enabled(Gate(row.gate)):
             what = f"{count} Workloads belong to it, and its gate {row.gate} is off"
-            yield _blocks("kinds", told, what, f"set featureGates.{row.gate}: true")
+            yield blocks("kinds", told, what, f"set featureGates.{row.gate}: true")
         elif row is not None and kind not in enabled | external:
             what = f"{count} Workloads belong to it, and integrations.frameworks does not name it"
-            yield _blocks("kinds", told, what, f"add {row.framework or kind} to it")
+            yield blocks("kinds", told, what, f"add {row.framework or kind} to it")
         else:
-            yield _tells("kinds", told, f"{count} Workloads")
+            yield tells("kinds", told, f"{count} Workloads")
 
 
 def _gates_in_use(found: Installation, config: Configuration) -> Iterator[MigrationFinding]:
@@ -257,7 +268,7 @@ def _gates_in_use(found: Installation, config: Configuration) -> Iterator[Migrat
         count = sum(map(is_used, found.of("Workload")))
         if count and not config.gates.enabled(gate):
             todo = f"set featureGates.{gate}: true"
-            yield _blocks("gates", f"featureGates.{gate}", f"is off, and {count} {what}", todo)
+            yield blocks("gates", f"featureGates.{gate}", f"is off, and {count} {what}", todo)
 
 
 def _has_topology(workload: Mapping[str, Any]) -> bool:
@@ -265,20 +276,9 @@ def _has_topology(workload: Mapping[str, Any]) -> bool:
     return any("topologyAssignment" in each for _, each in assigned)
 
 
-def _blocks(check: str, about: str, what: str, todo: str = "") -> MigrationFinding:
-    return MigrationFinding(check=check, weight=Weight.BLOCKS, about=about, what=what, todo=todo)
-
-
-def _warns(check: str, about: str, what: str, todo: str = "") -> MigrationFinding:
-    return MigrationFinding(check=check, weight=Weight.WARNING, about=about, what=what, todo=todo)
-
-
-def _tells(check: str, about: str, what: str) -> MigrationFinding:
-    return MigrationFinding(check=check, weight=Weight.INFO, about=about, what=what)
-
-
 _CHECKS: tuple[Callable[[Installation], Iterator[MigrationFinding]], ...] = (
     _manager,
+    _kinds_of_kueue,
     _definitions,
     _webhooks,
     _finalizers,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -106,25 +105,7 @@ def _require(found: Installation, source: Path) -> Installation:
     kueue = (GROUP, f"config.{GROUP}")
     if not any(_group(obj) in kueue for obj in found.objects) and found.config_text is None:
         raise UsageProblem(f'"{source}": no object of {GROUP} and no configuration is there')
-    crds = {name_of(crd) for crd in found.of("CustomResourceDefinition")}
-    if crds:
-        return found
-    # Without definitions, the kinds of the objects themselves are checked.
-    return replace(found, objects=(*found.objects, *_implied_definitions(found)))
-
-
-def _implied_definitions(found: Installation) -> Iterator[Mapping[str, Any]]:
-    seen: dict[str, str] = {}
-    for obj in found.objects:
-        if _group(obj) == GROUP:
-            seen.setdefault(text(obj.get("kind")), text(obj.get("apiVersion")))
-    for kind, api_version in seen.items():
-        yield {
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{kind}.{GROUP}"},
-            "spec": {"group": GROUP, "names": {"kind": kind}},
-            "status": {"storedVersions": [api_version.rpartition("/")[2]]},
-        }
+    return found
 
 
 def _group(obj: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from multiqueue.api.config.gate_support import WHY
 from multiqueue.api.config.gates import GATES, Stage
 from multiqueue.api.config.types import V1BETA1, V1BETA2
 from multiqueue.api.config.warnings import find_warnings
-from multiqueue.cli.migration.findings import MigrationFinding, Weight
+from multiqueue.cli.migration.findings import MigrationFinding, blocks, tells, warns
 from multiqueue.cli.migration.installation import Installation
 from multiqueue.lib import bounded_yaml
 
@@ -59,12 +59,7 @@ def translate(found: Installation) -> Translation:
     except ConfigurationError as error:
         return _failed(findings, error.errors)
     findings.extend(
-        MigrationFinding(
-            check="configuration",
-            weight=Weight.WARNING,
-            about=warning.partition(":")[0],
-            what=warning.partition(": ")[2],
-        )
+        warns("configuration", warning.partition(":")[0], warning.partition(": ")[2])
         for warning in find_warnings(wire, config)
     )
     if wire["apiVersion"] == V1BETA1:
@@ -92,21 +87,12 @@ def _keep_defaults(version: Version, gates: dict[str, Any]) -> Iterator[Migratio
         about, state = f"featureGates.{gate}", "on" if then else "off"
         if spec.adjustable:
             gates[gate.value] = then
-            yield MigrationFinding(
-                check="gates",
-                weight=Weight.INFO,
-                about=about,
-                what=f"is {state} by default in {told} and not here; the take-over sets it so",
-            )
+            what = f"is {state} by default in {told} and not here; the take-over sets it so"
+            yield tells("gates", about, what)
         elif spec.stage is not Stage.GA and not spec.alike:
             why = WHY.get(gate, "the other setting is not built")
-            yield MigrationFinding(
-                check="gates",
-                weight=Weight.BLOCKS if then else Weight.WARNING,
-                about=about,
-                what=f"is {state} by default in {told} and cannot be {state} here: {why}",
-                todo=f"try {gate}={str(not then).lower()} in upstream first" if then else "",
-            )
+            what = f"is {state} by default in {told} and cannot be {state} here: {why}"
+            yield (blocks if then else warns)("gates", about, what)
 
 
 def _steps(history: str) -> Iterator[tuple[Version, bool]]:
@@ -118,14 +104,8 @@ def _steps(history: str) -> Iterator[tuple[Version, bool]]:
 
 
 def _failed(findings: list[MigrationFinding], problems: tuple[str, ...]) -> Translation:
-    errors = [
-        MigrationFinding(
-            check="configuration",
-            weight=Weight.BLOCKS,
-            about=problem.partition(":")[0],
-            what=problem.partition(": ")[2] or problem,
-            todo="change it in upstream's configuration first, and see that all still works",
-        )
-        for problem in problems
-    ]
-    return Translation(wire={}, config=None, findings=(*findings, *errors))
+    todo = "change it in upstream's configuration first, and see that all still works"
+    for problem in problems:
+        about, _, what = problem.partition(": ")
+        findings.append(blocks("configuration", about, what or about, todo))
+    return Translation(wire={}, config=None, findings=tuple(findings))

@@ -119,8 +119,8 @@ def test_an_ordinary_installation_can_be_taken_over() -> None:
             id="objects stored in a version that is not served",
         ),
         pytest.param(
-            installed(make_definition("QuotaPlan"), {"kind": "QuotaPlan", "metadata": {}}),
-            ("versions", "quotaplans.kueue.x-k8s.io"),
+            installed({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "QuotaPlan"}),
+            ("versions", "QuotaPlan"),
             id="objects of an unknown kind of Kueue",
         ),
         pytest.param(
