@@ -105,7 +105,8 @@ def command(  # noqa: PLR0913 - one argument an option
         )
     if not is_applied:
         return run_async(_check(target, source, backup, system_namespace, output))
-    if backup is None or image is None or not image.rpartition(":")[0]:
+    repository, _, tag = (image or "").rpartition(":")
+    if backup is None or image is None or not repository or "/" in tag:
         raise UsageProblem("--apply needs --backup FILE and --image NAME:TAG")
     if not (manifests / "helm" / "Chart.yaml").exists():
         raise UsageProblem(f'--manifests "{manifests}": it is not the folder config/ of multiqueue')

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from multiqueue.api.validation.access import boolean, items, mapping, strings, text
+from multiqueue.api.names import OWN_GROUP
+from multiqueue.api.validation.access import boolean, items, mapping, number, strings, text
 from multiqueue.cli.projection.prerequisites import DEPLOYMENT
 from multiqueue.cli.stored import CONFIG_KEY, CONFIG_MAP
 
 Object = Mapping[str, Any]
 
+REPLICAS_BEFORE = f"{OWN_GROUP}/replicas-before-migration"
+"""Annotation of a stopped Deployment: its replicas before."""
 RELEASE = "meta.helm.sh/release-name"
 _VERSION = re.compile(r"\bv?(\d+)\.(\d+)")
 _GATES = "--feature-gates="
@@ -113,6 +116,12 @@ def is_ours(deployment: Object) -> bool:
     """Whether a Deployment runs this program and not upstream's, by its command line."""
     container = _manager_container(deployment)
     return "run" in list(strings(container.get("args")))
+
+
+def replicas_of(deployment: Object) -> int:
+    """Return how many replicas a Deployment has, or had before this command stopped it."""
+    before = text(mapping(deployment, "metadata", "annotations").get(REPLICAS_BEFORE))
+    return number(mapping(deployment, "spec").get("replicas"), 1) or int(before or 0)
 
 
 def name_of(obj: Object) -> str:

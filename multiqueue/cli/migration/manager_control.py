@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from multiqueue.api.names import OWN_GROUP
 from multiqueue.api.validation.access import mapping, number, text
 from multiqueue.cli.errors import CliError
+from multiqueue.cli.migration.installation import REPLICAS_BEFORE
 from multiqueue.cli.projection.prerequisites import DEPLOYMENT, DEPLOYMENTS, LEASE
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
 
-REPLICAS_BEFORE = f"{OWN_GROUP}/replicas-before-migration"
-"""Annotation of a stopped Deployment: its replicas before."""
 POLL_SECONDS = 0.5
 RENEWAL_SECONDS = 5.0
 """A holder that lives renews its Lease within this time, with the default settings twice."""

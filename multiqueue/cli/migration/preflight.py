@@ -221,6 +221,13 @@ def _admission_checks(found: Installation) -> Iterator[MigrationFinding]:
             yield warns("admissionChecks", key_of(check), what)
 
 
+def _dispatched(found: Installation) -> Iterator[MigrationFinding]:
+    sent = [w for w in found.of("Workload") if mapping(w, "status").get("clusterName")]
+    if count := sum(not has_condition(each, "Finished") for each in sent):
+        what = "were sent to workers by upstream; try such a take-over on a test cluster first"
+        yield warns("dispatched", "MultiKueue", f"{count} open Workloads {what}")
+
+
 def _chart_values(found: Installation) -> Iterator[MigrationFinding]:
     for path, (allowed, why) in _VALUES.items():
         *parents, last = path.split(".")
@@ -283,6 +290,7 @@ _CHECKS: tuple[Callable[[Installation], Iterator[MigrationFinding]], ...] = (
     _webhooks,
     _finalizers,
     _admission_checks,
+    _dispatched,
     _chart_values,
 )
 _USES: tuple[tuple[Gate, Callable[[Mapping[str, Any]], bool], str], ...] = (

@@ -9,7 +9,13 @@ from typing import Any
 
 from multiqueue.api.names import GROUP
 from multiqueue.api.validation.access import mapping, text
-from multiqueue.cli.migration.installation import Installation, is_ours, key_of, name_of
+from multiqueue.cli.migration.installation import (
+    Installation,
+    is_ours,
+    key_of,
+    name_of,
+    replicas_of,
+)
 from multiqueue.cli.migration.manager_control import free_lease, stop_manager
 from multiqueue.cli.migration.read import IN_NAMESPACE, OF_CLUSTER, read_cluster
 from multiqueue.cli.migration.take_over import StepDone
@@ -63,11 +69,11 @@ async def roll_back(
     removed = [key_of(obj) async for obj in _remove_ours(client, before, now)]
     told = f"{len(written)} objects restored, {len(removed)} removed"
     yield StepDone(name="restore", outcome=told if written or removed else "")
-    started = [
-        key_of(obj)
-        for obj in _of_installation(before, DEPLOYMENTS)
-        if await _restore(client, DEPLOYMENTS, obj)
-    ]
+    started = []
+    for obj in before.of("Deployment"):
+        spec = {**mapping(obj, "spec"), "replicas": replicas_of(obj)}
+        if await _restore(client, DEPLOYMENTS, {**obj, "spec": spec}):
+            started.append(key_of(obj))
     yield StepDone(name="start upstream", outcome=", ".join(started))
 
 

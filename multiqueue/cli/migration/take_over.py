@@ -13,7 +13,7 @@ from multiqueue.api.validation.access import mapping
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.migration.backup import check_cluster, read_backup, write_backup
 from multiqueue.cli.migration.comparison import MigrationOutcome, compare_workloads
-from multiqueue.cli.migration.installation import Installation, is_ours
+from multiqueue.cli.migration.installation import Installation, is_ours, replicas_of
 from multiqueue.cli.migration.manager_control import free_lease, stop_manager, wait_until
 from multiqueue.cli.migration.preflight import Preflight, check_installation
 from multiqueue.cli.migration.read import read_cluster, read_holder
@@ -155,10 +155,7 @@ def write_start(wanted: TakeOver, found: Installation, wire: Mapping[str, Any]) 
     if found.release:
         certificates = mapping(wire, "internalCertManagement")
         image = {"repository": repository, "tag": tag}
-        manager = {
-            "manager": {"image": image},
-            "replicas": mapping(found.deployment, "spec").get("replicas", 1),
-        }
+        manager = {"manager": {"image": image}, "replicas": replicas_of(found.deployment or {})}
         values = {
             "enableCertManager": certificates.get("enable") is False,
             "controllerManager": manager,

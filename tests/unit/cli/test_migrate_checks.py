@@ -17,7 +17,7 @@ from multiqueue.cli.migration.backup import read_backup, write_backup
 from multiqueue.cli.migration.comparison import compare_workloads
 from multiqueue.cli.migration.differences import ALWAYS, ROWS
 from multiqueue.cli.migration.findings import Weight
-from multiqueue.cli.migration.installation import Installation
+from multiqueue.cli.migration.installation import Installation, replicas_of
 from multiqueue.cli.migration.preflight import check_installation
 from multiqueue.cli.migration.translation import default_in, newest_known, translate
 
@@ -200,6 +200,20 @@ def test_a_check_that_is_not_active_is_named() -> None:
     assert ("admissionChecks", "AdmissionCheck budget") in warned(installed(check))
 
 
+def test_jobs_on_workers_are_counted() -> None:
+    sent = make_workload("a", quota="t")
+    sent["status"]["clusterName"] = "worker-1"
+    assert ("dispatched", "MultiKueue") in warned(installed(sent))
+
+
+def test_a_stopped_deployment_tells_its_replicas_of_before() -> None:
+    deployment = make_deployment()
+    deployment["spec"]["replicas"] = 0
+    assert replicas_of(deployment) == 0
+    deployment["metadata"]["annotations"] = {"multiqueue.dev/replicas-before-migration": "3"}
+    assert replicas_of(deployment) == 3
+
+
 @pytest.mark.parametrize(
     ("gate", "version", "want"),
     [
@@ -349,6 +363,10 @@ def test_a_folder_of_manifests_is_checked(capsys: pytest.CaptureFixture[str]) ->
     ("arguments", "reason"),
     [
         (["--apply"], "--apply needs --backup FILE and --image NAME:TAG"),
+        (
+            ["--apply", "--backup=b", "--image=host:5000/mq"],
+            "needs --backup FILE and --image NAME:",
+        ),
         (["--apply", "--check"], "--check changes nothing"),
         (["--rollback", "b", "--apply"], "--rollback goes alone"),
         (["--dry-run"], "--dry-run goes with --apply or --rollback"),
