@@ -11,6 +11,7 @@ from multiqueue.api.config import Configuration, Gate
 from multiqueue.api.crd.kinds import KINDS
 from multiqueue.api.job_kinds import find_enabled, find_job_kind
 from multiqueue.api.names import (
+    DEFAULT_NAMESPACE,
     GROUP,
     MULTIKUEUE_CONTROLLER,
     PROVISIONING_REQUEST_CONTROLLER,
@@ -132,6 +133,14 @@ def _manager(found: Installation) -> Iterator[MigrationFinding]:
         return
     if is_ours(found.deployment):
         return
+    namespace = mapping(found.deployment, "metadata").get("namespace")
+    if not found.release and namespace != DEFAULT_NAMESPACE:
+        yield blocks(
+            "manager",
+            key_of(found.deployment),
+            f"is not in {DEFAULT_NAMESPACE}, where the manifests of config/ install",
+            "have helm install upstream there first, or use an overlay of config/default by hand",
+        )
     labels = mapping(found.deployment, "spec", "selector", "matchLabels")
     wanted = HELM_SELECTOR if found.release else PLAIN_SELECTOR
     if tuple(sorted(labels)) != wanted:

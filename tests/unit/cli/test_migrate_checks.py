@@ -177,6 +177,14 @@ def test_a_selector_that_cannot_be_changed_blocks() -> None:
     ]
 
 
+def test_manifests_install_into_one_namespace_only() -> None:
+    deployment = make_deployment()
+    deployment["metadata"]["namespace"] = "queues"
+    assert blocking(installed(deployment=deployment)) == [
+        ("manager", "Deployment queues/kueue-controller-manager")
+    ]
+
+
 def test_places_in_a_topology_need_its_gate() -> None:
     placed = make_workload("a", quota="t")
     placed["status"]["admission"] = {"podSetAssignments": [{"topologyAssignment": {}}]}
