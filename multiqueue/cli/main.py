@@ -25,6 +25,7 @@ COMMANDS = {
     "queues": "Show one queue in numbers, and diagnose it",
     "why": "Explain where a job stands and what it waits for",
     "eta": "Say when a waiting job is expected to start",
+    "usage": "Show what teams and queues reserved and ran",
     "pods": "Show the pods of a job, wherever it runs",
     "logs": "Print what the pods of a job print, wherever it runs",
     "events": "Show what happened to a job, here and on its worker",
