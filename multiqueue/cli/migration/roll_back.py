@@ -9,6 +9,7 @@ from typing import Any
 
 from multiqueue.api.names import GROUP
 from multiqueue.api.validation.access import mapping, text
+from multiqueue.cli.migration.guard import put_guard
 from multiqueue.cli.migration.installation import (
     Installation,
     is_ours,
@@ -26,11 +27,12 @@ from multiqueue.kube.resources import Resource
 
 STEPS = (
     ("check the backup", "its checksum, and that it is of this cluster"),
+    ("refuse new jobs", "a policy refuses jobs with a queue that are not suspended"),
     ("stop ours", "scale Deployment kueue-controller-manager to 0; jobs run on"),
     ("free the Lease", "so that the next leader need not wait"),
     ("restore", "definitions, rights, webhooks, Services and the configuration of the backup"),
     ("start upstream", "the Deployment of the backup, with its replicas"),
-    ("compare", "which jobs run, wait, and in which order"),
+    ("compare", "which jobs run, wait, and in which order; accept jobs"),
 )
 REMOVED = frozenset({"NetworkPolicy", "PodDisruptionBudget", "APIService"})
 """Kinds of which our installation leaves nothing: upstream's pods would be cut off by our policy,
@@ -55,6 +57,8 @@ async def roll_back(
         and mapping(deployment, "spec")["replicas"]
     ):
         return  # it is restored last, and its manager may have renewed certificates since
+    await put_guard(client)
+    yield StepDone(name="refuse new jobs", outcome="until the last step")
     if deployment is not None and is_ours(deployment):
         yield StepDone(
             name="stop ours", outcome=await stop_manager(client, namespace, seconds=seconds)

@@ -13,6 +13,7 @@ from multiqueue.api.validation.access import mapping
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.migration.backup import check_cluster, read_backup, write_backup
 from multiqueue.cli.migration.comparison import MigrationOutcome, compare_workloads
+from multiqueue.cli.migration.guard import lift_guard, put_guard
 from multiqueue.cli.migration.installation import Installation, is_ours, replicas_of
 from multiqueue.cli.migration.manager_control import free_lease, stop_manager, wait_until
 from multiqueue.cli.migration.preflight import Preflight, check_installation
@@ -20,6 +21,8 @@ from multiqueue.cli.migration.read import read_cluster, read_holder
 from multiqueue.cli.projection.prerequisites import LEASE
 from multiqueue.cli.stored import CONFIG_KEY, CONFIG_MAP
 from multiqueue.kube.client import KubeClient
+from multiqueue.kube.resources import MUTATING_WEBHOOKS
+from multiqueue.webhooks.registration import MUTATING_NAME
 
 VALUES, KUSTOMIZATION = "values.yaml", "kustomization.yaml"
 
@@ -57,10 +60,14 @@ def build_steps(found: Installation, wanted: TakeOver) -> tuple[tuple[str, str],
     return (
         ("back up", f"write every object of Kueue to {wanted.backup}"),
         ("translate", f"write the configuration and how ours is started to {wanted.out}"),
+        ("refuse new jobs", "a policy refuses jobs with a queue that are not suspended"),
         ("stop upstream", "scale Deployment kueue-controller-manager to 0; jobs run on"),
         ("free the Lease", f"release {LEASE}, so that the next leader need not wait"),
         ("start ours", build_command(found, wanted)),
-        ("compare", "the same command again: which jobs run, wait, and in which order"),
+        (
+            "compare",
+            "the same command again: which jobs run, wait, and in which order; accept jobs",
+        ),
     )
 
 
@@ -116,7 +123,9 @@ async def carry_out(
     done.append(StepDone(name="translate", outcome=f"wrote {wanted.out}"))
     current = await read_cluster(client, wanted.namespace)
     if current.deployment is not None and is_ours(current.deployment):
-        return [*done, *(StepDone(name=n, outcome="") for n, _ in build_steps(found, wanted)[2:5])]
+        return [*done, *(StepDone(name=n, outcome="") for n, _ in build_steps(found, wanted)[2:6])]
+    await put_guard(client)
+    done.append(StepDone(name="refuse new jobs", outcome="until the last step"))
     stopped = await stop_manager(client, wanted.namespace, seconds=wanted.seconds)
     done.append(StepDone(name="stop upstream", outcome=stopped))
     freed = await free_lease(client, wanted.namespace)
@@ -126,7 +135,9 @@ async def carry_out(
 async def compare(
     client: KubeClient, namespace: str, before: Installation, *, ours: bool, seconds: float
 ) -> MigrationOutcome | None:
-    """Wait until the new manager leads, and compare; None if that one was not started yet.
+    """Wait until the new manager leads and compare, then have new jobs accepted again.
+
+    Returns None if that manager was not started yet.
 
     Raises:
         CliError: it does not lead in time.
@@ -135,16 +146,22 @@ async def compare(
     if now.deployment is None or is_ours(now.deployment) != ours:
         return None
 
-    async def is_led() -> bool:
-        return bool(await read_holder(client, namespace))
-
     is_elected = bool(before.holder)
-    if is_elected and not await wait_until(is_led, seconds):
+
+    async def works() -> bool:
+        hooks = (await client.get(MUTATING_WEBHOOKS, MUTATING_NAME)).get("webhooks")
+        leads = not is_elected or await read_holder(client, namespace)
+        return bool(hooks and leads)
+
+    if not await wait_until(works, seconds):
         raise CliError(
-            f"nobody leads after {seconds:g} s: no Lease {namespace}/{LEASE} is held. Jobs run on, "
-            "and none is admitted; look at the log of the manager, or roll back"
+            f"after {seconds:g} s nobody holds the Lease {namespace}/{LEASE}, or no webhooks are "
+            "registered. Jobs run on, none is admitted, and new ones are refused; look at the log "
+            "of the manager, then run this command again, or roll back"
         )
-    return compare_workloads(before, await read_cluster(client, namespace))
+    outcome = compare_workloads(before, await read_cluster(client, namespace))
+    await lift_guard(client)
+    return outcome
 
 
 def write_start(wanted: TakeOver, found: Installation, wire: Mapping[str, Any]) -> None:
