@@ -17,7 +17,6 @@ from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.output import echo, print_data, print_table
 
 BY = ("owner", "namespace", "queue", "localqueue", "cluster", "flavor", "cause", "day")
-TITLES = ("RESERVED", "CHECKS", "STARTING", "RUNNING", "KEPT", "LOST", "FAILED", "ENDED")
 
 
 @click.command("usage")
@@ -38,10 +37,10 @@ TITLES = ("RESERVED", "CHECKS", "STARTING", "RUNNING", "KEPT", "LOST", "FAILED",
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["human", "csv", "json", "yaml"]),
+    type=click.Choice(["human", "wide", "csv", "json", "yaml"]),
     default="human",
     show_default=True,
-    help="How to print the result. human shows hours, the others seconds.",
+    help="How to print the result; wide has all columns, csv, json and yaml have seconds.",
 )
 @namespace_option
 @cluster_options
@@ -54,7 +53,7 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Show what was reserved, and what ran, in hours of each device.
+    """Show what was reserved, and what ran: time of each device.
 
     RESERVED is CHECKS, STARTING and RUNNING together: from the reservation of quota to the
     admission, from there until all pods are ready (if known), and the rest. Of RUNNING, KEPT is
@@ -94,7 +93,7 @@ async def _usage(target: ClusterTarget, by: list[str], days: float, output: str)
     from datetime import UTC, datetime, timedelta
 
     from multiqueue.cli.queue_objects import QueueObjects
-    from multiqueue.cli.views.usage import add_up, collect, list_dicts, list_table_rows, write_csv
+    from multiqueue.cli.views.usage import add_up, collect, list_dicts, list_table, write_csv
     from multiqueue.views.usage import OWNER_LABEL
 
     now = datetime.now(UTC).replace(microsecond=0)
@@ -111,7 +110,7 @@ async def _usage(target: ClusterTarget, by: list[str], days: float, output: str)
     if output == "csv":
         click.echo(write_csv(list_dicts(sums, by), by, since=since, now=now), nl=False)
         return
-    if output != "human":
+    if output not in {"human", "wide"}:
         gaps = sum(report.status.gap_seconds for report in objects.usage_reports.values())
         print_data(
             {
@@ -129,8 +128,10 @@ async def _usage(target: ClusterTarget, by: list[str], days: float, output: str)
     if not sums:
         echo(f"Nothing was reserved since {since:%Y-%m-%d}.")
         return
-    print_table((*(name.upper() for name in by), "RESOURCE", *TITLES), list_table_rows(sums))
-    echo(f"\nHours of each resource since {since:%Y-%m-%d} 00:00 UTC. {_describe_source(through)}")
+    titles, table, unit = list_table(sums, wide=output == "wide")
+    print_table((*(name.upper() for name in by), *titles), table)
+    echo(f"\n{unit} of each resource since {since:%Y-%m-%d} 00:00 UTC.")
+    echo(_describe_source(through))
 
 
 def _describe_source(through: Any) -> str:

@@ -32,9 +32,10 @@ COLUMNS: Mapping[str, str] = {
 }
 """What rows may be added up by, with the name of the column in CSV."""
 FIGURES = ("reserved", "checks", "starting", "running", "kept", "lost", "failed")
+SHORT_FIGURES = ("reserved", "running", "lost", "failed")
 INJECTING = ("=", "+", "-", "@", "\t", "\r")
 """First characters that make a spreadsheet compute a cell."""
-HOUR = 3600.0
+MINUTE, HOUR = 60.0, 3600.0
 
 NamespaceRows = Mapping[str, UsageRows]
 
@@ -93,19 +94,23 @@ def _value(namespace: str, key: UsageKey, column: str) -> str:
     return namespace if column == "namespace" else str(getattr(key, column))
 
 
-def list_table_rows(
-    sums: Sequence[tuple[tuple[str, ...], str, UsageFigures]],
-) -> list[tuple[str, ...]]:
-    """Return the rows of the table; times are hours of the resource."""
-    return [
+def list_table(
+    sums: Sequence[tuple[tuple[str, ...], str, UsageFigures]], *, wide: bool = False
+) -> tuple[tuple[str, ...], list[tuple[str, ...]], str]:
+    """Return the titles after those of ``by``, the rows, and the unit of their times."""
+    names = FIGURES if wide else SHORT_FIGURES
+    is_short = all(figures.reserved < 10 * HOUR for _, _, figures in sums)
+    seconds, unit = (MINUTE, "Minutes") if is_short else (HOUR, "Hours")
+    rows = [
         (
             *(value or "-" for value in values),
             resource,
-            *(f"{getattr(figures, name) / HOUR:.1f}" for name in FIGURES),
+            *(f"{getattr(figures, name) / seconds:.1f}" for name in names),
             str(figures.holds),
         )
         for values, resource, figures in sums
     ]
+    return ("RESOURCE", *(name.upper() for name in names), "ENDED"), rows, unit
 
 
 def list_dicts(

@@ -48,8 +48,8 @@ class RestIsQuiet(Checker):
             "usagereports",
         }
     )
-    """Status, and what workers can do: a look at one that failed is repeated minutes later. What was
-    used is written down within five minutes."""
+    """Status, and what workers can do: a look at one that failed is repeated minutes later. Usage
+    is written down within five minutes."""
 
     def __init__(self, world: FleetWorld, report: Report) -> None:
         super().__init__(world, report)

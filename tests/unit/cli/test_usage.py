@@ -12,7 +12,7 @@ import pytest
 from multiqueue.api.v1alpha1 import UsageReport, UsageReportRow, UsageReportStatus
 from multiqueue.api.v1beta2 import ObjectMeta
 from multiqueue.cli.main import main
-from multiqueue.cli.views.usage import add_up, collect, list_dicts, list_table_rows, write_csv
+from multiqueue.cli.views.usage import add_up, collect, list_dicts, list_table, write_csv
 from tests.builders.workloads import NAMESPACE, T0, admitted, make_workload, minutes
 
 HOUR = 3600
@@ -63,11 +63,13 @@ def test_rows_are_added_up_by_what_is_asked_and_the_largest_comes_first() -> Non
     reports = [make_report(ROW), make_report(ROW), make_report(other, namespace="b")]
     rows, _ = collect(reports, [], {}, since=T0, now=T0)
     by_owner = add_up(rows, ["owner", "cause"])
-    table = [" ".join(row) for row in list_table_rows(by_owner)]
-    assert table == [
+    titles, rows_, unit = list_table(by_owner, wide=True)
+    assert (titles[1], titles[-1], unit) == ("RESERVED", "ENDED", "Hours")
+    assert [" ".join(row) for row in rows_] == [
         "speech Reclaim nvidia.com/gpu 20.0 1.0 0.0 9.0 9.0 0.0 0.0 2",
         "vision - nvidia.com/gpu 20.0 2.0 0.0 18.0 18.0 0.0 0.0 4",
     ]
+    assert len(list_table(by_owner)[0]) == 6
 
 
 def test_csv_keeps_seconds_and_no_cell_computes_anything() -> None:
