@@ -17,6 +17,7 @@ from multiqueue.cli.migration.backup import read_backup, write_backup
 from multiqueue.cli.migration.comparison import compare_workloads
 from multiqueue.cli.migration.differences import ALWAYS, ROWS
 from multiqueue.cli.migration.findings import Weight
+from multiqueue.cli.migration.guard import build_guard
 from multiqueue.cli.migration.installation import Installation, replicas_of
 from multiqueue.cli.migration.preflight import check_installation
 from multiqueue.cli.migration.translation import default_in, newest_known, translate
@@ -264,6 +265,14 @@ def test_only_the_rows_of_what_is_in_use_are_named() -> None:
     found = installed(make_workload("a"))
     differences = [e.about for e in check_installation(found).findings if e.check == "differences"]
     assert differences == ["every installation", "waitForPodsReady", "visibility API"]
+
+
+def test_what_starts_pods_is_refused_while_no_manager_runs() -> None:
+    policy, _ = build_guard()
+    rules = policy["spec"]["matchConstraints"]["resourceRules"]
+    refused = {name for rule in rules for name in rule["resources"]}
+    assert {"jobs", "pods", "jobsets", "rayjobs"} <= refused
+    assert not {"cronjobs", "deployments", "statefulsets"} & refused  # their pods and jobs are
 
 
 # -------------------------------------------------------------------- backup
