@@ -36,6 +36,7 @@ COMMANDS = {
     "dispatch": "Say where a job would go before it is submitted",
     "dispatcher": "Write a dispatcher, test it, try it on what was decided before",
     "jobkind": "Try the declaration of a job kind; print the roles for it",
+    "migrate": "Take a cluster over from upstream Kueue, and go back",
     "lint": "Find pitfalls in manifests or in a cluster",
     "config": "Check a configuration file; show defaults and feature gates",
     "preempt": "Say who would be stopped for a job before it is submitted",

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -51,7 +52,10 @@ def endpoint(port: int, *, ready: bool) -> dict[str, object]:
         },
         "addressType": "IPv4",
         "endpoints": [{"addresses": [own_address()], "conditions": {"ready": ready}}],
-        "ports": [{"name": "https-webhook", "port": port, "protocol": "TCP"}],
+        # Our Service names its port, that of upstream's chart does not.
+        "ports": [
+            {"name": name, "port": port, "protocol": "TCP"} for name in ("https-webhook", "")
+        ],
     }
 
 
@@ -72,17 +76,24 @@ def old_storage(plane: RealControlPlane, folder: Path) -> None:
 
 
 @contextmanager
-def behind_its_service(plane: RealControlPlane, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def behind_its_service(
+    plane: RealControlPlane, folder: Path, **settings: Any
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a replica as in a pod: nobody is led to it by the Service unless its probe says so."""
-    with manager(plane, folder, webhook_host="") as process:
+    with manager(plane, folder, webhook_host="", **settings) as process:
         config = yaml.safe_load((folder / "config.yaml").read_text())
         probe = f"http://{config['health']['healthProbeBindAddress']}/readyz"
-        file = folder / "endpoints.json"
         for ready in (False, True):
-            file.write_text(json.dumps(endpoint(config["webhook"]["port"], ready=ready)))
-            plane.kubectl("apply", "-f", str(file))
+            lead_to(plane, folder, config["webhook"]["port"], ready=ready)
             until(lambda: answers(probe), f"200 from {probe}")
         yield process
+
+
+def lead_to(plane: RealControlPlane, folder: Path, port: int, *, ready: bool) -> None:
+    """Let the Service of the webhooks lead to a port of this machine."""
+    file = folder / "endpoints.json"
+    file.write_text(json.dumps(endpoint(port, ready=ready)))
+    plane.kubectl("apply", "-f", str(file))
 
 
 @pytest.mark.timeout(300)

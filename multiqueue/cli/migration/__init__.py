@@ -1,0 +1,1 @@
+"""Taking a cluster over from upstream Kueue, and back."""
