@@ -1,0 +1,147 @@
+"""``multiqueue import`` beside a manager with webhooks: running pods and Jobs get quota."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+import yaml
+
+from multiqueue.embedded.cluster.cluster import SimOptions
+from multiqueue.embedded.cluster.nodes import parse_node_pool
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, PODS, WORKLOADS
+from multiqueue.runtime.manifests import apply_all
+from tests.integration.test_cli_commands import UserShell
+from tests.integration.test_runtime_manager import embedded, make_config
+from tests.integration.waiting import is_true, until
+
+IMPORTED_AT = "multiqueue.dev/imported-at"
+GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+QUEUE = "kueue.x-k8s.io/queue-name"
+WITH_PODS = {"integrations": {"frameworks": ["batch/job", "pod"]}}
+OBJECTS = """
+{apiVersion: v1, kind: Namespace, metadata: {name: team}}
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: a100}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: gpus}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu]
+    flavors: [{name: a100, resources: [{name: nvidia.com/gpu, nominalQuota: 4}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: jobs, namespace: team}
+spec: {clusterQueue: gpus}
+"""
+MAPPED = ("--queue-label", "src.lbl", "--queue-mapping", "a=jobs", "-n", "team")
+
+
+@pytest.fixture(autouse=True)
+def logs_are_not_output() -> Iterator[None]:
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))
+    yield
+    structlog.reset_defaults()
+
+
+@asynccontextmanager
+async def cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[tuple[UserShell, KubeClient]]:
+    """A cluster with 8 GPUs, and a manager that queues pods and Jobs."""
+    simulation = SimOptions(pools=[parse_node_pool("a100/8")], speed=20)
+    path = tmp_path / "kubeconfig"
+    config = make_config(**WITH_PODS)
+    async with embedded(kubeconfig=path, simulation=simulation, manager=config) as (_, client):
+        await apply_all(client, yaml.safe_load_all(OBJECTS))
+        await until(client, CLUSTER_QUEUES, lambda found: is_true(found[0], "Active"))
+        yield UserShell(path, capsys), client
+
+
+def pod_of(name: str, *, seconds: str = "3600", label: str = "a", gpus: str = "1") -> Any:
+    resources = {"requests": {"nvidia.com/gpu": gpus}, "limits": {"nvidia.com/gpu": gpus}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "labels": {"src.lbl": label},
+            "annotations": {"multiqueue.dev/sim-run-seconds": seconds},
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "c", "image": "i", "resources": resources}],
+        },
+    }
+
+
+def job_of(name: str, *, parallelism: int = 2, seconds: str = "3600") -> Any:
+    pod = pod_of(name, seconds=seconds)
+    template = {
+        "metadata": {key: pod["metadata"][key] for key in ("labels", "annotations")},
+        "spec": pod["spec"],
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"parallelism": parallelism, "completions": parallelism, "template": template},
+    }
+
+
+def runs(count: int) -> Any:
+    return lambda pods: sum(pod["status"].get("phase") == "Running" for pod in pods) == count
+
+
+async def usage(client: KubeClient) -> str:
+    """The quota in use, as the manager counts it."""
+    queue = await client.get(CLUSTER_QUEUES, "gpus")
+    return str(queue["status"]["flavorsUsage"][0]["resources"][0]["total"])
+
+
+async def until_usage(client: KubeClient, amount: str) -> None:
+    def holds(queues: Any) -> bool:
+        return bool(queues[0]["status"]["flavorsUsage"][0]["resources"][0]["total"] == amount)
+
+    await until(client, CLUSTER_QUEUES, holds)
+
+
+async def test_running_pods_and_jobs_get_quota_and_give_it_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with cluster(tmp_path, capsys) as (shell, client):
+        await client.create(PODS, pod_of("solo", seconds="200"))
+        await client.create(JOBS, job_of("train", seconds="200"))
+        before = await until(client, PODS, runs(3), namespace="team")
+        checked = await shell.run("import", *MAPPED)
+        assert "4 found, 2 can be imported, 0 failed" in checked
+        assert "2 skipped: its Job is imported as a whole" in checked
+        assert not (await client.list(WORKLOADS)).items
+
+        await shell.run("import", *MAPPED, "--add-labels", "team=red", "--dry-run=false")
+        await until_usage(client, "3")
+        for workload in (await client.list(WORKLOADS, namespace="team")).items:
+            assert is_true(workload, "Admitted")
+            reasons = {c["type"]: c["reason"] for c in workload["status"]["conditions"]}
+            assert reasons["QuotaReserved"] == reasons["Admitted"] == "Imported"
+            assert workload["metadata"]["labels"]["team"] == "red"
+            assert GATED_BY not in workload["metadata"].get("annotations", {})
+        pods = (await client.list(PODS, namespace="team")).items
+        assert {p["metadata"]["uid"] for p in pods} == {p["metadata"]["uid"] for p in before}
+        solo = next(p for p in pods if p["metadata"]["name"] == "solo")
+        assert solo["metadata"]["labels"][QUEUE] == "jobs"
+
+        await until_usage(client, "0")  # they have ended
+        for workload in (await client.list(WORKLOADS, namespace="team")).items:
+            assert is_true(workload, "Finished")
