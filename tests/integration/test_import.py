@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -12,14 +13,28 @@ import pytest
 import structlog
 import yaml
 
+from multiqueue.api import names
+from multiqueue.api.workload_state import is_finished
+from multiqueue.cli.importing.decide import ImportSettings
+from multiqueue.cli.importing.mapping import build_label_rules
+from multiqueue.cli.importing.run import JobImport
+from multiqueue.cli.importing.tally import ImportTally
+from multiqueue.cli.importing.world import read_world
 from multiqueue.embedded.cluster.cluster import SimOptions
 from multiqueue.embedded.cluster.nodes import parse_node_pool
 from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, PODS, WORKLOADS
+from multiqueue.kube.sender import SendOutcome
 from multiqueue.runtime.manifests import apply_all
+from tests.builders.workloads import NAMESPACE
+from tests.integration.queue_steps import create_queue
 from tests.integration.test_cli_commands import UserShell
 from tests.integration.test_runtime_manager import embedded, make_config
 from tests.integration.waiting import is_true, until
+from tests.pod_objects import PODS_ENABLED, make_pod
+from tests.queue_manager import QueueCluster, queue_cluster
+from tests.virtual_time import virtual_time
 
 IMPORTED_AT = "multiqueue.dev/imported-at"
 GATED_BY = "kueue.x-k8s.io/admission-gated-by"
@@ -104,12 +119,6 @@ def runs(count: int) -> Any:
     return lambda pods: sum(pod["status"].get("phase") == "Running" for pod in pods) == count
 
 
-async def usage(client: KubeClient) -> str:
-    """The quota in use, as the manager counts it."""
-    queue = await client.get(CLUSTER_QUEUES, "gpus")
-    return str(queue["status"]["flavorsUsage"][0]["resources"][0]["total"])
-
-
 async def until_usage(client: KubeClient, amount: str) -> None:
     def holds(queues: Any) -> bool:
         return bool(queues[0]["status"]["flavorsUsage"][0]["resources"][0]["total"] == amount)
@@ -145,3 +154,82 @@ async def test_running_pods_and_jobs_get_quota_and_give_it_back(
         await until_usage(client, "0")  # they have ended
         for workload in (await client.list(WORKLOADS, namespace="team")).items:
             assert is_true(workload, "Finished")
+
+
+async def test_nothing_is_changed_if_two_rules_disagree_about_one_pod(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = tmp_path / "mapping.yaml"
+    rules.write_text(
+        "- {match: {labels: {src.lbl: a}}, toLocalQueue: jobs}\n"
+        "- {match: {namespace: team, labels: {team: red}}, toLocalQueue: other}\n"
+    )
+    async with cluster(tmp_path, capsys) as (shell, client):
+        for name, labels in (("good", {}), ("p1", {"team": "red"}), ("p2", {"team": "red"})):
+            pod = pod_of(name)
+            pod["metadata"]["labels"] |= labels
+            await client.create(PODS, pod)
+        await until(client, PODS, runs(3), namespace="team")
+        arguments = ("import", "-n", "team", "--mapping-file", str(rules), "--dry-run=false")
+        told = await shell.run(*arguments, code=1)
+        assert (
+            'problem of 2, such as pod team/p1: two rules give it different queues: "jobs"' in told
+        )
+        assert '"other"' in told
+        assert "rule 2" in told
+        assert "Nothing was changed" in shell.errors
+        assert not (await client.list(WORKLOADS)).items
+        await shell.run("import", "-n", "team", "--queue-label", "x", code=2)
+        await shell.run("import", "-n", "nowhere", "--namespace-mapping", "team=jobs", code=1)
+        assert 'namespaces "nowhere" not found' in shell.errors
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, 4])
+@virtual_time
+async def test_an_import_that_was_stopped_goes_on(writes: int) -> None:
+    """It is cancelled after so many writes; what is left of it is completed by another one."""
+    async with queue_cluster(config=PODS_ENABLED) as world:
+        await create_queue(world)
+        pod = make_pod("p0", labels={"src": "a"})
+        del pod["metadata"]["labels"][names.QUEUE_NAME]
+        await world.create(PODS, pod)
+        status = {"status": {"phase": "Running"}}
+        await world.patch(PODS, "p0", status, namespace=NAMESPACE, subresource="status")
+        with pytest.raises(asyncio.CancelledError):
+            await import_once(world, cancel_after=writes)
+        tally = await import_once(world)
+        assert not tally.problems
+        (workload,) = (await world.client.list(WORKLOADS, namespace=NAMESPACE)).items
+        assert is_true(workload, "Admitted")
+        assert GATED_BY not in workload["metadata"].get("annotations", {})
+        labelled = await world.client.get(PODS, "p0", namespace=NAMESPACE)
+        assert labelled["metadata"]["labels"][QUEUE] == "lq"
+        async with world.manager(PODS_ENABLED):
+            await world.patch(
+                PODS,
+                "p0",
+                {"status": {"phase": "Succeeded"}},
+                namespace=NAMESPACE,
+                subresource="status",
+            )
+            known = world.informers.workloads.store
+            await world.changes.until(lambda: is_finished(known.list()[0].status), "its end")
+
+
+async def import_once(world: QueueCluster, *, cancel_after: int = 0) -> ImportTally:
+    """Import what runs; with ``cancel_after``, stop after so many writes."""
+    done, task = 0, asyncio.current_task()
+    assert task is not None
+
+    def count(outcome: SendOutcome) -> None:
+        nonlocal done
+        done += outcome.method != "GET"
+        if outcome.method != "GET" and done == cancel_after:
+            task.cancel()
+
+    credentials = await Credentials.from_kubeconfig_dict(world.server.kubeconfig())
+    async with KubeClient(credentials, on_outcome=count) as client:
+        settings = ImportSettings(rules=build_label_rules("src", {"a": "lq"}))
+        read = await read_world(client, [NAMESPACE], world.config)
+        job_import = JobImport(client, [NAMESPACE], settings, read, parallel=2)
+        return await job_import.run(lambda _: None)
