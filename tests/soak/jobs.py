@@ -185,10 +185,22 @@ class JobBook:
         doubled = {name for name, where in places.items() if len(where) > 1}
         self.overlaps = {name: self.overlaps.get(name, 0) + 1 for name in doubled}
         self.problems.extend(
-            f"{name} runs on {', '.join(sorted(places[name]))} at the same time"
+            f"{self._describe(name)} runs on {', '.join(sorted(places[name]))} at the same time"
             for name, count in self.overlaps.items()
             if count == OVERLAPS
         )
+
+    def _describe(self, name: str) -> str:
+        """Return a job with its kind and its running pods."""
+        job = self.jobs.get(name)
+        kind = job.resource.kind if job is not None else "a job that is gone"
+        pods = [
+            f"{worker}/{pod['metadata']['name']} since {pod['metadata']['creationTimestamp']}"
+            for worker, informer in self.pods.items()
+            for pod in informer.store.list()
+            if name in pod["metadata"]["name"]
+        ]
+        return f"{name} ({kind}: {', '.join(pods)})"
 
 
 def _keys(job: SoakJob) -> list[str]:
