@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
+import shlex
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -57,6 +59,11 @@ spec:
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue
 metadata: {name: jobs, namespace: team}
+spec: {clusterQueue: gpus}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: jobs-low, namespace: team}
 spec: {clusterQueue: gpus}
 """
 MAPPED = ("--queue-label", "src.lbl", "--queue-mapping", "a=jobs", "-n", "team")
@@ -130,8 +137,8 @@ async def test_running_pods_and_jobs_get_quota_and_give_it_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with cluster(tmp_path, capsys) as (shell, client):
-        await client.create(PODS, pod_of("solo", seconds="200"))
-        await client.create(JOBS, job_of("train", seconds="200"))
+        await client.create(PODS, pod_of("solo", seconds="80"))
+        await client.create(JOBS, job_of("train", seconds="80"))
         before = await until(client, PODS, runs(3), namespace="team")
         checked = await shell.run("import", *MAPPED)
         assert "4 found, 2 can be imported, 0 failed" in checked
@@ -182,6 +189,29 @@ async def test_nothing_is_changed_if_two_rules_disagree_about_one_pod(
         await shell.run("import", "-n", "team", "--queue-label", "x", code=2)
         await shell.run("import", "-n", "nowhere", "--namespace-mapping", "team=jobs", code=1)
         assert 'namespaces "nowhere" not found' in shell.errors
+
+
+async def test_the_commands_of_the_page_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "import.md").read_text()
+    (rules,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    *checks, imports = [shlex.split(line) for block in blocks for line in block.splitlines()]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mapping.yaml").write_text(rules)
+    async with cluster(tmp_path, capsys) as (shell, client):
+        await client.create(PODS, pod_of("p1"))
+        watcher = pod_of("watcher", label="a")
+        watcher["metadata"]["labels"]["app"] = "monitoring"
+        await client.create(PODS, watcher)
+        await until(client, PODS, runs(2), namespace="team")
+        for _, *arguments in checks:
+            assert "0 failed" in await shell.run(*arguments)
+        told = await shell.run(*imports[1:])
+        assert "1 skipped: a rule skips it" in told
+        (workload,) = (await client.list(WORKLOADS)).items
+        assert workload["metadata"]["labels"]["imported"] == "yes"
 
 
 @pytest.mark.parametrize("writes", [1, 2, 3, 4])

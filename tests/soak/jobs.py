@@ -195,7 +195,8 @@ class JobBook:
         job = self.jobs.get(name)
         kind = job.resource.kind if job is not None else "a job that is gone"
         pods = [
-            f"{worker}/{pod['metadata']['name']} since {pod['metadata']['creationTimestamp']}"
+            f"{worker}/{pod['metadata']['name']} {pod['status'].get('phase')} since "
+            f"{pod['metadata']['creationTimestamp']}"
             for worker, informer in self.pods.items()
             for pod in informer.store.list()
             if name in pod["metadata"]["name"]
