@@ -57,15 +57,12 @@ def run_import(kubeconfig: Path, *options: str) -> tuple[str, float, int]:
     rate = ("--qps", str(QPS), "--burst", str(QPS), "--parallel", "16")
     target = ("--kubeconfig", str(kubeconfig))
     begun = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "multiqueue", "import", *mapping, *rate, *options, *target],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    command = [sys.executable, "-m", "multiqueue", "import", *mapping, *rate, *options, *target]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, output
     return output, time.monotonic() - begun, usage.ru_maxrss * 1024
 
