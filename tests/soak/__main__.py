@@ -50,7 +50,7 @@ AT_ONCE = 30
 """Jobs in flight: more than fit, so that some wait and are preempted for."""
 ENDING_SECONDS = 240.0
 PROGRESS_SECONDS = 30
-KILLS_END = 0.6
+KILLS_END = 0.4
 """Until this share of the run, managers are killed; memory is judged in their last life."""
 
 
@@ -91,7 +91,7 @@ class Soak:
         self.record.waits = self.book.waits
         problems = [*self.book.problems, *left, *record.find_slowdown(self.record)]
         managers = (MANAGER, *WORKERS)
-        return [*problems, *record.find_growth(self.record, self.seconds, managers)]
+        return [*problems, *record.find_growth(self.record, managers)]
 
     async def _until_empty(self) -> list[str]:
         end = time.monotonic() + ENDING_SECONDS
@@ -251,7 +251,7 @@ async def main(minutes: float, folder: Path) -> int:
             soak = Soak(fleet, clients, minutes * 60)
             problems = await soak.run()
     book = soak.book
-    tell(record.describe(soak.record, soak.seconds))
+    tell(record.describe(soak.record))
     tell(f"{book.submitted} submitted, {book.ended} ended and gone, {book.refused} tried again")
     tell("faults: " + ", ".join(f"{count} {name}" for name, count in soak.faults.items()))
     for problem in problems:

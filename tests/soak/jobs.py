@@ -178,10 +178,10 @@ class JobBook:
         places: dict[str, set[str]] = {}
         for worker, informer in self.pods.items():
             for pod in informer.store.list():
-                found = NAME.search(pod["metadata"]["name"])
+                found = find_identity(pod)
                 is_running = pod.get("status", {}).get("phase") == "Running"
                 if found and is_running and not pod["metadata"].get("deletionTimestamp"):
-                    places.setdefault(found.group(), set()).add(worker)
+                    places.setdefault(found, set()).add(worker)
         doubled = {name for name, where in places.items() if len(where) > 1}
         self.overlaps = {name: self.overlaps.get(name, 0) + 1 for name in doubled}
         self.problems.extend(
@@ -191,17 +191,26 @@ class JobBook:
         )
 
     def _describe(self, name: str) -> str:
-        """Return a job with its kind and its running pods."""
-        job = self.jobs.get(name)
-        kind = job.resource.kind if job is not None else "a job that is gone"
+        """Return a job with its running pods."""
         pods = [
             f"{worker}/{pod['metadata']['name']} {pod['status'].get('phase')} since "
             f"{pod['metadata']['creationTimestamp']}"
             for worker, informer in self.pods.items()
             for pod in informer.store.list()
-            if name in pod["metadata"]["name"]
+            if find_identity(pod) == name
         ]
-        return f"{name} ({kind}: {', '.join(pods)})"
+        return f"{name} ({', '.join(pods)})"
+
+
+def find_identity(pod: dict[str, Any]) -> str:
+    """Return what must run on one worker only: the pod's Workload, or the job of its name.
+
+    Each pod of a Deployment and each group of a LeaderWorkerSet is dispatched by itself.
+    """
+    metadata = pod["metadata"]
+    marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+    found = NAME.search(metadata["name"])
+    return str(marks.get(names.PREBUILT_WORKLOAD_NAME) or (found.group() if found else ""))
 
 
 def _keys(job: SoakJob) -> list[str]:

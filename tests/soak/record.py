@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 WARM_UP = 1 / 3
-"""The share of the run before memory is judged: caches fill, and every kind comes once."""
+"""The share of a process's life before its memory is judged: caches fill, every kind comes."""
 GROWTH_BYTES = 8 * 2**20
 GROWTH_SHARE = 0.08
 """Memory may grow by so much over the judged time; the larger of both counts."""
@@ -64,16 +64,18 @@ def fit_slope(samples: Sequence[Sample]) -> float:
     return slope
 
 
-def last_life(samples: Sequence[Sample], since: float) -> list[Sample]:
+def last_life(samples: Sequence[Sample]) -> list[Sample]:
     """Return the samples after the warm-up of the process that lives last."""
-    return [each for each in samples if each.at >= since and each.pid == samples[-1].pid]
+    life = [each for each in samples if each.pid == samples[-1].pid]
+    since = life[0].at + WARM_UP * (life[-1].at - life[0].at)
+    return [each for each in life if each.at >= since]
 
 
-def find_growth(record: SoakRecord, end: float, judged: Iterable[str]) -> list[str]:
+def find_growth(record: SoakRecord, judged: Iterable[str]) -> list[str]:
     """Return which processes grow."""
     found = []
     for name in judged:
-        life = last_life(record.samples[name], end * WARM_UP)
+        life = last_life(record.samples[name])
         seconds = life[-1].at - life[0].at
         growth = fit_slope(life) * seconds
         allowed = max(GROWTH_BYTES, GROWTH_SHARE * life[0].memory)
@@ -102,11 +104,11 @@ def find_slowdown(record: SoakRecord) -> list[str]:
     return [f"the median wait rose from {first:.1f} s to {last:.1f} s"]
 
 
-def describe(record: SoakRecord, end: float) -> str:
+def describe(record: SoakRecord) -> str:
     """Return the figures as a table."""
     lines = [f"{'process':<14}{'RSS MiB first/median/last':>28}{'slope MiB/h':>13}{'handles':>10}"]
     for name, samples in sorted(record.samples.items()):
-        life = last_life(samples, end * WARM_UP)
+        life = last_life(samples)
         if not life:
             continue
         mib = [each.memory / 2**20 for each in life]
