@@ -59,6 +59,21 @@ async def test_a_short_outage_evicts_nothing():
 
 
 @virtual_time
+async def test_a_worker_that_hangs_loses_its_job_five_seconds_after_its_timeout_at_most():
+    """It counts as lost since the first request that it did not answer (M-49)."""
+    async with multikueue_world("worker1", "worker2") as world, world.manager(LONG):
+        await submit(world)
+        await start_on(world, "worker1")
+        world.gates["worker1"].hang()
+        clock = asyncio.get_running_loop().time
+        hung_at = clock()
+        await asyncio.sleep(890.0)
+        assert world.workload().status.cluster_name == "worker1"
+        await world.until(lambda: world.workload().status.cluster_name != "worker1", "taken back")
+        assert 900.0 <= clock() - hung_at <= 905.5
+
+
+@virtual_time
 async def test_a_clock_that_is_set_forward_gives_up_no_worker():
     clock = SteppingClock(loop_clock().now())
     async with multikueue_world("worker1", "worker2") as world, world.manager(LONG, clock=clock):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import structlog
 
@@ -46,10 +47,12 @@ class Ended:
     Attributes:
         why: The reason, for the Active condition.
         unusable: Whether trying again with the same kubeconfig cannot help.
+        silent_for: How long the worker had been silent by then.
     """
 
     why: str
     unusable: bool = False
+    silent_for: timedelta = timedelta()
 
 
 @dataclass(slots=True, eq=False)
@@ -166,7 +169,9 @@ class SessionMaker:
         except CredentialsError as error:
             # A program may return better credentials the next time.
             return Ended(why=str(error), unusable=attempt.source.plugin is None)
-        except (WorkerLostError, KubeError, OtherClusterError) as error:
+        except WorkerLostError as error:
+            return Ended(why=str(error), silent_for=error.silent_for)
+        except (KubeError, OtherClusterError) as error:
             return Ended(why=str(error))
         except Exception:  # a bug must not take the other workers along
             log.exception("connection to worker failed", worker=self._name)

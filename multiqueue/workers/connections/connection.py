@@ -383,7 +383,7 @@ class WorkerConnection:
             self._plan_retry(0 if attempt.seconds >= GOOD_SECONDS else self._attempts + 1)
         trying = self._next is not None
         state = ConnectionState.CONNECTING if trying else ConnectionState.DISCONNECTED
-        self._leave(state, ended.why)
+        self._leave(state, ended.why, silent_for=ended.silent_for)
 
     def _plan_retry(self, attempts: int) -> None:
         self._attempts = attempts
@@ -408,9 +408,11 @@ class WorkerConnection:
         if self.state is not ConnectionState.REFUSED:
             self._leave(ConnectionState.REFUSED, "")
 
-    def _leave(self, state: ConnectionState, why: str) -> None:
+    def _leave(
+        self, state: ConnectionState, why: str, *, silent_for: timedelta = timedelta()
+    ) -> None:
         if self.state is ConnectionState.CONNECTED:
-            self.lost = Moment()
+            self.lost = Moment(ago=silent_for)
         if why and why != self._failure:
             log.warning("worker lost", worker=self.name, error=why)
         self.session, self.state, self._failure = None, state, why

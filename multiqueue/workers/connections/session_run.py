@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, NoReturn
 
 import structlog
@@ -14,6 +15,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import Moment
 from multiqueue.kube.errors import (
     ApiError,
     Forbidden,
@@ -42,7 +44,16 @@ log = structlog.get_logger("multiqueue.dispatch")
 
 
 class WorkerLostError(Exception):
-    """The worker does not answer properly; the message is for its Active condition."""
+    """The worker does not answer properly; the message is for its Active condition.
+
+    Args:
+        message: What happened.
+        silent_for: How long the worker had been silent when this was noticed.
+    """
+
+    def __init__(self, message: str, *, silent_for: timedelta = timedelta()) -> None:
+        super().__init__(message)
+        self.silent_for = silent_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,11 +222,19 @@ async def _guard(client: KubeClient, workloads: Informer[api.Workload]) -> NoRet
 
 
 async def _ping(client: KubeClient) -> None:
-    """Ask for the version: open to every authenticated user, and cheap."""
+    """Ask for the version: open to every authenticated user, and cheap.
+
+    A worker that does not answer counts as silent since it was asked. If this program itself was
+    stopped meanwhile, no more than `PING_TIMEOUT` counts.
+    """
+    asked_at = Moment()
     try:
         await client.request("GET", "/version", timeout=PING_TIMEOUT)
     except (RequestTimeout, TransportError) as error:
-        raise WorkerLostError(f"the worker does not answer: {error}") from error
+        silent_for = min(asked_at.elapsed(), timedelta(seconds=PING_TIMEOUT))
+        raise WorkerLostError(
+            f"the worker does not answer: {error}", silent_for=silent_for
+        ) from error
     except ApiError as error:
         # Any answer but 401 and 5xx shows that the worker is there and knows us.
         if error.status == 401 or error.status >= 500:
