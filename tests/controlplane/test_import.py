@@ -131,7 +131,7 @@ def test_what_runs_is_imported_and_not_restarted(
         assert "2 imported, 0 failed" in run_import(plane, "--dry-run=false")
         until(lambda: usage(plane) == "3", "three CPUs in use")
         assert "0 imported, 0 failed" in run_import(plane, "--dry-run=false")
-        # Upstream's scheduler knows no gate by default, and may be the first to admit a Workload.
+        # The reasons may differ: upstream's scheduler may write its own over those of the import.
         for type_ in ("QuotaReserved", "Admitted"):
             path = f"jsonpath={{.items[*].status.conditions[?(@.type=='{type_}')].status}}"
             assert plane.kubectl("get", "workloads", TEAM, "-o", path) == "True True"
