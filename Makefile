@@ -111,6 +111,11 @@ fleet: $(VENV)/.installed ## A simulated fleet under faults, 1,000 times, and wi
 fleet-soak: $(VENV)/.installed ## The same with new seeds until stopped, or MINUTES=n; SEEDS=first
 	$(BIN)/python -m tests.fleet --minutes $(MINUTES) --seeds $(or $(SEEDS),100001)
 
+SOAK_MINUTES = $(or $(filter-out 0,$(MINUTES)),30)
+.PHONY: soak
+soak: $(VENV)/.installed ## A manager and three workers as processes, jobs of all kinds and faults: is it flat, is no job lost? MINUTES=n (30)
+	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES)
+
 NIGHTLY_MINUTES = $(or $(filter-out 0,$(MINUTES)),30)
 nightly: $(VENV)/.installed ## Look for new faults: all properties with random seeds again and again, then fleets with new seeds; MINUTES=n for each (30)
 	end=$$(($$(date +%s) + 60 * $(NIGHTLY_MINUTES))); while [ $$(date +%s) -lt $$end ]; do \

@@ -157,6 +157,8 @@ DISPATCH_DIGEST: Final = "multiqueue.dev/dispatch-digest"
 """On remote Workloads: the digest of the spec that they were made from. Ours."""
 OFFERED_AT: Final = "multiqueue.dev/offered-at"
 """On remote Workloads: their creation time, by the manager's clock. Ours."""
+IMPORTED_AT: Final = "multiqueue.dev/imported-at"
+"""On running jobs that `multiqueue import` put into a queue: when. Ours."""
 WEBHOOK_PROBLEM: Final = "multiqueue.dev/webhook-problem"
 """On webhook configurations and CRDs: why the API server cannot call the manager. Ours."""
 

@@ -17,6 +17,7 @@ from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 if TYPE_CHECKING:
     from multiqueue.kube.client import KubeClient
     from multiqueue.kube.credentials import Credentials
+    from multiqueue.kube.limiter import RateLimiter
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -116,7 +117,9 @@ def _check_readable(paths: str, context: str | None) -> None:
 
 
 @asynccontextmanager
-async def connect(target: ClusterTarget) -> AsyncIterator[tuple[KubeClient, str]]:
+async def connect(
+    target: ClusterTarget, *, limiter: RateLimiter | None = None
+) -> AsyncIterator[tuple[KubeClient, str]]:
     """Yield a client and the selected namespace; explain failures of the connection."""
     from multiqueue.kube.client import KubeClient
     from multiqueue.kube.errors import Forbidden, KubeError, TransportError, Unauthorized
@@ -124,6 +127,7 @@ async def connect(target: ClusterTarget) -> AsyncIterator[tuple[KubeClient, str]
     credentials = await load_credentials(target)
     client = KubeClient(
         credentials,
+        limiter=limiter,
         user_agent="multiqueue-cli",
         default_timeout=TIMEOUT_SECONDS,
         field_manager="multiqueue-cli",

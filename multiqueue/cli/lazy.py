@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,9 +33,10 @@ class LazyGroup(click.Group):
         del ctx
         if cmd_name not in self._table:
             return None
-        command: click.Command = importlib.import_module(
-            self._modules.format(cmd_name.replace("-", "_"))
-        ).command
+        module = cmd_name.replace("-", "_")
+        if keyword.iskeyword(module):
+            module += "_"
+        command: click.Command = importlib.import_module(self._modules.format(module)).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

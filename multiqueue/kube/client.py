@@ -303,6 +303,7 @@ class KubeClient:
         patch_type: PatchType = PatchType.MERGE,
         field_manager: str | None = None,
         force: bool = False,
+        dry_run: bool = False,
         decode: Callable[[bytes], T] = _PARSE,
     ) -> T:
         """Change parts of an object.
@@ -318,6 +319,7 @@ class KubeClient:
             patch_type: How the server reads the patch.
             field_manager: Owner of the fields, instead of the client's field manager.
             force: With `PatchType.APPLY`: take fields over from other managers.
+            dry_run: Whether the server only checks the change, with its webhooks.
             decode: Decodes the bytes of the answer.
 
         Raises:
@@ -330,7 +332,9 @@ class KubeClient:
             name,
             subresource=subresource,
             params=build_params(
-                fieldManager=field_manager or self._field_manager, force="true" if force else None
+                dryRun="All" if dry_run else None,
+                fieldManager=field_manager or self._field_manager,
+                force="true" if force else None,
             ),
             body=patch,
             content_type=patch_type.value,

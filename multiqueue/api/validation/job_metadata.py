@@ -79,7 +79,7 @@ def validate_job_metadata_update(
         was_suspended: whether the present state is suspended.
     """
     after, before = mapping(new, "metadata", "labels"), mapping(old, "metadata", "labels")
-    frozen = [] if suspended else [names.QUEUE_NAME]
+    frozen = [] if suspended or _is_import(new, old) else [names.QUEUE_NAME]
     if not (suspended and was_suspended):
         frozen.append(names.MAX_EXEC_TIME_SECONDS)
     for key in frozen:
@@ -95,6 +95,16 @@ def validate_job_metadata_update(
         yield immutable(f"{ANNOTATIONS}[{names.ELASTIC_JOB}]", _is_elastic(new, gates))
     if gates.enabled(Gate.ADMISSION_GATED_BY):
         yield from _admission_gates(new, old)
+
+
+def _is_import(new: Object, old: Object) -> bool:
+    """Whether ``multiqueue import`` gives a running job its first queue.
+
+    Deviates: upstream's importer needs a manager that does not serve the webhook of pods.
+    """
+    after, before = (mapping(job, "metadata", "annotations") for job in (new, old))
+    had_queue = text(mapping(old, "metadata", "labels").get(names.QUEUE_NAME))
+    return names.IMPORTED_AT in after and names.IMPORTED_AT not in before and not had_queue
 
 
 def _is_elastic(job: Object, gates: Gates) -> bool:

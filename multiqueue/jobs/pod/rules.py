@@ -107,6 +107,16 @@ def refuse_foreign(view: JobView) -> JobPlan | None:
     )
 
 
+def release_abandoned(view: JobView) -> JobPlan | None:
+    """Release the deleted pods of a group whose prebuilt Workload is gone; no other rule does.
+
+    A manager may delete the Workload on a worker before the pods that were stopped are released.
+    """
+    if not is_group(view.job) or not is_prebuilt(view.job) or view.prebuilt is not None:
+        return None
+    return _release(filter(is_terminating, members_of(view.job)))
+
+
 # ---------------------------------------------------------------- with a Workload
 
 
@@ -357,7 +367,7 @@ def _delete_excess(pods: Iterable[Pod]) -> JobPlan | None:
     )
 
 
-EARLY = (release_deleted_pod, refuse_foreign)
+EARLY = (release_deleted_pod, refuse_foreign, release_abandoned)
 ABOUT_MEMBERS = (
     release_ended,
     delete_excess,

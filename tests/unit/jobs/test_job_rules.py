@@ -87,3 +87,28 @@ def test_an_empty_queue_name_is_refused() -> None:
     """J-53."""
     (error,) = validate_new_job(job({names.QUEUE_NAME: ""}), GATES, LIMITED)
     assert error.path == "metadata.labels[kueue.x-k8s.io/queue-name]"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_refused"),
+    [
+        pytest.param({}, {"multiqueue.dev/imported-at": "t"}, False, id="an import"),
+        pytest.param({}, {}, True, id="somebody else"),
+        pytest.param(
+            {"multiqueue.dev/imported-at": "t"},
+            {"multiqueue.dev/imported-at": "t"},
+            True,
+            id="after an import",
+        ),
+    ],
+)
+def test_only_an_import_gives_a_running_job_its_first_queue(
+    before: dict[str, str], after: dict[str, str], *, is_refused: bool
+) -> None:
+    old, new = job(), job({names.QUEUE_NAME: "q"})
+    old["metadata"]["annotations"] = before
+    new["metadata"]["annotations"] = after
+    found = list(validate_changed_job(new, old, GATES, suspended=False, was_suspended=False))
+    assert bool(found) == is_refused
+    other = job({names.QUEUE_NAME: "other"})
+    assert list(validate_changed_job(new, other, GATES, suspended=False, was_suspended=False))

@@ -244,3 +244,21 @@ def test_pods_that_replace_others_are_batched_like_the_first_ones() -> None:
     first, second = (stored(make_pod(f"p{n}", group="g", total=2)) for n in (2, 3))
     assert source(*gone, first).delay(None, first) > 0
     assert source(*gone, first, second).delay(None, second) == 0
+
+
+@pytest.mark.parametrize(
+    ("imported_at", "is_stopped"),
+    [
+        pytest.param("2025-12-31T23:59:00Z", False, id="a minute ago"),
+        pytest.param("2025-12-31T23:54:00Z", True, id="long ago"),
+        pytest.param("2026-01-02T00:00:00Z", True, id="tomorrow"),
+        pytest.param("soon", True, id="no time"),
+    ],
+)
+def test_an_imported_pod_runs_until_its_workload_is_seen(
+    imported_at: str, *, is_stopped: bool
+) -> None:
+    """The watch of Workloads may be behind that of pods; it is not waited for for ever."""
+    pod = running(make_pod(annotations={names.IMPORTED_AT: imported_at}))
+    plan = plan_for(pod)
+    assert isinstance(plan, WriteMembers if is_stopped else Wait)

@@ -403,3 +403,12 @@ def test_a_group_is_made_of_its_members() -> None:
     group = make_group(*gang(2))
     assert len(group[MEMBERS]) == 2
     assert group["metadata"]["name"] == "p0"
+
+
+def test_stopped_pods_of_a_prebuilt_group_go_once_their_workload_is_gone() -> None:
+    """A drain deletes the Workload on the worker, perhaps before its pods are released."""
+    labels = {names.PREBUILT_WORKLOAD_NAME: "g"}
+    made = [make_pod(f"p{i}", group="g", total=2, labels=labels) for i in range(2)]
+    pods = [running(pod, deleted="2026-01-01T00:00:00Z") for pod in made]
+    plan = plan_for(pods, prebuilt_name="g")
+    assert written(plan) == dict.fromkeys(("p0", "p1"), (MemberAction.RELEASE,))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 from multiqueue.api.conditions import Reason
+from multiqueue.api.names import IMPORTED_AT
 from multiqueue.api.slices import counts_of
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import evict, has_quota, is_evicted
 from multiqueue.jobs.framework.compose import (
     build_spec,
@@ -27,6 +30,8 @@ from multiqueue.jobs.framework.priority import JobPriority, refuse_pod_priority,
 from multiqueue.jobs.framework.rules.stopping import stop
 from multiqueue.jobs.framework.view import JobView
 
+IMPORT_SETTLES = timedelta(minutes=5)
+"""The longest time by which the watch of Workloads is expected to be behind that of jobs."""
 NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
 MISSING = "Missing Workload; unable to restore pod templates"
 
@@ -79,8 +84,25 @@ def stop_without_match(view: JobView) -> JobPlan | None:
     """Stop a job that runs something else than was admitted, before its Workload is deleted."""
     if view.workload is not None or view.is_at_rest:
         return None
+    if not view.live_workloads and (left := _import_seconds(view)) > 0:
+        return Wait(requeue_after=left)
     known = view.live_workloads[0] if len(view.live_workloads) == 1 else None
     return stop(view, NO_MATCH if known else MISSING, known)
+
+
+def _import_seconds(view: JobView) -> float:
+    """Return for how long an imported job may still run before its Workload is seen here.
+
+    Its Workload was written before its label, but each kind of object has its own watch.
+    """
+    annotations = view.job["metadata"].get("annotations") or {}
+    try:
+        imported_at = parse_time(annotations.get(IMPORTED_AT))
+    except ValueError:
+        return 0.0
+    if imported_at is None or imported_at > view.now + IMPORT_SETTLES:
+        return 0.0
+    return (imported_at + IMPORT_SETTLES - view.now).total_seconds()
 
 
 def delete_extra(view: JobView) -> JobPlan | None:
