@@ -20,7 +20,7 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.views.phase import PhaseState, find_phase
 
 
-class _Counted(NamedTuple):
+class _InPhase(NamedTuple):
     cluster_queue: str
     phase: PhaseState
     created_at: datetime
@@ -45,7 +45,7 @@ class PhaseCounts:
         self._metrics = context.metrics
         self._clock = context.clock
         self._cluster_queue_of = cluster_queue_of
-        self._counted: dict[str, _Counted] = {}
+        self._counted: dict[str, _InPhase] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
         self._waiting: dict[str, list[tuple[datetime, str]]] = {}
         """Who waits in each queue, as a heap; who has left goes when it is at the top."""
@@ -80,15 +80,15 @@ class PhaseCounts:
         for queue in {each.cluster_queue for each in (before, now) if each is not None}:
             self._note_oldest(queue)
 
-    def _judge(self, workload: Workload) -> _Counted | None:
+    def _judge(self, workload: Workload) -> _InPhase | None:
         if parent_of(workload) is not None:
             return None
         admission = workload.status.admission
         key = f"{workload.metadata.namespace}/{workload.spec.queue_name}"
         queue = admission.cluster_queue if admission else self._cluster_queue_of(key) or ""
-        return _Counted(queue, find_phase(workload).state, workload.metadata.created_at)
+        return _InPhase(queue, find_phase(workload).state, workload.metadata.created_at)
 
-    def _add(self, counted: _Counted, change: int) -> None:
+    def _add(self, counted: _InPhase, change: int) -> None:
         labels = (counted.cluster_queue, str(counted.phase))
         self._counts[labels] += change
         self._metrics.phase_workloads.child(*labels).set(self._counts[labels])

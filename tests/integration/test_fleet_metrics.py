@@ -52,7 +52,7 @@ async def test_a_queue_starves_while_others_hold_what_it_lent() -> None:
         assert values(m.metrics, "multiqueue_starved_seconds")[("lender",)] == 0
         await submit(cluster, job_of("lender", "own", 4))
         await cluster.changes.until(lambda: cluster.workload_of("own"), "it waits")
-        await asyncio.sleep(2000)
+        await asyncio.sleep(200)
 
         gpus = values(m.metrics, "multiqueue_gpus")
         assert {kind: gpus["borrower", "gpu", kind] for kind in ("reserved", "borrowed")} == {
@@ -70,9 +70,9 @@ async def test_a_queue_starves_while_others_hold_what_it_lent() -> None:
             ("", "pending"): 4,
         }
         starved = values(m.metrics, "multiqueue_starved_seconds")
-        assert 1990 <= starved[("lender",)] <= 2010
+        assert 190 <= starved[("lender",)] <= 210
         assert starved[("borrower",)] == 0
-        assert values(m.metrics, "multiqueue_oldest_waiting_seconds")[("lender",)] >= 1990
+        assert values(m.metrics, "multiqueue_oldest_waiting_seconds")[("lender",)] >= 190
         assert values(m.metrics, "multiqueue_phase_workloads")[("lender", "Queued")] == 1
 
         await cluster.client.delete(resources.CLUSTER_QUEUES, "lender")
@@ -113,7 +113,7 @@ async def test_workers_and_stages_are_measured() -> None:
         gpus = values(metrics, "multiqueue_worker_gpus")
         assert gpus == {**free, ("worker1", "gpu", "free"): 8, ("worker1", "gpu", "cordoned"): 0}
         (info,) = values(metrics, "multiqueue_worker_info")
-        assert info[:2] == ("worker1", "multiqueue")
+        assert info[:2] == ("worker1", "kueue")  # it has no definitions of ours
         stages = values(metrics, "multiqueue_stage_seconds_count")
         assert stages["reserve", ""] == 1
         assert stages["dispatch", ""] == 1
@@ -123,6 +123,6 @@ async def test_workers_and_stages_are_measured() -> None:
         await asyncio.sleep(5)
         gpus = values(metrics, "multiqueue_worker_gpus")
         assert gpus == {**free, ("worker1", "gpu", "free"): 0, ("worker1", "gpu", "cordoned"): 8}
-        world.gates["worker1"].close()
+        world.gates["worker1"].cut()
         await asyncio.sleep(60)
         assert values(metrics, "multiqueue_worker_gpus") == {}
