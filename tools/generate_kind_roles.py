@@ -63,6 +63,14 @@ KINDS = (
     Kind("dispatchprofile", "multiqueue.dev", "dispatchprofiles", seen_by_all=False),
     Kind("jobkind", "multiqueue.dev", "jobkinds", viewed_by=BOTH, seen_by_all=False),
     Kind(
+        "usagereport",
+        "multiqueue.dev",
+        "usagereports",
+        viewed_by=BOTH,
+        status=False,
+        editor=False,
+    ),
+    Kind(
         "pending-workloads-cq",
         VISIBILITY,
         "clusterqueues/pendingworkloads",

@@ -13,6 +13,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.job_kinds import KnownKind, find_job_kind
 from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
+from multiqueue.api.v1alpha1 import UsageReport
 from multiqueue.cli.declared_kinds import note_unknown
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
@@ -26,6 +27,7 @@ _KINDS: dict[str, tuple[Resource, type[Any]]] = {
     "checks": (resources.ADMISSION_CHECKS, api.AdmissionCheck),
     "configs": (resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
     "clusters": (resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
+    "usage_reports": (resources.USAGE_REPORTS, UsageReport),
 }
 """The resource and type to read for each attribute of `QueueObjects`."""
 
@@ -51,6 +53,7 @@ class QueueObjects:
     checks: dict[str, api.AdmissionCheck] = field(default_factory=dict)
     configs: dict[str, api.MultiKueueConfig] = field(default_factory=dict)
     clusters: dict[str, api.MultiKueueCluster] = field(default_factory=dict)
+    usage_reports: dict[str, UsageReport] = field(default_factory=dict)
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     hidden: list[str] = field(default_factory=list)
     narrowed: list[str] = field(default_factory=list)

@@ -23,6 +23,7 @@ SECONDS = 5.0
 """How long the manager may take to answer; the rest of the output must not wait longer."""
 TRIES = 4
 """How often to ask: only the leader knows reasons, and the Service leads to any replica."""
+NO_NUMBERS = "positions and numbers are missing"
 PAGE = 10_000
 """The page size of a queue's Workloads: 3 MB."""
 
@@ -111,11 +112,11 @@ async def explain_workload(
     status: Mapping[str, Any] = {}
     for _ in range(TRIES):
         try:
-            status = (await _ask(client, path))["status"]
+            status = (await ask(client, path))["status"]
         except (Forbidden, NotFound) as error:
             return await _explain_by_position(client, f"{namespace}/{name}", queue, error)
         except (ApiError, RequestTimeout) as error:
-            return ManagerAnswer(problem=f"{_describe(error)}; positions and numbers are missing")
+            return ManagerAnswer(problem=f"{describe_problem(error)}; {NO_NUMBERS}")
         if status["leading"]:
             return _read(status)
     return _read(
@@ -141,11 +142,11 @@ async def _read_places(client: KubeClient, queue: str) -> Places:
     while is_full:
         page = {"offset": str(offset), "limit": str(PAGE)}
         try:
-            items = (await _ask(client, path, **page))["items"]
+            items = (await ask(client, path, **page))["items"]
         except (ApiError, RequestTimeout) as error:
             if isinstance(error, NotFound) and error.details.get("name"):
                 return Places()  # there is no such queue, so no Workload waits in it
-            return Places(problem=f"{_describe(error)}; positions are missing")
+            return Places(problem=f"{describe_problem(error)}; positions are missing")
         for item in items:
             metadata = item["metadata"]
             by_key[f"{metadata['namespace']}/{metadata['name']}"] = _place(item)
@@ -162,14 +163,20 @@ async def _explain_by_position(
     namespace, _, _ = key.partition("/")
     places = await read_local_queue(client, namespace, queue)
     if places.problem:
-        return ManagerAnswer(problem=f"{_describe(error)}; positions and numbers are missing")
-    why = _describe(error)
+        return ManagerAnswer(problem=f"{describe_problem(error)}; {NO_NUMBERS}")
+    why = describe_problem(error)
     if isinstance(error, NotFound):
         why = "the manager is older than this command or is no multiqueue: it tells positions only"
     return ManagerAnswer(problem=f"{why}; numbers are missing", place=places.by_key.get(key))
 
 
-async def _ask(client: KubeClient, path: str, **params: str) -> dict[str, Any]:
+async def ask(client: KubeClient, path: str, **params: str) -> dict[str, Any]:
+    """Return what the manager answers to a GET request.
+
+    Raises:
+        ApiError: It refuses, or does not run.
+        RequestTimeout: It does not answer in time.
+    """
     answer = await client.request("GET", path, params=params, timeout=SECONDS)
     found: dict[str, Any] = read_answer(answer.body, orjson.loads, f"GET {path}")
     return found
@@ -179,7 +186,8 @@ def _quote(name: str) -> str:
     return quote(name, safe="")
 
 
-def _describe(error: ApiError | RequestTimeout) -> str:
+def describe_problem(error: ApiError | RequestTimeout) -> str:
+    """Say why the manager did not answer, and what to do."""
     if isinstance(error, RequestTimeout):
         return "the manager has not answered in time"
     told = error.server_message or str(error)

@@ -30,6 +30,7 @@ from multiqueue.controllers.topology.feed import TopologyFeed
 from multiqueue.controllers.topology.ungater import TopologyUngater
 from multiqueue.controllers.topology.watch import TopologyWatch
 from multiqueue.controllers.transitions import TransitionRecorder
+from multiqueue.controllers.usage_reports import UsageReports
 from multiqueue.controllers.variants.controller import build_variants
 from multiqueue.controllers.workload.controller import WorkloadController
 from multiqueue.controllers.workload_counts import WorkloadCounts
@@ -136,6 +137,7 @@ def build_controllers(
         WorkloadCounts(context, engine.local_queue_target),
         PhaseCounts(context, engine.local_queue_target),
         ConfigChanges(context),
+        UsageReports(context),
         *build_in_use_controllers(context),
         *build_provisioning(context),
         *topology.runnables,

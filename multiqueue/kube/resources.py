@@ -92,6 +92,7 @@ DISPATCH_PROFILES = Resource(
     namespaced=False,
 )
 JOB_KINDS = resource_of("multiqueue.dev/v1alpha1", "jobkinds", "JobKind", namespaced=False)
+USAGE_REPORTS = resource_of("multiqueue.dev/v1alpha1", "usagereports", "UsageReport")
 PROVISIONING_REQUESTS = resource_of(
     "autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest"
 )

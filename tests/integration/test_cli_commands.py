@@ -17,7 +17,7 @@ import yaml
 from multiqueue.cli.main import main
 from multiqueue.embedded.cluster.cluster import SimOptions
 from multiqueue.embedded.cluster.nodes import parse_node_pool
-from multiqueue.kube.resources import EVENTS, JOBS, WORKLOADS
+from multiqueue.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, WORKLOADS
 from multiqueue.runtime.manifests import apply_all
 from tests.integration.test_runtime_manager import embedded, make_config
 from tests.integration.waiting import condition, until
@@ -220,6 +220,14 @@ async def test_who_waits_sees_position_and_reason(
         assert "1 more needed" in rows[1]["why"]
         assert rows == await shell.json("queue", "--cluster-queue", "gpus")
 
+        assert rows[0]["start"] is None
+        assert {"at", "reason"} & set(rows[1]["start"])
+        assert "START" in await shell.run("queue", "jobs", "-n", "team")
+
+        top = await shell.json("top")
+        assert [row["status"]["waiting"] for row in top["totals"]] == [2]
+        assert "3/4" in await shell.run("top", "--once")
+
         (summary,) = await shell.json("queue", "-n", "team")
         assert (summary["pending"], summary["running"], summary["gpus"]) == (2, 1, 3)
 
@@ -229,6 +237,12 @@ async def test_who_waits_sees_position_and_reason(
         text = await shell.run("why", "job/second", "-n", "team")
         assert "position 2 of 2" in text
         assert "2 more needed" in text
+
+        await client.patch(CLUSTER_QUEUES, "gpus", {"spec": {"stopPolicy": "Hold"}})
+        await until(client, CLUSTER_QUEUES, lambda all_: _is_stopped(all_[0]))
+        told = await shell.json("changes", "--kind", "clusterqueue", "--since", "1h")
+        assert [each["action"] for each in told] == ["changed", "created"]
+        assert "stopPolicy" in await shell.run("changes")
 
 
 async def test_waiting_for_a_job_that_cannot_run_ends_with_its_verdict(
@@ -246,6 +260,10 @@ async def test_waiting_for_a_job_that_cannot_run_ends_with_its_verdict(
 
 def _warns(event: dict[str, Any]) -> bool:
     return bool(event["type"] == "Warning")
+
+
+def _is_stopped(queue: dict[str, Any]) -> bool:
+    return condition(queue, "Active")["status"] == "False"
 
 
 def _waits(workload: dict[str, Any]) -> bool:

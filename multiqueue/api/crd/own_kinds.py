@@ -8,7 +8,7 @@ from typing import Any
 from multiqueue.api.crd.kinds import Column
 from multiqueue.api.crd.schema import object_schema
 from multiqueue.api.names import OWN_GROUP, V1ALPHA1
-from multiqueue.api.v1alpha1 import DispatchProfile, JobKind
+from multiqueue.api.v1alpha1 import DispatchProfile, JobKind, UsageReport
 from multiqueue.api.v1beta2.meta import Struct
 
 _AGE = Column(name="Age", path=".metadata.creationTimestamp", type="date")
@@ -67,17 +67,29 @@ _JOB_KIND_COLUMNS = (
     _AGE,
 )
 
+_USAGE_COLUMNS = (
+    Column(name="Through", path=".status.through", description="Until when all is counted"),
+    Column(name="Gap", path=".status.gapSeconds", type="integer", description="In seconds"),
+    _AGE,
+)
+
 
 def own_crds() -> list[dict[str, Any]]:
     """Return new copies of the definitions."""
     return [
         _definition(DispatchProfile, "dispatchprofiles", "dprof", _PROFILE_COLUMNS),
         _definition(JobKind, "jobkinds", "jkind", _JOB_KIND_COLUMNS),
+        _definition(UsageReport, "usagereports", "usage", _USAGE_COLUMNS, scope="Namespaced"),
     ]
 
 
 def _definition(
-    struct: type[Struct], plural: str, short_name: str, columns: Sequence[Column]
+    struct: type[Struct],
+    plural: str,
+    short_name: str,
+    columns: Sequence[Column],
+    *,
+    scope: str = "Cluster",
 ) -> dict[str, Any]:
     kind = struct.__name__
     return {
@@ -96,7 +108,7 @@ def _definition(
                 "singular": kind.lower(),
                 "shortNames": [short_name],
             },
-            "scope": "Cluster",
+            "scope": scope,
             "conversion": {"strategy": "None"},
             "versions": [
                 {

@@ -24,6 +24,11 @@ from multiqueue.api.v1alpha1.job_kind import (
     RemoteCopy,
     SuspendField,
 )
+from multiqueue.api.v1alpha1.usage_report import (
+    UsageReport,
+    UsageReportRow,
+    UsageReportStatus,
+)
 
 __all__ = [
     "AdmissionPaths",
@@ -44,4 +49,7 @@ __all__ = [
     "ShadowStatus",
     "SideStatus",
     "SuspendField",
+    "UsageReport",
+    "UsageReportRow",
+    "UsageReportStatus",
 ]

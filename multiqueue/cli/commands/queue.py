@@ -16,15 +16,33 @@ from multiqueue.cli.connect import (
     run_async,
 )
 from multiqueue.cli.errors import CliError, UsageProblem
+from multiqueue.cli.live import show_live, watch_option
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from multiqueue.cli.queue_objects import QueueObjects
     from multiqueue.cli.views.queues import QueueRow, QueueSummary
     from multiqueue.cli.visibility import Places
     from multiqueue.kube.client import KubeClient
+
+    Starts = Mapping[str, Mapping[str, Any]]
+
+KINDS = ("cluster_queues", "local_queues", "workloads")
+WATCH_SECONDS = 2.0
+HEADERS = (
+    "POSITION",
+    "WORKLOAD",
+    "JOB",
+    "PRIORITY",
+    "GPUS",
+    "STATE",
+    "WORKER",
+    "START",
+    "AGE",
+    "WHY",
+)
 
 
 @click.command("queue")
@@ -32,6 +50,7 @@ if TYPE_CHECKING:
 @click.option("--cluster-queue", metavar="NAME", help="Show a ClusterQueue instead.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Queues of all namespaces.")
 @click.option("--all", "show_all", is_flag=True, help="Also show Workloads that have ended.")
+@watch_option
 @namespace_option
 @cluster_options
 @output_option
@@ -41,17 +60,20 @@ def command(
     *,
     all_namespaces: bool,
     show_all: bool,
+    watch: bool,
     namespace: str | None,
     kubeconfig: str | None,
     context: str | None,
     output: str,
 ) -> None:
-    """Show a queue: position, state and reason of each Workload.
+    """Show a queue: position, state, expected start and reason of each Workload.
 
     Without a name: all LocalQueues of the namespace.
     """
     if localqueue and cluster_queue:
         raise UsageProblem("name a LocalQueue or --cluster-queue, not both")
+    if watch and output != "human":
+        raise UsageProblem("--watch shows tables; for programs, watch standings with kubectl")
     target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     run_async(
         _show(
@@ -60,6 +82,7 @@ def command(
             cluster_queue,
             all_namespaces=all_namespaces,
             show_all=show_all,
+            watch=watch,
             output=output,
         )
     )
@@ -72,44 +95,100 @@ async def _show(
     *,
     all_namespaces: bool,
     show_all: bool,
+    watch: bool,
     output: str,
 ) -> None:
-    from datetime import UTC, datetime
-
     from multiqueue.cli.declared_kinds import learn_kinds
-    from multiqueue.cli.queue_objects import QueueObjects
-    from multiqueue.cli.views.queues import list_rows, summarize
-    from multiqueue.cli.visibility import read_cluster_queue, read_local_queue
 
-    kinds = ("cluster_queues", "local_queues", "workloads")
     async with connect(target) as (client, namespace):
         await learn_kinds(client)
-        objects = QueueObjects(now=datetime.now(UTC), namespace=namespace)
-        if cluster_queue is not None:
-            reading = objects.list(client, *kinds)
-            _, places = await asyncio.gather(reading, read_cluster_queue(client, cluster_queue))
-            await objects.list_jobs(client)
-            if "clusterqueues" not in objects.hidden:
-                _require(cluster_queue, objects.cluster_queues, "ClusterQueue")
-            if objects.narrowed and places.problem:
-                places = await _read_own_places(client, objects, cluster_queue)
-            rows = list_rows(objects, places.by_key, cluster_queue=cluster_queue, ended=show_all)
-            _print_rows(rows, places, objects, output)
-        elif local_queue is not None:
-            key = local_queue if "/" in local_queue else f"{namespace}/{local_queue}"
-            where, name = split_key(key)
-            reading = objects.list(client, "local_queues", "workloads", namespace=where)
-            _, places = await asyncio.gather(reading, read_local_queue(client, where, name))
-            await objects.list_jobs(client, namespace=where)
-            _require(key, objects.local_queues, "LocalQueue")
-            rows = list_rows(objects, places.by_key, local_queue=key, ended=show_all)
-            _print_rows(rows, places, objects, output)
+
+        async def show() -> None:
+            if cluster_queue is not None:
+                await _show_cluster_queue(
+                    client, namespace, cluster_queue, show_all=show_all, output=output
+                )
+            elif local_queue is not None:
+                key = local_queue if "/" in local_queue else f"{namespace}/{local_queue}"
+                await _show_local_queue(client, key, show_all=show_all, output=output)
+            else:
+                chosen = None if all_namespaces else namespace
+                await _show_summaries(client, namespace, chosen, output)
+
+        if watch:
+            await show_live(show, WATCH_SECONDS)
         else:
-            chosen = None if all_namespaces else namespace
-            await objects.list(client, *kinds, namespace=chosen)
-            await objects.list_jobs(client, namespace=chosen)
-            _note_narrowed(objects)
-            print_summaries(summarize(objects, chosen), chosen, output)
+            await show()
+
+
+async def _show_cluster_queue(
+    client: KubeClient, namespace: str, name: str, *, show_all: bool, output: str
+) -> None:
+    from multiqueue.cli.views.queues import list_rows
+    from multiqueue.cli.visibility import read_cluster_queue
+
+    objects = _make_objects(namespace)
+    _, places, starts = await asyncio.gather(
+        objects.list(client, *KINDS),
+        read_cluster_queue(client, name),
+        _read_starts(client, fieldSelector=f"clusterQueue={name}"),
+    )
+    await objects.list_jobs(client)
+    if "clusterqueues" not in objects.hidden:
+        _require(name, objects.cluster_queues, "ClusterQueue")
+    if objects.narrowed and places.problem:
+        places = await _read_own_places(client, objects, name)
+    rows = list_rows(objects, places.by_key, cluster_queue=name, ended=show_all)
+    _print_rows(rows, places, starts, objects, output)
+
+
+async def _show_local_queue(client: KubeClient, key: str, *, show_all: bool, output: str) -> None:
+    from multiqueue.cli.views.queues import list_rows
+    from multiqueue.cli.visibility import read_local_queue
+
+    where, name = split_key(key)
+    objects = _make_objects(where)
+    _, places, starts = await asyncio.gather(
+        objects.list(client, "local_queues", "workloads", namespace=where),
+        read_local_queue(client, where, name),
+        _read_starts(client, namespace=where, fieldSelector=f"localQueue={name}"),
+    )
+    await objects.list_jobs(client, namespace=where)
+    _require(key, objects.local_queues, "LocalQueue")
+    rows = list_rows(objects, places.by_key, local_queue=key, ended=show_all)
+    _print_rows(rows, places, starts, objects, output)
+
+
+async def _show_summaries(
+    client: KubeClient, namespace: str, chosen: str | None, output: str
+) -> None:
+    from multiqueue.cli.views.queues import summarize
+
+    objects = _make_objects(namespace)
+    await objects.list(client, *KINDS, namespace=chosen)
+    await objects.list_jobs(client, namespace=chosen)
+    _note_narrowed(objects)
+    print_summaries(summarize(objects, chosen), chosen, output)
+
+
+def _make_objects(namespace: str) -> QueueObjects:
+    from datetime import UTC, datetime
+
+    from multiqueue.cli.queue_objects import QueueObjects
+
+    return QueueObjects(now=datetime.now(UTC), namespace=namespace)
+
+
+async def _read_starts(client: KubeClient, *, namespace: str = "", **params: str) -> Starts:
+    """Return when Workloads are expected to start; empty if the manager does not say."""
+    from multiqueue.cli.fleet import try_list_rows
+
+    rows, _ = await try_list_rows(client, "standings", namespace=namespace, **params)
+    return {
+        f"{row['metadata']['namespace']}/{row['metadata']['name']}": row["status"]["start"]
+        for row in rows
+        if row["status"]["start"]
+    }
 
 
 async def _read_own_places(client: KubeClient, objects: QueueObjects, cluster_queue: str) -> Places:
@@ -146,15 +225,18 @@ def _require(name: str, known: Collection[str], kind: str) -> None:
     raise CliError(f'no {kind} "{name}"; {hint}')
 
 
-def _print_rows(rows: list[QueueRow], places: Places, objects: QueueObjects, output: str) -> None:
+def _print_rows(
+    rows: list[QueueRow], places: Places, starts: Starts, objects: QueueObjects, output: str
+) -> None:
     from multiqueue.cli.views.ages import format_age
+    from multiqueue.cli.views.start import say_start_shortly
 
     _note_narrowed(objects)
     if places.problem:
         note = f"note: {places.problem}. Everything else is read from the objects."
         click.echo(note, err=True)
     if output != "human":
-        print_data([row.to_dict() for row in rows], output)
+        print_data([{**row.to_dict(), "start": starts.get(row.view.key)} for row in rows], output)
         return
     if not rows:
         echo("Nobody waits or runs here.")
@@ -168,13 +250,13 @@ def _print_rows(rows: list[QueueRow], places: Places, objects: QueueObjects, out
             row.view.gpus,
             str(row.view.state),
             row.view.worker or ", ".join(row.view.phase.offered_to),
+            say_start_shortly(starts.get(row.view.key, {}), objects.now),
             format_age(row.view.created, objects.now),
             row.view.why,
         ]
         for row in rows
     ]
-    headers = ["POSITION", "WORKLOAD", "JOB", "PRIORITY", "GPUS", "STATE", "WORKER", "AGE", "WHY"]
-    print_table(headers, table)
+    print_table(HEADERS, table)
 
 
 def print_summaries(summaries: list[QueueSummary], namespace: str | None, output: str) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.cli.views.ages import format_seconds
 from multiqueue.views.start import say_caveats, say_start
 
 
@@ -13,3 +15,12 @@ def list_start_lines(start: Mapping[str, Any]) -> list[str]:
     """Return the estimate in local time, and a line for each of its caveats."""
     said = say_start(start, datetime.now(UTC).astimezone())
     return [f"Start:  {said}", *(f"        {each}" for each in say_caveats(start))]
+
+
+def say_start_shortly(start: Mapping[str, Any], now: datetime) -> str:
+    """Return an estimate for a column: the time until the start; empty if there is none."""
+    at = parse_time(start.get("at"))
+    if at is None:
+        return ""
+    seconds = (at - now).total_seconds()
+    return f"in ~{format_seconds(seconds)}" if seconds > 0 else "soon"

@@ -45,9 +45,11 @@ class RestIsQuiet(Checker):
             "multikueueclusters",
             "admissionchecks",
             "configmaps",
+            "usagereports",
         }
     )
-    """Status, and what workers can do: a look at one that failed is repeated minutes later."""
+    """Status, and what workers can do: a look at one that failed is repeated minutes later. Usage
+    is written down within five minutes."""
 
     def __init__(self, world: FleetWorld, report: Report) -> None:
         super().__init__(world, report)

@@ -1,0 +1,158 @@
+"""``multiqueue usage``: what teams, queues and clusters reserved and ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from multiqueue.cli.connect import (
+    ClusterTarget,
+    cluster_options,
+    connect,
+    namespace_option,
+    run_async,
+)
+from multiqueue.cli.errors import UsageProblem
+from multiqueue.cli.output import echo, print_data, print_table
+
+BY = ("owner", "namespace", "queue", "localqueue", "cluster", "flavor", "cause", "day")
+
+
+@click.command("usage")
+@click.option(
+    "--by",
+    default="owner",
+    show_default=True,
+    metavar="|".join(BY),
+    help="What rows are added up by; several with commas.",
+)
+@click.option(
+    "--since",
+    default="7d",
+    show_default=True,
+    metavar="TIME",
+    help="How far to go back, such as 30d or 12h; counted in whole days (UTC).",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["human", "wide", "csv", "json", "yaml"]),
+    default="human",
+    show_default=True,
+    help="How to print the result; wide has all columns, csv, json and yaml have seconds.",
+)
+@namespace_option
+@cluster_options
+def command(
+    *,
+    by: str,
+    since: str,
+    output: str,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Show what was reserved, and what ran: time of each device.
+
+    RESERVED is CHECKS, STARTING and RUNNING together: from the reservation of quota to the
+    admission, from there until all pods are ready (if known), and the rest. Of RUNNING, KEPT is
+    of Workloads that ended well, LOST of those that were stopped, FAILED of those that failed.
+
+    Without --namespace, all namespaces count that you may read. Jobs without devices count in
+    cores. The past comes from UsageReports, which the manager writes every five minutes.
+    """
+    columns = _read_by(by)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    run_async(_usage(target, columns, _read_days(since), output))
+
+
+def _read_by(text: str) -> list[str]:
+    columns = [name.strip().lower() for name in text.split(",")]
+    unknown = next((name for name in columns if name not in BY), None)
+    if unknown is not None:
+        raise UsageProblem(f'--by: "{unknown}" is not known; choose from {", ".join(BY)}')
+    return list(dict.fromkeys(columns))
+
+
+def _read_days(text: str) -> float:
+    """Return a number of days."""
+    from multiqueue.api.config import parse_duration
+
+    number = text.removesuffix("d")
+    try:
+        days = float(number) if number != text else parse_duration(text).total_seconds() / 86400
+    except ValueError:
+        days = -1.0
+    if not 0 <= days <= 3650:
+        raise UsageProblem(f'--since: "{text}" is no time; write 7d or 12h')
+    return days
+
+
+async def _usage(target: ClusterTarget, by: list[str], days: float, output: str) -> None:
+    from datetime import UTC, datetime, timedelta
+
+    from multiqueue.cli.queue_objects import QueueObjects
+    from multiqueue.cli.views.usage import add_up, collect, list_dicts, list_table, write_csv
+    from multiqueue.views.usage import OWNER_LABEL
+
+    now = datetime.now(UTC).replace(microsecond=0)
+    since = (now - timedelta(days=days)).replace(hour=0, minute=0, second=0)
+    async with connect(target) as (client, namespace):
+        objects = QueueObjects(now=now, namespace=namespace)
+        where = target.namespace
+        await objects.list(client, "usage_reports", "workloads", namespace=where)
+        owners = await _read_owners(client, OWNER_LABEL)
+    rows, through = collect(
+        objects.usage_reports.values(), objects.workloads.values(), owners, since=since, now=now
+    )
+    sums = add_up(rows, by)
+    if output == "csv":
+        click.echo(write_csv(list_dicts(sums, by), by, since=since, now=now), nl=False)
+        return
+    if output not in {"human", "wide"}:
+        gaps = sum(report.status.gap_seconds for report in objects.usage_reports.values())
+        print_data(
+            {
+                "from": since.isoformat(),
+                "to": now.isoformat(),
+                "through": through.isoformat() if through else None,
+                "gapSeconds": gaps,
+                "rows": list_dicts(sums, by),
+            },
+            output,
+        )
+        return
+    if objects.narrowed:
+        echo(f'You may read namespace "{namespace}" only; usage elsewhere is not shown.')
+    if not sums:
+        echo(f"Nothing was reserved since {since:%Y-%m-%d}.")
+        return
+    titles, table, unit = list_table(sums, wide=output == "wide")
+    print_table((*(name.upper() for name in by), *titles), table)
+    echo(f"\n{unit} of each resource since {since:%Y-%m-%d} 00:00 UTC.")
+    echo(_describe_source(through))
+
+
+def _describe_source(through: Any) -> str:
+    if through is None:
+        return (
+            "There are no UsageReports yet: only Workloads that still exist count, each with its "
+            "last reservation."
+        )
+    return (
+        f"UsageReports count everything until {through:%Y-%m-%d %H:%M} UTC; after that, only "
+        "Workloads that hold quota or have finished."
+    )
+
+
+async def _read_owners(client: Any, label: str) -> dict[str, str]:
+    """Return the owners of the namespaces that have that label, if they may be read."""
+    from multiqueue.kube.errors import Forbidden
+    from multiqueue.kube.resources import NAMESPACES
+
+    try:
+        listed = await client.list(NAMESPACES, label_selector=label)
+    except Forbidden:
+        return {}
+    return {each["metadata"]["name"]: each["metadata"]["labels"][label] for each in listed.items}

@@ -1,0 +1,54 @@
+"""Asks the manager's fleet API, with the user's rights."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from multiqueue.cli.errors import CliError
+from multiqueue.cli.visibility import ask, describe_problem
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import ApiError, RequestTimeout
+
+FLEET = "/apis/fleet.multiqueue.dev/v1alpha1"
+PAGE = "1000"
+
+Json = dict[str, Any]
+
+
+async def list_rows(
+    client: KubeClient, resource: str, *, namespace: str = "", **params: str
+) -> list[Json]:
+    """Return all rows of a resource.
+
+    Args:
+        client: The cluster's client.
+        resource: The plural, such as ``workers``.
+        namespace: The namespace; empty: all, or a resource of the cluster.
+        params: Parameters of the list, such as ``fieldSelector``.
+
+    Raises:
+        CliError: The manager does not answer, or the user may not ask.
+    """
+    where = f"namespaces/{quote(namespace, safe='')}/" if namespace else ""
+    rows: list[Json] = []
+    query = {"limit": PAGE, **params}
+    while True:
+        try:
+            answer = await ask(client, f"{FLEET}/{where}{resource}", **query)
+        except (ApiError, RequestTimeout) as error:
+            raise CliError(f"{resource} cannot be read: {describe_problem(error)}") from error
+        rows += answer["items"]
+        if not (rest := answer["metadata"].get("continue")):
+            return rows
+        query["continue"] = rest
+
+
+async def try_list_rows(
+    client: KubeClient, resource: str, *, namespace: str = "", **params: str
+) -> tuple[list[Json], str]:
+    """Return all rows of a resource, and why there are none if they cannot be read."""
+    try:
+        return await list_rows(client, resource, namespace=namespace, **params), ""
+    except CliError as error:
+        return [], str(error)

@@ -1,0 +1,267 @@
+"""Writes UsageReports: every five minutes, one for each namespace that held quota meanwhile.
+
+A report says until when everything is counted. Each write adds what the holds of the namespace used
+since then, and moves that time on, so nothing counts twice however often leaders change. A standby
+remembers the holds that ended, too. A hold that ended while no manager looked, and whose Workload
+does not tell any more, counts until the last write; ``gapSeconds`` says how long nobody looked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import msgspec
+import structlog
+
+from multiqueue.api.serde import decode, encode
+from multiqueue.api.v1alpha1 import UsageReport, UsageReportStatus
+from multiqueue.api.v1alpha1.usage_report import MAX_ROWS
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2.meta import ObjectMeta, format_time, parse_time
+from multiqueue.api.variants import parent_of
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.reconciler import wait_settled
+from multiqueue.kube.errors import KubeError, NotFound
+from multiqueue.kube.resources import USAGE_REPORTS
+from multiqueue.views.usage import (
+    OWNER_LABEL,
+    Hold,
+    UsageRows,
+    add_hold,
+    end_hold,
+    read_hold,
+    read_rows,
+    write_rows,
+)
+
+WRITE_SECONDS = 300.0
+SPREAD_SECONDS = 0.5
+"""Pause after each namespace: at most two writes a second."""
+LAG = timedelta(seconds=30)
+"""What is younger is not counted yet: its end may not have arrived here."""
+MAX_ENDED = 20_000
+"""Ended holds that are remembered until they are written; the oldest go first."""
+SEEN_LATELY = timedelta(minutes=10)
+"""A pause between two writes that is no gap."""
+KEPT_MONTHS = 4
+"""A report is deleted when the fourth month after its own begins: after 92 days at least."""
+
+log = structlog.get_logger("multiqueue.usage")
+
+
+class UsageReports:
+    """Keeps the UsageReports of all namespaces.
+
+    Create it before the informers run: a standby remembers holds that end.
+
+    Args:
+        context: The manager's context.
+        most_rows: How many rows a report may have.
+    """
+
+    name = "usage-reports"
+
+    def __init__(self, context: ManagerContext, *, most_rows: int = MAX_ROWS) -> None:
+        self._context = context
+        self._most_rows = most_rows
+        self._client = context.client
+        self._open: dict[str, set[str]] = {}
+        self._ended: deque[Hold] = deque(maxlen=MAX_ENDED)
+        self._known: dict[str, UsageReport] = {}
+        self._began = context.clock.now()
+        context.informers.workloads.add_handler(self._on_workload)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        self._known.clear()
+        await wait_settled(self._context.informers.workloads, self._context.informers.namespaces)
+        while True:
+            await asyncio.sleep(WRITE_SECONDS)
+            await self.write()
+
+    async def write(self) -> None:
+        """Bring the reports of all namespaces with holds up to date."""
+        now = self._context.clock.now().astimezone(UTC).replace(microsecond=0) - LAG
+        ended: dict[str, list[Hold]] = {}
+        for hold in self._ended:
+            ended.setdefault(hold.namespace, []).append(hold)
+        written: set[str] = set()
+        for namespace in sorted({*ended, *(name for name, keys in self._open.items() if keys)}):
+            try:
+                await self._write_namespace(namespace, ended.get(namespace, []), now)
+            except NotFound:
+                log.debug(
+                    "namespace is gone, or UsageReports are not installed", namespace=namespace
+                )
+            except KubeError as error:
+                self._known.pop(namespace, None)
+                log.warning("usage not written, trying again", namespace=namespace, error=error)
+                continue
+            written.add(namespace)
+            await asyncio.sleep(SPREAD_SECONDS)
+        left = [h for h in self._ended if h.namespace not in written or _end_of(h) > now]
+        self._ended = deque(left, maxlen=MAX_ENDED)
+
+    async def _write_namespace(self, namespace: str, ended: Sequence[Hold], now: datetime) -> None:
+        month = datetime(now.year, now.month, 1, tzinfo=UTC)
+        holds = list(self._holds_of(namespace, ended))
+        report = await self._find(namespace, _name(month))
+        since = parse_time(report.status.through)
+        if since is None:
+            # The rest of the last month belongs to its own report.
+            before = await self._find(namespace, _name(month - timedelta(days=1)))
+            last = parse_time(before.status.through)
+            if last is not None and last < month:
+                await self._save(before, holds, last, month)
+        self._known[namespace] = await self._save(report, holds, since or month, now)
+
+    def _holds_of(self, namespace: str, ended: Sequence[Hold]) -> Iterator[Hold]:
+        store = self._context.informers.workloads.store
+        yield from ended
+        for key in self._open.get(namespace, ()):
+            workload = store.get(key)
+            hold = read_hold(workload) if workload is not None else None
+            if hold is not None:
+                yield hold
+
+    async def _find(self, namespace: str, name: str) -> UsageReport:
+        """Return the last part of a month's report; one without a version if it is not stored."""
+        known = self._known.get(namespace)
+        if known is not None and known.metadata.name.startswith(name):
+            return known
+        report = await self._read(namespace, name) or _new(namespace, name)
+        while report.status.continued_in:
+            following, through = report.status.continued_in, report.status.through
+            report = await self._read(namespace, following) or _new(namespace, following, through)
+        return report
+
+    async def _save(
+        self, report: UsageReport, holds: Sequence[Hold], since: datetime, until: datetime
+    ) -> UsageReport:
+        """Add what holds used between two times to a report; return the report as it is stored."""
+        rows = read_rows(report.status.rows)
+        if self._add(rows, report, holds, since, until) > self._most_rows:
+            # The next part is named first: whoever finds it missing begins it at the same time.
+            following = f"{_name(since)}-{_part(report.metadata.name) + 1}"
+            ended = msgspec.structs.replace(report.status, continued_in=following)
+            await self._write_status(report, ended)
+            report, rows = _new(report.metadata.namespace, following, report.status.through), {}
+            self._add(rows, report, holds, since, until)
+        gap = self._began - since if report.status.through else timedelta()
+        status = UsageReportStatus(
+            through=format_time(until),
+            gap_seconds=report.status.gap_seconds
+            + (int(gap.total_seconds()) if gap > SEEN_LATELY else 0),
+            rows=write_rows(rows),
+        )
+        if not report.metadata.resource_version:
+            report = await self._create(report.metadata.namespace, report.metadata.name)
+        return await self._write_status(report, status)
+
+    def _add(
+        self,
+        rows: UsageRows,
+        report: UsageReport,
+        holds: Sequence[Hold],
+        since: datetime,
+        until: datetime,
+    ) -> int:
+        owner = self._owner_of(report.metadata.namespace)
+        for hold in holds:
+            add_hold(rows, hold, owner, since, until)
+        return len(rows)
+
+    def _owner_of(self, namespace: str) -> str:
+        found = self._context.informers.namespaces.store.get(namespace)
+        labels = (found or {}).get("metadata", {}).get("labels") or {}
+        return str(labels.get(OWNER_LABEL) or namespace)
+
+    # ------------------------------------------------------------ requests
+
+    async def _read(self, namespace: str, name: str) -> UsageReport | None:
+        try:
+            return await self._client.get(
+                USAGE_REPORTS, name, namespace=namespace, decode=partial(decode, UsageReport)
+            )
+        except NotFound:
+            return None
+
+    async def _create(self, namespace: str, name: str) -> UsageReport:
+        body = {
+            "apiVersion": USAGE_REPORTS.api_version,
+            "kind": USAGE_REPORTS.kind,
+            "metadata": {"name": name},
+        }
+        created = await self._client.create(
+            USAGE_REPORTS, body, namespace=namespace, decode=partial(decode, UsageReport)
+        )
+        with contextlib.suppress(NotFound):
+            await self._client.delete(USAGE_REPORTS, _outdated(name), namespace=namespace)
+        return created
+
+    async def _write_status(self, report: UsageReport, status: UsageReportStatus) -> UsageReport:
+        body = {
+            "metadata": {"resourceVersion": report.metadata.resource_version},
+            "status": encode(status),
+        }
+        return await self._client.patch(
+            USAGE_REPORTS,
+            report.metadata.name,
+            body,
+            namespace=report.metadata.namespace,
+            subresource="status",
+            decode=partial(decode, UsageReport),
+        )
+
+    # ------------------------------------------------------------ events
+
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        workload = new or old
+        assert workload is not None
+        if parent_of(workload) is not None:
+            return  # the parent's hold is that of its variants
+        if old is not None:
+            ended = end_hold(old, new, self._context.clock.now())
+            if ended is not None:
+                self._ended.append(ended)
+        hold = read_hold(new) if new is not None else None
+        keys = self._open.setdefault(workload.metadata.namespace, set())
+        if hold is not None and hold.ended is None:
+            keys.add(workload.metadata.key)
+            return
+        keys.discard(workload.metadata.key)
+        if old is None and hold is not None:
+            self._ended.append(hold)  # it finished before this replica began
+
+
+def _new(namespace: str, name: str, through: str = "") -> UsageReport:
+    return UsageReport(
+        metadata=ObjectMeta(name=name, namespace=namespace),
+        status=UsageReportStatus(through=through),
+    )
+
+
+def _name(month: datetime) -> str:
+    return month.strftime("%Y-%m")
+
+
+def _part(name: str) -> int:
+    """Return the number of a part: 1 for ``2026-11``, 2 for ``2026-11-2``."""
+    parts = name.split("-")
+    return int(parts[2]) if len(parts) > 2 else 1
+
+
+def _outdated(name: str) -> str:
+    year, month = (int(part) for part in name.split("-")[:2])
+    months = year * 12 + month - 1 - KEPT_MONTHS
+    return f"{months // 12}-{months % 12 + 1:02}"
+
+
+def _end_of(hold: Hold) -> datetime:
+    assert hold.ended is not None
+    return hold.ended

@@ -1,0 +1,174 @@
+"""UsageReports say what each namespace used, exactly, whoever led meanwhile (S-154 to S-156)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from multiqueue.api.serde import decode, encode
+from multiqueue.api.v1alpha1 import UsageReport, UsageReportRow, UsageReportStatus
+from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.controllers.usage_reports import UsageReports
+from multiqueue.kube import resources
+from multiqueue.views.usage import UsageFigures, read_rows
+from tests.builders.jobs import make_job
+from tests.builders.queues import make_local_queue
+from tests.builders.workloads import NAMESPACE
+from tests.integration.queue_steps import complete, create_queue, running, submit
+from tests.integration.test_cli_commands import logs_are_not_output
+from tests.integration.test_cli_diagnose import strict_queue
+from tests.queue_manager import QueueCluster, queue_cluster
+from tests.virtual_time import SteppingClock, virtual_time
+
+__all__ = ["logs_are_not_output"]
+
+
+async def list_names(cluster: QueueCluster) -> list[str]:
+    listed = await cluster.client.list(resources.USAGE_REPORTS, namespace=NAMESPACE)
+    return sorted(each["metadata"]["name"] for each in listed.items)
+
+
+async def sum_up(cluster: QueueCluster, *names: str) -> UsageFigures:
+    """Add up some reports of the namespace; all without names."""
+    figures = UsageFigures()
+    listed = await cluster.client.list(resources.USAGE_REPORTS, namespace=NAMESPACE)
+    for each in listed.items:
+        if names and each["metadata"]["name"] not in names:
+            continue
+        for row in read_rows(decode(UsageReport, each).status.rows).values():
+            figures.add(row)
+    return figures
+
+
+async def run_one(cluster: QueueCluster, name: str, seconds: float) -> None:
+    await submit(cluster, make_job(name, cpu="4"))
+    await run_submitted(cluster, name, seconds)
+
+
+async def run_submitted(cluster: QueueCluster, name: str, seconds: float) -> None:
+    await cluster.changes.until(lambda: running(cluster, name), f"{name} runs")
+    await asyncio.sleep(seconds)
+    await complete(cluster, name)
+
+
+@virtual_time
+async def test_a_report_says_what_was_used_and_by_whom() -> None:
+    async with queue_cluster() as cluster:
+        owner = {"metadata": {"labels": {"multiqueue.dev/owner": "vision"}}}
+        await cluster.client.patch(resources.NAMESPACES, NAMESPACE, owner)
+        async with cluster.manager():
+            await create_queue(cluster)
+            await run_one(cluster, "train", 1200)
+            await asyncio.sleep(600)
+            found = await cluster.client.list(resources.USAGE_REPORTS, namespace=NAMESPACE)
+            (report,) = (decode(UsageReport, each) for each in found.items)
+            (row,) = report.status.rows
+            assert (row.owner, row.local_queue, row.cluster_queue) == ("vision", "lq", "cq")
+            assert (row.flavor, row.resource, row.holds) == ("default", "cpu", 1)
+            assert 4 * 1200 <= row.reserved_seconds <= 4 * 1203
+            assert row.kept_seconds == row.running_seconds
+            assert report.status.gap_seconds == 0
+
+
+@virtual_time
+async def test_nothing_counts_twice_or_is_forgotten_however_often_managers_change() -> None:
+    async with queue_cluster() as cluster:
+        async with cluster.manager():
+            await create_queue(cluster)
+            await submit(cluster, make_job("train", cpu="4"))
+            await cluster.changes.until(lambda: running(cluster, "train"), "it runs")
+        for pause in (10, 290, 310, 700, 5, 301):
+            async with cluster.manager():
+                await asyncio.sleep(pause)
+        await complete(cluster, "train")
+        async with cluster.manager():
+            await asyncio.sleep(900)
+        figures = await sum_up(cluster)
+        workload = cluster.workload_of("train")
+        assert workload is not None
+        times = {c.type: c.last_transition_time for c in workload.status.conditions}
+        begun, ended = (seconds_of(times[type_]) for type_ in ("QuotaReserved", "Finished"))
+        assert figures.reserved == 4 * (ended - begun) > 4 * 1600
+        assert figures.kept == figures.running
+        assert figures.holds == 1
+
+
+@virtual_time
+async def test_an_idle_namespace_costs_no_write() -> None:
+    async with queue_cluster() as cluster, cluster.manager():
+        await create_queue(cluster)
+        await run_one(cluster, "train", 60)
+        await asyncio.sleep(900)
+        before = len(cluster.writes)
+        await asyncio.sleep(3600)
+        assert len(cluster.writes) == before
+
+
+@virtual_time
+async def test_each_month_has_its_own_report_and_old_ones_go() -> None:
+    clock = SteppingClock(datetime(2026, 10, 31, 23, 50, tzinfo=UTC))
+    async with queue_cluster() as cluster, cluster.manager(clock=clock):
+        await create_queue(cluster)
+        await submit(cluster, make_job("train", cpu="4"))
+        await cluster.changes.until(lambda: running(cluster, "train"), "it runs")
+        await asyncio.sleep(400)
+        clock.step(timedelta(hours=2))
+        await asyncio.sleep(400)
+        assert await list_names(cluster) == ["2026-10", "2026-11"]
+        october = await sum_up(cluster, "2026-10")
+        assert 4 * 590 <= october.reserved <= 4 * 600
+        assert (await sum_up(cluster)).reserved > 4 * 7200
+        clock.step(timedelta(days=92))
+        await asyncio.sleep(400)
+        assert "2026-10" not in await list_names(cluster)
+
+
+@virtual_time
+async def test_a_month_with_many_rows_goes_on_in_another_report() -> None:
+    async with queue_cluster() as cluster, cluster.manager() as context:
+        reports = UsageReports(context, most_rows=1)
+        await create_queue(cluster)
+        await cluster.create(resources.LOCAL_QUEUES, make_local_queue("other"))
+        for number, queue in enumerate(("lq", "other", "lq")):
+            await submit(cluster, make_job(f"train-{number}", queue=queue, cpu="4"))
+            await run_submitted(cluster, f"train-{number}", 30)
+            await asyncio.sleep(45)
+            await reports.write()
+        names = await list_names(cluster)
+        assert names == [names[0], f"{names[0]}-2", f"{names[0]}-3"]
+        assert (await sum_up(cluster)).holds == 3
+
+
+async def test_the_command_reads_reports_and_workloads_with_the_rights_of_the_user(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with strict_queue(tmp_path, capsys) as (shell, client, _):
+        row = UsageReportRow(
+            day=f"{datetime.now(UTC):%Y-%m-%d}",
+            owner="vision",
+            cluster_queue="strict",
+            resource="nvidia.com/gpu",
+            reserved_seconds=7200,
+        )
+        head = {"apiVersion": "multiqueue.dev/v1alpha1", "kind": "UsageReport"}
+        report = {**head, "metadata": {"name": "2026-01", "namespace": "rivals"}}
+        await client.create(resources.USAGE_REPORTS, report, namespace="rivals")
+        status = {"status": encode(UsageReportStatus(rows=(row,)))}
+        await client.patch(
+            resources.USAGE_REPORTS, "2026-01", status, namespace="rivals", subresource="status"
+        )
+        found = await shell.json("usage", "--by", "namespace,owner")
+        by_namespace = {each["namespace"]: each for each in found["rows"]}
+        assert by_namespace["rivals"]["reserved_s"] == 7200
+        assert "vision" in await shell.run("usage")
+        assert "vision" not in await shell.run("usage", "-n", "team")
+        assert (await shell.run("usage", "-o", "csv")).startswith("from,to,owner,resource,holds,")
+
+
+def seconds_of(text: str) -> float:
+    moment = parse_time(text)
+    assert moment is not None
+    return moment.timestamp()
