@@ -64,6 +64,13 @@ roles: $(VENV)/.installed ## Regenerate the roles for people in config/rbac, and
 metrics: $(VENV)/.installed ## Regenerate docs/metrics.md from the table of metrics
 	$(BIN)/python -m tools.generate_metrics_page
 
+.PHONY: rules
+rules: $(VENV)/.installed ## Regenerate config/prometheus/rules.yaml and config/grafana; check rules and alerts with promtool (Go builds it, once)
+	$(BIN)/python -m tools.generate_rules
+	$(BIN)/python -m tools.generate_boards
+	! command -v go > /dev/null || $(BIN)/python -m tests.controlplane build promtool
+	$(BIN)/python -m pytest -n 0 -q -ra -m controlplane tests/controlplane/test_promtool.py
+
 spec: $(VENV)/.installed ## Regenerate docs/spec/index.md: which modules and tests hold each rule
 	$(BIN)/python tools/spec_index.py docs/spec/index.md
 

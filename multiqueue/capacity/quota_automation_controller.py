@@ -63,7 +63,7 @@ class QuotaAutomation:
         self._limits = limits
         self._timeout = context.config.multi_kueue.worker_lost_timeout
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, on_outcome=context.metrics.observe_reconcile
+            self.name, self.reconcile, metrics=context.metrics
         )
         informers = context.informers
         informers.cluster_queues.add_handler(self._on_cluster_queue)

@@ -12,6 +12,7 @@ from multiqueue.api.names import GROUP
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue
 from multiqueue.controllers.finalizer import sync_finalizer
+from multiqueue.controllers.gpu_figures import measure_queue
 from multiqueue.controllers.queue_status import cluster_queue_patch, natural, waiting_by_status
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.state import ClusterQueueState
@@ -48,13 +49,14 @@ class ClusterQueueController:
         self._places: dict[str, tuple[str, str]] = {}
         workers = context.config.controller.workers_for("ClusterQueue", GROUP, CONCURRENCY)
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=workers
+            self.name, self.reconcile, concurrency=workers, metrics=context.metrics
         )
         self._statuses: Reconciler[str] = Reconciler(
             f"{self.name}-status",
             self.write_status,
             concurrency=workers,
             turn=partial(context.client.limiter.spare, WriteClass.QUEUE_STATUS),
+            metrics=context.metrics,
         )
 
     async def run(self) -> None:
@@ -136,6 +138,7 @@ class ClusterQueueController:
         hashes = metrics.pending_scheduling_hashes
         hashes.child(name, "active").set(state.active_classes)
         hashes.child(name, "inadmissible").set(state.classes - state.active_classes)
+        measure_queue(metrics, state)
         self._measure_place(queue, state)
         if not self._context.config.metrics.enable_cluster_queue_resources:
             return

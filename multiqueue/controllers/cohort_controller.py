@@ -8,6 +8,7 @@ from multiqueue.api.config import Gate
 from multiqueue.api.names import GROUP
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Cohort
+from multiqueue.controllers.gpu_figures import LentGpus
 from multiqueue.controllers.queue_status import cohort_patch, natural
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.state import CohortState
@@ -32,12 +33,14 @@ class CohortController:
     def __init__(self, context: ManagerContext, engine: Engine) -> None:
         self._context = context
         self._engine = engine
+        self._lent = LentGpus(context, engine)
         workers = context.config.controller.workers_for("Cohort", GROUP, 1)
         self._reconciler: Reconciler[str] = Reconciler(
             self.name,
             self.reconcile,
             concurrency=workers,
             turn=partial(context.client.limiter.spare, WriteClass.QUEUE_STATUS),
+            metrics=context.metrics,
         )
 
     async def run(self) -> None:
@@ -53,6 +56,7 @@ class CohortController:
     async def reconcile(self, name: str) -> Result:
         """Write and measure the share of one Cohort, if it changed."""
         state = self._engine.cohort_state(name)
+        self._lent.measure(name)
         if self._context.config.gates.enabled(Gate.METRICS_FOR_COHORTS):
             self._measure(name, state)
         if state is None or state.weighted_share is None:

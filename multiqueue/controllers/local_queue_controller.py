@@ -53,13 +53,14 @@ class LocalQueueController:
         self._meter = LocalQueueMeter(context)
         workers = context.config.controller.workers_for("LocalQueue", GROUP, CONCURRENCY)
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=workers
+            self.name, self.reconcile, concurrency=workers, metrics=context.metrics
         )
         self._statuses: Reconciler[str] = Reconciler(
             f"{self.name}-status",
             self.write_status,
             concurrency=workers,
             turn=partial(context.client.limiter.spare, WriteClass.QUEUE_STATUS),
+            metrics=context.metrics,
         )
 
     async def run(self) -> None:

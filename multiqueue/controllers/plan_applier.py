@@ -67,10 +67,12 @@ class OutdatedDecisionError(Exception):
 class PendingAdmission:
     """An admission that waits to be written, with the Workload that it was decided for.
 
-    Shape: ``decided_at`` is a time of the event loop.
+    Shape: ``since``, when something made its cycle begin, and ``decided_at`` are times of the
+    event loop.
     """
 
     decision: Admit
+    since: float
     decided_at: float
     uid: str
     generation: int
@@ -122,14 +124,20 @@ class PlanApplier:
         """Whether the admission of this Workload is decided but not yet written."""
         return key in self._writing
 
-    def apply(self, plan: CyclePlan) -> None:
-        """Start to write a plan; never blocks."""
+    def apply(self, plan: CyclePlan, *, since: float | None = None) -> None:
+        """Start to write a plan; never blocks.
+
+        Args:
+            plan: The plan of a cycle.
+            since: When something made the cycle begin, in time of the event loop; None: now.
+        """
+        now = asyncio.get_running_loop().time()
         self._places.apply(plan)
         for decision in plan.decisions:
             match decision:
                 case Admit():
                     try:
-                        self._enqueue(decision)
+                        self._enqueue(decision, now if since is None else since)
                     except Exception:  # the other decisions must be written
                         log.exception("admission not written", workload=decision.workload)
                         self._writing.pop(decision.workload, None)
@@ -162,7 +170,7 @@ class PlanApplier:
         if new is None and old is not None:
             self._failures.pop(old.metadata.key, None)
 
-    def _enqueue(self, decision: Admit) -> None:
+    def _enqueue(self, decision: Admit, since: float) -> None:
         key = decision.workload
         workload = self._context.informers.workloads.store.get(key)
         if workload is None:
@@ -170,6 +178,7 @@ class PlanApplier:
             return
         admission = self._writing[key] = PendingAdmission(
             decision=decision,
+            since=since,
             decided_at=asyncio.get_running_loop().time(),
             uid=workload.metadata.uid,
             generation=workload.metadata.generation,
@@ -197,6 +206,9 @@ class PlanApplier:
         try:
             written = await self._try(admission)
             stages.child("write").observe(loop.time() - begun)
+            if written:
+                reserve = self._context.metrics.stage_seconds.child("reserve", "")
+                reserve.observe(loop.time() - admission.since)
         except OutdatedDecisionError as error:
             log.debug("admission outdated", workload=key, error=str(error))
             # The decision was made for this very state: deciding again would end here again.

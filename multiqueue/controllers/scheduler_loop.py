@@ -135,7 +135,7 @@ class SchedulerLoop:
         began = asyncio.get_running_loop().time()
         event_at, self._event_at = self._event_at, None
         plan = self._engine.run_cycle(self._context.clock.now())
-        self._applier.apply(plan)
+        self._applier.apply(plan, since=event_at if event_at is not None else began)
         self._evictions.apply(plan)
         try:
             self._measure(plan, event_at, began)

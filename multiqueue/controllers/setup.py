@@ -11,6 +11,7 @@ from multiqueue.controllers.admission_log import AdmissionLog
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
 from multiqueue.controllers.cohort_controller import CohortController
+from multiqueue.controllers.config_changes import ConfigChanges
 from multiqueue.controllers.device_watch import DeviceWatch
 from multiqueue.controllers.disruption.policy_controller import DisruptionPolicyController
 from multiqueue.controllers.disruption.save_feed import SaveFeed
@@ -19,6 +20,7 @@ from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.failure_recovery import FailureRecovery
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
+from multiqueue.controllers.phase_counts import PhaseCounts
 from multiqueue.controllers.plan_applier import PlanApplier
 from multiqueue.controllers.provisioning.check_controller import ProvisioningCheckController
 from multiqueue.controllers.provisioning.controller import ProvisioningController
@@ -137,6 +139,8 @@ def build_controllers(
         TransitionRecorder(context, cohorts_above=engine.cohorts_above),
         WorkloadCounts(context, engine.local_queue_target),
         DisruptionPolicyController(context),
+        PhaseCounts(context, engine.local_queue_target),
+        ConfigChanges(context),
         UsageReports(context),
         *build_in_use_controllers(context),
         *build_provisioning(context),

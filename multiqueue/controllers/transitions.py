@@ -250,6 +250,7 @@ class TransitionRecorder:
             return
         started = _seconds(admitted.transitioned_at, transition.at)
         metrics.admitted_until_ready_wait_time_seconds.child(*labels).observe(started)
+        metrics.stage_seconds.child("start", new.status.cluster_name or "").observe(started)
         if own is not None:
             metrics.local_queue_admitted_until_ready_wait_time_seconds.child(*own).observe(started)
 

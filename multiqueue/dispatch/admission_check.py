@@ -55,7 +55,7 @@ class AdmissionCheckReconciler:
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, on_outcome=context.metrics.observe_reconcile
+            self.name, self.reconcile, metrics=context.metrics
         )
         informers = context.informers
         informers.admission_checks.add_handler(self._on_check)

@@ -156,3 +156,5 @@ class WorkerFigures:
             metrics.worker_rejections_total.forget(cluster=name)
             metrics.worker_wasted_copies_total.forget(cluster=name)
             metrics.worker_admission_seconds.forget(cluster=name)
+            metrics.worker_info.forget(cluster=name)
+            metrics.stage_seconds.forget(cluster=name)

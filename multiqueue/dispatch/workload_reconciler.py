@@ -100,7 +100,7 @@ class WorkloadReconciler:
             self.name,
             self.reconcile,
             concurrency=CONCURRENCY,
-            on_outcome=context.metrics.observe_reconcile,
+            metrics=context.metrics,
         )
         self._executor = Executor(context, fleet, limits, fitting, wake=self.enqueue)
         self._memories: dict[str, GroupMemory] = {}

@@ -41,7 +41,7 @@ class ProfileReconciler:
         self._context = context
         self._choice = choice
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, on_outcome=context.metrics.observe_reconcile
+            self.name, self.reconcile, metrics=context.metrics
         )
         context.informers.dispatch_profiles.add_handler(self._on_profile)
         context.informers.workloads.add_handler(self._on_workload)

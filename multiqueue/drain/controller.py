@@ -86,7 +86,7 @@ class DrainReconciler:
         self._runs: dict[str, DrainRun] = {}
         self._events = DrainEvents(context)
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, on_outcome=context.metrics.observe_reconcile
+            self.name, self.reconcile, metrics=context.metrics
         )
         context.informers.multikueue_clusters.add_handler(self._on_cluster)
         context.informers.multikueue_configs.add_handler(lambda _old, _new: self._look_at_all())

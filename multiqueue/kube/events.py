@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import socket
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -87,6 +87,7 @@ class EventRecorder:
         component: The reporting component, such as ``kueue-admission``.
         instance: The process of the component; the host's name by default.
         clock: The clock for the times of Events.
+        on_dropped: Called for each Event that could not be recorded.
     """
 
     def __init__(
@@ -96,8 +97,10 @@ class EventRecorder:
         *,
         instance: str | None = None,
         clock: Clock | None = None,
+        on_dropped: Callable[[], object] = lambda: None,
     ) -> None:
         self.dropped = 0
+        self._on_dropped = on_dropped
         self._client = client
         self._component = component
         self._instance = instance or socket.gethostname()
@@ -140,7 +143,7 @@ class EventRecorder:
         entry = self._pending.get(key)
         if entry is None:
             if len(self._pending) >= MAX_QUEUE:
-                self.dropped += 1
+                self._note_dropped()
                 return
             entry = self._known.pop(key, None)
         if entry is None:
@@ -190,10 +193,10 @@ class EventRecorder:
                 self._pending.setdefault(key, entry)
                 self._queue.add_rate_limited(key)
                 return
-            self.dropped += 1
+            self._note_dropped()
             log.debug("event dropped", object=f"{key.namespace}/{key.name}", error=str(error))
         except Exception:  # one Event must not stop the others
-            self.dropped += 1
+            self._note_dropped()
             log.exception("event dropped", object=f"{key.namespace}/{key.name}")
         entry.attempts = 0
         self._queue.forget(key)
@@ -235,6 +238,10 @@ class EventRecorder:
             "reportingComponent": self._component,
             "reportingInstance": self._instance,
         }
+
+    def _note_dropped(self) -> None:
+        self.dropped += 1
+        self._on_dropped()
 
     def _remember(self, key: _Key, entry: _Entry) -> None:
         self._known[key] = entry

@@ -7,11 +7,11 @@ growing delays; other keys are not affected.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sized
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import structlog
 
@@ -45,6 +45,18 @@ class ReconcileOutcome(StrEnum):
     ERROR = "error"
 
 
+class ReconcileMetrics(Protocol):
+    """What counts reconciles; `multiqueue.observability` has it."""
+
+    def observe_reconcile(self, reconciler: str, outcome: str, seconds: float) -> None:
+        """Count one reconcile."""
+        ...
+
+    def watch_queue(self, reconciler: str, queue: Sized) -> None:
+        """Show how many keys wait."""
+        ...
+
+
 class Reconciler(Generic[K]):
     """A queue of keys and the workers that empty it.
 
@@ -53,7 +65,7 @@ class Reconciler(Generic[K]):
         reconcile: Brings the object of a key to its desired state; must be idempotent.
         concurrency: Number of keys that are reconciled at a time.
         turn: Entered before each reconcile, to wait for its turn, and left after it.
-        on_outcome: Called with name, outcome and seconds of every reconcile.
+        metrics: Gets the outcome of every reconcile, and the queue, whose length it shows.
     """
 
     def __init__(
@@ -63,14 +75,16 @@ class Reconciler(Generic[K]):
         *,
         concurrency: int = 1,
         turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
-        on_outcome: Callable[[str, ReconcileOutcome, float], None] | None = None,
+        metrics: ReconcileMetrics | None = None,
     ) -> None:
         self.name = name
         self.queue: WorkQueue[K] = WorkQueue()
         self._reconcile = reconcile
         self._concurrency = concurrency
         self._turn = turn
-        self._on_outcome = on_outcome
+        self._metrics = metrics
+        if metrics is not None:
+            metrics.watch_queue(name, self.queue)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -91,8 +105,8 @@ class Reconciler(Generic[K]):
                 raise
             finally:
                 self.queue.done(key)
-            if self._on_outcome is not None:
-                self._on_outcome(self.name, outcome, loop.time() - begun)
+            if self._metrics is not None:
+                self._metrics.observe_reconcile(self.name, outcome, loop.time() - begun)
 
     async def _reconcile_one(self, key: K) -> ReconcileOutcome:
         try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from multiqueue.observability.families import ROLE, counter, gauge
-from multiqueue.observability.queue_metrics import QueueMetrics
+from multiqueue.observability.fleet_metrics import FleetMetrics
 
 
-class DispatchMetrics(QueueMetrics):
+class DispatchMetrics(FleetMetrics):
     """How dispatchers behave, and which profile decides."""
 
     dispatch_failures_total = counter(

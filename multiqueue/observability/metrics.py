@@ -8,7 +8,7 @@ administrators create.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from importlib.metadata import version
 from typing import Protocol
 
@@ -468,6 +468,10 @@ class ManagerMetrics(DispatchMetrics):
         """Count one reconcile; a `Reconciler` calls this."""
         self.reconciles_total.child(reconciler, outcome).inc()
         self.reconcile_duration_seconds.child(reconciler).observe(seconds)
+
+    def watch_queue(self, reconciler: str, queue: Sized) -> None:
+        """Export how many keys wait; it is read at each scrape."""
+        self.queue_depth.child(reconciler).set_function(lambda: len(queue))
 
     def watch_health(self, cluster: str, health: WorkerScore) -> None:
         """Export a worker's score; it is read at each scrape."""

@@ -38,6 +38,7 @@ from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.retries import KINDS
+from multiqueue.observability.loop_lag import LoopLag
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
@@ -154,6 +155,7 @@ class Manager:
             *multikueue.parts,
         ]
         self._keep(scope, Component("events", context.recorder.run))
+        self._keep(scope, LoopLag(self._metrics))
         if self._endpoint is not None:
             self._keep(scope, self._endpoint)
         if self._serves_webhooks():
@@ -263,6 +265,7 @@ class Manager:
             await self._take_over_webhooks()
             self._metrics.change_role("leader" if election.leader_elect else "standalone")
             self.leading.set()
+            self._metrics.leading.child().set(1)
             try:
                 async with asyncio.TaskGroup() as tasks:
                     scope = TaskScope(tasks)
@@ -270,6 +273,7 @@ class Manager:
                         self._keep(scope, part)
             finally:
                 self.leading.clear()
+                self._metrics.leading.child().set(0)
 
         if not election.leader_elect:
             await work()
@@ -320,7 +324,12 @@ class Manager:
             client=client,
             informers=informers,
             writer=WorkloadWriter(client, informers.workloads),
-            recorder=EventRecorder(client, "kueue", clock=self.options.clock),
+            recorder=EventRecorder(
+                client,
+                "kueue",
+                clock=self.options.clock,
+                on_dropped=self._metrics.events_dropped_total.child().inc,
+            ),
             clock=self.options.clock,
             metrics=self._metrics,
             config=self.config,

@@ -18,6 +18,7 @@ from multiqueue.dispatch.garbage_collector import GarbageCollector
 from multiqueue.dispatch.observe.departures import Departures
 from multiqueue.dispatch.observe.fitting import Fitting
 from multiqueue.dispatch.observe.observe import Observer
+from multiqueue.dispatch.worker_gpus import WorkerGpus
 from multiqueue.dispatch.worker_metrics import WorkerFigures
 from multiqueue.dispatch.workload_reconciler import WorkloadReconciler
 from multiqueue.dispatcher_host.choice import DispatcherChoice
@@ -105,6 +106,7 @@ def build_multikueue(
         open_thread=open_thread,
     )
     follow_workers(fleet, options)
+    WorkerGpus(context, fleet)
     limits = FleetLimits(fleet)
     capacity = FleetCapacity(context, fleet, limits, options)
     fitting, departures = Fitting(context, fleet, limits), Departures()

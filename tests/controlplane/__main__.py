@@ -20,7 +20,8 @@ def main() -> int:
     """Answer the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.controlplane")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build", help="build what is missing into the cache, print the folder")
+    building = commands.add_parser("build", help="build what is missing, print the folder")
+    building.add_argument("programs", nargs="*", help="only these programs; default: everything")
     serve = commands.add_parser("serve", help="run one until SIGTERM, print KUBECONFIG=FILE")
     serve.add_argument("--dir", type=Path, help="where its files go; default: a temporary folder")
     run = commands.add_parser("run", help="run a command with CONTRACT_KUBECONFIG naming one")
@@ -31,6 +32,9 @@ def main() -> int:
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
+    if given.command == "build" and given.programs:
+        binaries.build(*given.programs)
+        return 0
     if given.command == "build":
         sys.stdout.write(f"{binaries.build()}\n{kinds.download()}\n{programs.build()}\n")
         return 0

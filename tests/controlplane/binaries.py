@@ -41,6 +41,8 @@ class Program:
     package: str
     flags: str = ""
     """Flags of the linker: the version that it says."""
+    tags: str = ""
+    """Tags of the build: parts to leave out."""
     cache: str = "controlplane"
     """Programs of one cache are built anew together."""
 
@@ -70,8 +72,16 @@ PROGRAMS = (
         " -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=36",
         cache="helm",
     ),
+    # Finding targets in clouds is most of what promtool is built from, and no rule needs it.
+    Program(
+        "promtool",
+        "promtool",
+        "github.com/prometheus/prometheus/cmd/promtool",
+        tags="remove_all_sd",
+        cache="promtool",
+    ),
 )
-CACHES = "controlplane", "helm"
+CACHES = "controlplane", "helm", "promtool"
 
 
 def cache_folder(cache: str = "controlplane") -> Path:
@@ -123,14 +133,18 @@ def module_folder(module: str, path: str) -> Path:
     return Path(listed.stdout.strip())
 
 
-def build() -> Path:
+def build(*names: str) -> Path:
     """Build what is missing; answer the folder of the control plane.
+
+    Args:
+        names: The programs to build; none: all.
 
     Raises:
         FileNotFoundError: There is no Go.
         subprocess.CalledProcessError: A program does not build.
     """
-    missing = [program for program in PROGRAMS if find(program.name) is None]
+    wanted = [program for program in PROGRAMS if not names or program.name in names]
+    missing = [program for program in wanted if find(program.name) is None]
     if missing and shutil.which("go") is None:
         raise FileNotFoundError("no go on this machine: install Go 1.26 or newer")
     for program in missing:
@@ -140,7 +154,8 @@ def build() -> Path:
         sys.stderr.write(f"building {program.name} from {program.package} ...\n")
         unfinished = folder / f".{program.name}.{os.getpid()}"
         flags = f"-s -w {KUBERNETES_FLAGS if program.module == 'kubernetes' else program.flags}"
-        command = ["go", "build", "-trimpath", f"-ldflags={flags}", "-o", str(unfinished)]
+        options = ["-trimpath", f"-ldflags={flags}", f"-tags={program.tags}"]
+        command = ["go", "build", *options, "-o", str(unfinished)]
         subprocess.run([*command, program.package], cwd=TOOLS / program.module, check=True)
         unfinished.rename(folder / program.name)
         sys.stderr.write(f"  {time.monotonic() - began:.0f} s\n")

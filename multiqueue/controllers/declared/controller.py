@@ -55,7 +55,7 @@ class DeclaredJobs:
         self._running: dict[str, tuple[JobReconciler, asyncio.Task[None]]] = {}
         self._read: dict[str, int] = {}
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, on_outcome=context.metrics.observe_reconcile
+            self.name, self.reconcile, metrics=context.metrics
         )
         context.integrations.add_listener(on_added=self._on_added, on_removed=self._on_removed)
         kinds.on_change = self._reconciler.queue.add

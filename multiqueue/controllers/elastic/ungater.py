@@ -119,7 +119,7 @@ class ElasticUngater:
             self.name,
             self.reconcile,
             concurrency=CONCURRENCY,
-            on_outcome=context.metrics.observe_reconcile,
+            metrics=context.metrics,
         )
 
     async def run(self) -> None:

@@ -51,7 +51,7 @@ class ProvisioningCheckController:
         self._context = context
         self._watch = watch
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, on_outcome=context.metrics.observe_reconcile
+            self.name, self.reconcile, metrics=context.metrics
         )
 
     async def run(self) -> None:

@@ -56,7 +56,7 @@ class ProvisioningController:
             self.name,
             self.reconcile,
             concurrency=CONCURRENCY,
-            on_outcome=context.metrics.observe_reconcile,
+            metrics=context.metrics,
         )
 
     async def run(self) -> None:

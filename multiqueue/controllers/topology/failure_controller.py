@@ -63,7 +63,7 @@ class NodeFailureController:
             self.name,
             self.reconcile,
             concurrency=CONCURRENCY,
-            on_outcome=context.metrics.observe_reconcile,
+            metrics=context.metrics,
         )
 
     async def run(self) -> None:

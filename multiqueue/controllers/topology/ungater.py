@@ -46,7 +46,7 @@ class TopologyUngater:
             self.name,
             self.reconcile,
             concurrency=CONCURRENCY,
-            on_outcome=context.metrics.observe_reconcile,
+            metrics=context.metrics,
         )
 
     async def run(self) -> None:

@@ -66,7 +66,7 @@ class VariantController:
             self.name,
             self.reconcile,
             concurrency=workers,
-            on_outcome=context.metrics.observe_reconcile,
+            metrics=context.metrics,
         )
 
     async def run(self) -> None:

@@ -90,7 +90,7 @@ class WorkloadController:
         self._options = WorkloadOptions.from_config(context.config)
         workers = context.config.controller.workers_for("Workload", GROUP, CONCURRENCY)
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=workers
+            self.name, self.reconcile, concurrency=workers, metrics=context.metrics
         )
         self._limiter = context.client.limiter
         self.reasons: Reconciler[str] = Reconciler(
@@ -98,6 +98,7 @@ class WorkloadController:
             self.explain,
             concurrency=EXPLAINERS,
             turn=partial(self._limiter.spare, WriteClass.EXPLANATION),
+            metrics=context.metrics,
         )
         self._refined_at: dict[str, float] = {}
 

@@ -24,6 +24,7 @@ from multiqueue.dispatch.decide.plan import ConfirmCopyGone, OpenGate, Removal, 
 from multiqueue.dispatch.decide.view import Opening
 from multiqueue.dispatch.execute.manager_writes import EVENT_REASON
 from multiqueue.dispatch.execute.outcome import AGAIN, DONE, WAITING, Outcome, stuck
+from multiqueue.dispatch.execute.stage_clock import StageClock
 from multiqueue.dispatch.execute.worker_writes import Busy, Foreign, RemoteWriter
 from multiqueue.dispatch.observe.fitting import Fitting
 from multiqueue.dispatch.observe.memory import GroupMemory
@@ -83,6 +84,7 @@ class RemoteSteps:
         self._fleet = fleet
         self._wake = wake
         self._fitting = fitting
+        self._stages = StageClock(context)
 
     async def remove(self, removals: Sequence[Removal], key: str) -> Outcome:
         """Remove our objects on some clusters, side by side."""
@@ -332,6 +334,7 @@ class RemoteSteps:
         admission = workload.status.admission
         queue = admission.cluster_queue if admission is not None else ""
         self._context.metrics.multikueue_workloads_dispatched_total.child(queue, cluster).inc()
+        self._stages.note_copy(workload.metadata.key)
 
 
 async def _create_copy(

@@ -79,7 +79,7 @@ class JobReconciler:
             integration.resource.kind, integration.resource.group, CONCURRENCY
         )
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=workers
+            self.name, self.reconcile, concurrency=workers, metrics=context.metrics
         )
 
     async def run(self) -> None:

@@ -78,7 +78,7 @@ class ClusterReconciler:
             self.name,
             self.reconcile,
             concurrency=CONCURRENCY,
-            on_outcome=context.metrics.observe_reconcile,
+            metrics=context.metrics,
         )
         context.informers.multikueue_clusters.add_handler(self._on_cluster)
         self._sources = ClusterSources(context, self._reconciler.queue.add, path_prefix=path_prefix)

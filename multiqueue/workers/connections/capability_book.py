@@ -103,11 +103,16 @@ class CapabilityBook:
             return
         try:
             async with asyncio.timeout(DISCOVER_SECONDS):
-                self._known[name] = (session, await discover(session.client))
+                found = await discover(session.client)
         except (KubeError, TimeoutError) as error:
             log.info("worker does not say what it can do", worker=name, error=str(error))
         except Exception:  # an answer of one worker must not keep the others from being published
             log.exception("worker does not say what it can do", worker=name)
+        else:
+            self._known[name] = (session, found)
+            info = self._context.metrics.worker_info
+            info.forget(cluster=name)
+            info.child(name, found.program, next(iter(found.versions), ""), found.kubernetes).set(1)
 
     def _render(self, session: WorkerSession, discovery: Discovery) -> str:
         served = [a.gvk for a in self._fleet.adapters if session.serves(a.gvk)]

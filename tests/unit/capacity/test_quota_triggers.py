@@ -11,6 +11,7 @@ import pytest
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.capacity.quota_automation_controller import QuotaAutomation
+from multiqueue.observability.metrics import ManagerMetrics
 
 KINDS = (
     "cluster_queues",
@@ -49,7 +50,7 @@ class Listening:
         context: Any = SimpleNamespace(
             informers=SimpleNamespace(**informers),
             config=SimpleNamespace(multi_kueue=SimpleNamespace(worker_lost_timeout=None)),
-            metrics=SimpleNamespace(observe_reconcile=None),
+            metrics=ManagerMetrics(),
         )
         fleet: Any = None  # nothing is reconciled
         self.limits: Callable[[], None] = list

@@ -30,7 +30,12 @@ def decided(*checks: str) -> PendingAdmission:
         checks=checks,
     )
     return PendingAdmission(
-        decision=decision, decided_at=0.0, uid="uid-wl", generation=1, resource_version="1"
+        decision=decision,
+        since=0.0,
+        decided_at=0.0,
+        uid="uid-wl",
+        generation=1,
+        resource_version="1",
     )
 
 

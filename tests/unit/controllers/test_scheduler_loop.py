@@ -74,7 +74,7 @@ class FakeApplier:
     async def has_room(self) -> None:
         return
 
-    def apply(self, plan: CyclePlan) -> None:
+    def apply(self, plan: CyclePlan, *, since: float | None = None) -> None:
         self.applied.append(plan)
 
 
@@ -94,7 +94,7 @@ async def running(
     context: Any = SimpleNamespace(
         informers=Settled(), clock=LoopClock(), metrics=metrics or ManagerMetrics()
     )
-    nobody: Any = SimpleNamespace(apply=lambda plan: None)
+    nobody: Any = SimpleNamespace(apply=lambda plan, **_: None)
     loop = SchedulerLoop(context, engine, applier, nobody)  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())
     try:

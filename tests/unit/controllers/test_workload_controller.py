@@ -14,6 +14,7 @@ from multiqueue.api.workload_state import find
 from multiqueue.controllers.workload.controller import WorkloadController
 from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.kube.limiter import RateLimiter
+from multiqueue.observability.metrics import ManagerMetrics
 from tests.builders.workloads import make_workload, with_status
 from tests.unit.controllers.workload_views import because, make_cluster_queue, make_local_queue
 from tests.virtual_time import LoopClock, virtual_time
@@ -40,6 +41,7 @@ class ControllerFixture:
             client=SimpleNamespace(limiter=self.limiter),
             clock=LoopClock(),
             config=Configuration(),
+            metrics=ManagerMetrics(),
         )
         engine: Any = SimpleNamespace(
             workload_reason=lambda _: self.explanation, find_workload=lambda _: None

@@ -16,6 +16,7 @@ from multiqueue.dispatch.execute.outcome import AGAIN
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.kube.clock import SystemClock
+from multiqueue.observability.metrics import ManagerMetrics
 from tests.builders.workloads import make_workload
 from tests.unit.dispatch.builders import make_local
 
@@ -29,7 +30,13 @@ def executor_with(copy: Workload | None) -> tuple[Executor, list[str]]:
 
     session = SimpleNamespace(find_copy=lambda _: copy)
     writer = SimpleNamespace(update_status=update_status, patch_spec=update_status)
-    context: Any = SimpleNamespace(clock=SystemClock(), writer=writer)
+    workloads = SimpleNamespace(add_handler=lambda _: None)
+    context: Any = SimpleNamespace(
+        clock=SystemClock(),
+        writer=writer,
+        metrics=ManagerMetrics(),
+        informers=SimpleNamespace(workloads=workloads),
+    )
     fleet: Any = SimpleNamespace(find_session=lambda _: session)
     unused: Any = None
     return Executor(context, fleet, unused, unused, wake=lambda _: None), written

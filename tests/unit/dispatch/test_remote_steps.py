@@ -43,7 +43,10 @@ def answering(answer: object) -> RemoteSteps:
         find_health=lambda _: None,
     )
     recorder = SimpleNamespace(event=lambda *_: None)
-    context: Any = SimpleNamespace(clock=SystemClock(), metrics=ManagerMetrics(), recorder=recorder)
+    informers = SimpleNamespace(workloads=SimpleNamespace(add_handler=lambda _: None))
+    context: Any = SimpleNamespace(
+        clock=SystemClock(), metrics=ManagerMetrics(), recorder=recorder, informers=informers
+    )
     limits: Any = None  # nothing is resized
     fitting = Fitting(context, fleet, limits)
     return RemoteSteps(context, fleet, fitting, wake=lambda _: None)

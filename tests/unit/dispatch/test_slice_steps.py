@@ -15,6 +15,7 @@ from multiqueue.dispatch.execute.worker_writes import Busy
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.kube.errors import TransportError
+from multiqueue.observability.metrics import ManagerMetrics
 from tests.builders.workloads import make_workload
 
 
@@ -42,7 +43,10 @@ async def test_a_resize_is_told_when_it_is_done(got: object, told: int) -> None:
     view = GroupView(key=workload.metadata.key)
     seen = Observation(view=view, workload=workload, adapter=adapter, job={})
 
-    context: Any = SimpleNamespace()
+    context: Any = SimpleNamespace(
+        metrics=ManagerMetrics(),
+        informers=SimpleNamespace(workloads=SimpleNamespace(add_handler=lambda _: None)),
+    )
     fitting: Any = None  # nothing is sent
     steps = SliceSteps(fleet, Answered(context, fleet, fitting, wake=lambda _: None, got=got))
     with capture_logs() as logs:

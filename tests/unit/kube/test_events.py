@@ -112,10 +112,13 @@ async def test_what_cannot_be_written_is_dropped_in_the_end(answer: Any, attempt
 @virtual_time
 async def test_a_burst_beyond_the_queue_is_dropped_and_counted() -> None:
     async with ScriptedServer(json_answer({})) as server, server.client() as client:
-        recorder = EventRecorder(client, "test", clock=LoopClock())
+        told = []
+        recorder = EventRecorder(
+            client, "test", clock=LoopClock(), on_dropped=lambda: told.append(1)
+        )
         for number in range(MAX_QUEUE + 10):
             recorder.event(REGARDING, "Normal", "Pending", f"message {number}")
-        assert recorder.dropped == 10
+        assert recorder.dropped == len(told) == 10
 
 
 @virtual_time

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sized
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import structlog
 
@@ -107,18 +109,22 @@ async def test_failures_are_logged_by_how_bad_they_are() -> None:
 @virtual_time
 async def test_outcomes_are_told_for_metrics() -> None:
     told: list[tuple[str, str]] = []
+    queues: dict[str, Sized] = {}
+    metrics: Any = SimpleNamespace(
+        observe_reconcile=lambda name, outcome, _: told.append((name, outcome)),
+        watch_queue=queues.__setitem__,
+    )
 
     async def reconcile(key: str) -> Result:
         if key == "bad":
             raise ValueError
         return Result(requeue_after=1000) if key == "later" else DONE
 
-    reconciler = Reconciler(
-        "test", reconcile, on_outcome=lambda name, outcome, _: told.append((name, outcome))
-    )
+    reconciler = Reconciler("test", reconcile, metrics=metrics)
+    for key in ("good", "later", "bad"):
+        reconciler.queue.add(key)
+    assert len(queues["test"]) == 3
     async with running(reconciler):
-        for key in ("good", "later", "bad"):
-            reconciler.queue.add(key)
         await settle()
     assert told == [("test", "success"), ("test", "requeue_after"), ("test", "error")]
 

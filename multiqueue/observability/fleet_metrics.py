@@ -1,0 +1,90 @@
+"""Metrics that alerts and boards need and that Kueue does not have: phases, GPUs, stages, replicas.
+
+Labels are queues, workers, flavors and enums; never users, jobs or namespaces of Workloads (S-114).
+"""
+
+from __future__ import annotations
+
+from multiqueue.observability.families import ROLE, counter, gauge, histogram
+from multiqueue.observability.queue_metrics import CQ, QueueMetrics
+
+STAGE_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class FleetMetrics(QueueMetrics):
+    """One row per metric, like those of ClusterQueues."""
+
+    stage_seconds = histogram(
+        "multiqueue_stage_seconds",
+        "Seconds in which the next step is the manager's or a worker's, by stage: reserve (from "
+        "the event that made room to the quota), dispatch (from quota and other checks to the "
+        "first copy on a worker) and start (from the admission to ready pods, on that worker).",
+        "stage",
+        "cluster",
+        ROLE,
+        buckets=STAGE_BUCKETS,
+    )
+    phase_workloads = gauge(
+        "multiqueue_phase_workloads",
+        "Workloads by phase, as `multiqueue queue` names it.",
+        CQ,
+        "phase",
+        ROLE,
+    )
+    oldest_waiting_seconds = gauge(
+        "multiqueue_oldest_waiting_seconds",
+        "Seconds that the Workload has waited that has waited longest for quota in a queue since "
+        "its creation; 0 if none waits.",
+        CQ,
+        ROLE,
+    )
+    gpus = gauge(
+        "multiqueue_gpus",
+        "Accelerators of a queue, by kind: nominal, reserved, running (admitted), borrowed, lent, "
+        "free (of its nominal quota) and pending, which waiting Workloads request and which has "
+        "no flavor yet.",
+        CQ,
+        "flavor",
+        "kind",
+        ROLE,
+    )
+    starved_seconds = gauge(
+        "multiqueue_starved_seconds",
+        "Seconds for which Workloads of a queue have waited for accelerators without a break while "
+        "other queues held some of its nominal quota; 0 if that is not so.",
+        CQ,
+        ROLE,
+    )
+    worker_gpus = gauge(
+        "multiqueue_worker_gpus",
+        "Accelerators in the queues of a connected worker, by kind: total, used, free, and "
+        "cordoned, which are free on a worker that takes nothing new.",
+        "cluster",
+        "flavor",
+        "kind",
+        ROLE,
+    )
+    worker_info = gauge(
+        "multiqueue_worker_info",
+        "1; names the program that queues on a worker, the version of the API that it prefers, "
+        "and that of Kubernetes.",
+        "cluster",
+        "program",
+        "version",
+        "kubernetes",
+        ROLE,
+    )
+    config_changes_total = counter(
+        "multiqueue_config_changes_total",
+        "Specs of queues, flavors, checks, workers and profiles that were created, changed or "
+        "deleted.",
+        "kind",
+        ROLE,
+    )
+    leading = gauge("multiqueue_leading", "1 while this replica leads, or works alone.")
+    event_loop_lag_seconds = histogram(
+        "multiqueue_event_loop_lag_seconds",
+        "Seconds by which the event loop was late, sampled ten times a second.",
+        buckets=LAG_BUCKETS,
+    )

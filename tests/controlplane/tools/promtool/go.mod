@@ -1,0 +1,5 @@
+module multiqueue.test/promtool
+
+go 1.26.7
+
+require github.com/prometheus/prometheus v0.316.0
