@@ -37,7 +37,7 @@ class DisruptionPolicyController:
         self._context = context
         self._told: set[tuple[str, str]] = set()
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, on_outcome=context.metrics.observe_reconcile
+            self.name, self.reconcile, metrics=context.metrics
         )
         informers = context.informers
         informers.disruption_policies.add_handler(self._on_policy)
