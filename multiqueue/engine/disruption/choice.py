@@ -19,7 +19,7 @@ MOST_ENDS = 64
 RankKey: TypeAlias = tuple[Any, ...]
 
 
-class Measure(NamedTuple):
+class Scarcity(NamedTuple):
     """What the candidates are measured by, and how much of it the request lacks.
 
     Shape: ``scarce`` are the contested accelerators, or, without any, all that is contested.
@@ -29,14 +29,14 @@ class Measure(NamedTuple):
     missing: Amount
 
 
-def find_measure(request: PreemptionRequest) -> Measure:
+def find_scarcity(request: PreemptionRequest) -> Scarcity:
     """Return what the candidates for a request are measured by."""
     needed, node, missing = request.needed(), request.queue.node, 0
     scarce = frozenset(pair for pair in needed if is_accelerator(pair[1])) or needed
     for pair in scarce:
         slot = node.slot_by_flavor_resource[pair]
         missing += max(0, request.usage[slot] - max(0, node.available(slot)))
-    return Measure(scarce, missing)
+    return Scarcity(scarce, missing)
 
 
 def freed_by(entry: Entry, scarce: frozenset[FlavorResource]) -> Amount:

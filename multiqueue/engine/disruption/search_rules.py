@@ -15,9 +15,9 @@ from multiqueue.api.disruptions import StopCause
 from multiqueue.engine.disruption.budget import Spending
 from multiqueue.engine.disruption.choice import (
     Ends,
-    Measure,
     RankKey,
-    find_measure,
+    Scarcity,
+    find_scarcity,
     freed_by,
     rank_key,
 )
@@ -115,8 +115,8 @@ class SearchRules:
             moment.refusals.expire_at((moment.now // MINUTE + 1) * MINUTE)
 
     @cached_property
-    def _measure(self) -> Measure:
-        return find_measure(self._request)
+    def _scarcity(self) -> Scarcity:
+        return find_scarcity(self._request)
 
     @property
     def seeks_ends(self) -> bool:
@@ -139,7 +139,7 @@ class SearchRules:
             id(self._prefer),
             self.own.protection.concede,
             self._is_exempt(governed),
-            self._measure.missing if is_sized else 0,
+            self._scarcity.missing if is_sized else 0,
         )
         known = self._moment.narrowed
         found = known.get(key)
@@ -256,8 +256,8 @@ class SearchRules:
         is_by_cost = self._prefer is Preference.LEAST_LOST_WORK
         return rank_key(
             self._prefer,
-            freed_by(entry, self._measure.scarce),
-            missing=self._measure.missing,
+            freed_by(entry, self._scarcity.scarce),
+            missing=self._scarcity.missing,
             cost=self._moment.losses.of(entry, governed.rules.cost).rank if is_by_cost else 0,
             ran=entry.workload.ran_before + stay,
         )

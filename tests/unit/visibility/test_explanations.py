@@ -11,10 +11,12 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.disruptions import StopCause
 from multiqueue.api.serde import decode
 from multiqueue.engine.options import AdmissionFairSharing, EngineOptions, FairSharing
 from multiqueue.lib.quantity import Quantity
 from multiqueue.model.cluster_queue import AdmissionMode, LocalQueue
+from multiqueue.model.disruption_policy import DisruptionRules, ProtectionRule
 from multiqueue.model.past_usage import ConsumedResources
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.serving.request import HttpRequest
@@ -303,3 +305,21 @@ async def test_only_the_leader_estimates_the_start() -> None:
             "reason": "unknown: only the manager that leads estimates starts",
         },
     ]
+
+
+async def test_who_is_protected_is_told_with_the_end() -> None:
+    queue = make_cpu_queue("cq", 1, own=ANY)
+    world = EngineWorld(replace(queue, disruption_policy="gentle"))
+    protection = ProtectionRule(min_run={StopCause.QUEUE: 600})
+    world.engine.upsert_disruption_policy(DisruptionRules(name="gentle", protection=protection))
+    world.submit(make_workload("runs", pod_sets=[pod_set(cpu=1)]))
+    world.write_back(world.cycle())
+    world.submit(make_workload("waits", priority=1, pod_sets=[pod_set(cpu=1)]))
+    world.cycle(after=1)
+
+    told = await explain(world, "waits")
+
+    assert told["preemption"]["refusal"] == (
+        "1 of 1 candidate may not be stopped: 1 until 2026-01-01T00:10:00Z "
+        '(DisruptionPolicy "gentle": minimum run 10m)'
+    )
