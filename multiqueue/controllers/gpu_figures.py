@@ -37,6 +37,8 @@ def measure_queue(metrics: ManagerMetrics, state: ClusterQueueState) -> None:
             ("free", sum(state.free[flavor][resource] for resource in resources)),
         ):
             metrics.gpus.child(state.name, flavor, kind).set(_show(amount))
+        if not state.root:  # `LentGpus` knows those of a cohort
+            metrics.gpus.child(state.name, flavor, "lent").set(0)
     if any(is_accelerator(resource) for quotas in state.nominal.values() for resource in quotas):
         metrics.gpus.child(state.name, NO_FLAVOR, "pending").set(count_pending(state))
 
@@ -67,7 +69,8 @@ class LentGpus:
         self._metrics = context.metrics
         self._now = context.clock.now
         self._engine = engine
-        self._starved_since: dict[str, datetime] = {}
+        self._starved_since: dict[str, tuple[str, datetime]] = {}
+        """By queue, with the cohort that it was in; it counts while the queue is in that one."""
 
     def measure(self, cohort: str) -> None:
         """Measure the queues directly in a cohort. Cost: O(members of the cohort)."""
@@ -84,20 +87,20 @@ class LentGpus:
                     amount = found.get((flavor, resource), 0)
                     total += amount
                     self._metrics.gpus.child(queue.name, flavor, "lent").set(amount)
-            self._note_starved(queue.name, is_lending=total > 0)
+            self._note_starved(queue.name, cohort, is_lending=total > 0)
 
-    def forget(self, queue: str) -> None:
-        """Forget a queue that is gone."""
-        self._starved_since.pop(queue, None)
-
-    def _note_starved(self, queue: str, *, is_lending: bool) -> None:
+    def _note_starved(self, queue: str, cohort: str, *, is_lending: bool) -> None:
         state = self._engine.cluster_queue_state(queue) if is_lending else None
         if state is None or not state.active or not count_pending(state):
             self._starved_since.pop(queue, None)
-        else:
-            self._starved_since.setdefault(queue, self._now())
+        elif self._starved_since.get(queue, ("",))[0] != cohort:
+            self._starved_since[queue] = (cohort, self._now())
         self._metrics.starved_seconds.child(queue).set_function(partial(self._find_age, queue))
 
     def _find_age(self, queue: str) -> float:
-        since = self._starved_since.get(queue)
-        return 0.0 if since is None else max(0.0, (self._now() - since).total_seconds())
+        """Return the gauge's value; called in another thread, so it only looks things up."""
+        cohort, since = self._starved_since.get(queue, ("", self._now()))
+        known = self._engine.parts.cache.queues.get(queue)
+        if known is None or known.node.parent is None or known.node.parent.name != cohort:
+            return 0.0
+        return max(0.0, (self._now() - since).total_seconds())

@@ -97,11 +97,11 @@ class PhaseCounts:
         waiting = self._waiting.get(queue, [])
         while waiting and not self._waits(queue, *waiting[0]):
             heapq.heappop(waiting)
-        if queue not in self._oldest:
-            # Read when somebody scrapes, in another thread: one look-up, nothing is computed.
-            age = self._metrics.oldest_waiting_seconds.child(queue)
-            age.set_function(partial(self._find_age, queue))
         self._oldest[queue] = waiting[0][0] if waiting else None
+        # Read when somebody scrapes, in another thread: one look-up, nothing is computed. Set each
+        # time, because a queue that was deleted and made again has a new gauge.
+        age = self._metrics.oldest_waiting_seconds.child(queue)
+        age.set_function(partial(self._find_age, queue))
 
     def _waits(self, queue: str, created_at: datetime, uid: str) -> bool:
         return self._counted.get(uid) == (queue, PhaseState.QUEUED, created_at)

@@ -75,6 +75,12 @@ async def test_a_queue_starves_while_others_hold_what_it_lent() -> None:
         assert values(m.metrics, "multiqueue_oldest_waiting_seconds")[("lender",)] >= 190
         assert values(m.metrics, "multiqueue_phase_workloads")[("lender", "Queued")] == 1
 
+        alone: dict[str, Any] = {"spec": {"cohortName": None}}
+        await cluster.patch(resources.CLUSTER_QUEUES, "lender", alone)
+        await asyncio.sleep(30)
+        assert values(m.metrics, "multiqueue_starved_seconds")[("lender",)] == 0
+        assert values(m.metrics, "multiqueue_gpus")["lender", "gpu", "lent"] == 0
+
         await cluster.client.delete(resources.CLUSTER_QUEUES, "lender")
         await cluster.client.delete(resources.JOBS, "own", namespace="team-a")
         await asyncio.sleep(30)
