@@ -19,7 +19,9 @@ from multiqueue.api.validation.access import mapping, text
 from multiqueue.cli.migration.findings import MigrationFinding, tells
 from multiqueue.cli.migration.installation import Installation
 
-ALWAYS = (*(1, 2, 3, 4, 5, 16, 20, 25, 26, 27, 29, 30, 32, 34, 35, 56, 62, 63, 67, 68, 85, 86, 89),)
+ALWAYS = (
+    *(1, 2, 3, 4, 5, 16, 20, 25, 26, 27, 29, 30, 32, 34, 35, 56, 62, 63, 67, 68, 85, 86, 89, 90),
+)
 """Rows that hold for every installation."""
 
 ROWS: Mapping[str, tuple[int, ...]] = MappingProxyType(
