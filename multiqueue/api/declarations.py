@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import TypeVar
 
-from multiqueue.api.config.durations import parse_duration
+from multiqueue.api.durations import parse_duration
 from multiqueue.api.names import CHECKPOINT_INTERVAL, DATA, PRICES, RESTART, RUNTIME, SPEEDS
 
 T = TypeVar("T")

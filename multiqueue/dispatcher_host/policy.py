@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from multiqueue.api.config.durations import parse_duration
+from multiqueue.api.durations import parse_duration
 from multiqueue.api.v1alpha1 import CanarySpec, DispatchProfile, DispatchProfileSpec, ShadowSpec
 
 BUDGET = timedelta(seconds=1)

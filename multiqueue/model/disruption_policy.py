@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeVar
 
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.config.durations import format_duration, parse_duration
 from multiqueue.api.declarations import parse_runtime, read
 from multiqueue.api.disruptions import LONGEST_WINDOW, StopCause
+from multiqueue.api.durations import format_duration, parse_duration
 from multiqueue.api.v1alpha1 import (
     DisruptionBudget,
     DisruptionPolicy,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from multiqueue.api.config.durations import parse_duration
+from multiqueue.api.durations import parse_duration
 
 
 def read_count(arguments: Mapping[str, Any], name: str, default: int, *, least: int = 1) -> int:

@@ -140,6 +140,21 @@ def valid(kind: str, version: str = NEW) -> dict[str, Any]:
                 },
             },
         }
+    if kind == "DisruptionPolicy":
+        return {
+            "apiVersion": "multiqueue.dev/v1alpha1",
+            "kind": "DisruptionPolicy",
+            "metadata": {"name": "a"},
+            "spec": {"prefer": "LeastLostWork", "protection": {"minRun": {"queue": "10m"}}},
+        }
+    if kind == "UsageReport":
+        row = {"day": "2026-01-01", "resource": "cpu", "holds": 1, "reservedSeconds": 60}
+        return {
+            "apiVersion": "multiqueue.dev/v1alpha1",
+            "kind": "UsageReport",
+            "metadata": {"name": "a"},
+            "status": {"through": "2026-01-01T01:00:00Z", "rows": [row]},
+        }
     obj: dict[str, Any] = {
         "apiVersion": f"{GROUP}/{version}",
         "kind": kind,

@@ -8,7 +8,7 @@ from typing import Any
 
 from multiqueue.api.conditions import ACTIVE, is_true
 from multiqueue.api.config import AdmissionFairSharing, Configuration
-from multiqueue.api.config.durations import Duration
+from multiqueue.api.durations import Duration
 from multiqueue.kube import resources
 from multiqueue.lib.quantity import parse_quantity
 from tests.builders.jobs import make_job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from multiqueue.api.config.durations import Duration, parse_duration
 from multiqueue.api.config.gates import Gate, Gates
 from multiqueue.api.config.load import (
     ConfigurationError,
@@ -26,6 +25,7 @@ from multiqueue.api.config.types import (
     WaitForPodsReady,
     Webhook,
 )
+from multiqueue.api.durations import Duration, parse_duration
 
 __all__ = [
     "DENY",

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from multiqueue.api.config.durations import Duration, format_duration
 from multiqueue.api.config.gates import Gate
 from multiqueue.api.config.types import V1BETA2, Configuration
+from multiqueue.api.durations import Duration, format_duration
 from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2.meta import LabelSelector
 

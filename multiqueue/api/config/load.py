@@ -10,11 +10,11 @@ from typing import Any, get_args
 
 import msgspec
 
-from multiqueue.api.config.durations import Duration, parse_duration
 from multiqueue.api.config.gates import Gate
 from multiqueue.api.config.types import V1BETA1, V1BETA2, Configuration, Section
 from multiqueue.api.config.upgrade import find_wrong_flags, take_newer, upgrade
 from multiqueue.api.config.validate import find_errors
+from multiqueue.api.durations import Duration, parse_duration
 from multiqueue.lib import bounded_yaml
 
 

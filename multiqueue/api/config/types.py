@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from multiqueue.api import names
-from multiqueue.api.config.durations import Duration
 from multiqueue.api.config.gates import Gates
+from multiqueue.api.durations import Duration
 from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2.meta import LabelSelector
 

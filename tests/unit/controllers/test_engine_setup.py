@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from multiqueue.api.config import Configuration, FairSharing, build_configuration
-from multiqueue.api.config.durations import Duration
 from multiqueue.api.config.gates import find_gate_errors
 from multiqueue.api.config.types import AdmissionFairSharing, Resources
+from multiqueue.api.durations import Duration
 from multiqueue.controllers.engine_setup import engine_options
 from multiqueue.engine import options
 from multiqueue.engine.options import FairStrategy, TurnRules
