@@ -198,7 +198,10 @@ class DrainReason(StrEnum):
 
 
 class CheckReason(StrEnum):
-    """Reasons of Active of ProvisioningRequest AdmissionChecks; of MultiKueue: `ClusterReason`."""
+    """Reasons of Active of ProvisioningRequest AdmissionChecks.
+
+    `ClusterReason` has those of MultiKueue checks.
+    """
 
     ACTIVE = "Active"
     BAD_PARAMETERS_REF = "BadParametersRef"

@@ -2,8 +2,8 @@
 
 Called synchronously after each cycle; a few writers write. The job framework sees Evicted, stops
 the job and releases the quota (E-104). A victim that left meanwhile needs no write. A victim that
-already leaves for another reason keeps that reason. If a write fails, the engine is told, later
-after each failure in a row, and decides again.
+already leaves for another reason keeps that reason. If a write fails, the engine is told
+after a delay, which grows with each failure in a row, and decides again.
 """
 
 from __future__ import annotations

@@ -42,9 +42,9 @@ class TransitionKind(Enum):
 _OF_QUOTA = frozenset(
     {TransitionKind.QUOTA_RESERVED, TransitionKind.ADMITTED, TransitionKind.EVICTED}
 )
-"""Of a parent and its variants, the variants are counted for these."""
+"""These are counted for variants, not for their parent."""
 _OF_JOBS = frozenset({TransitionKind.PODS_READY, TransitionKind.FINISHED})
-"""For these the parent is."""
+"""These are counted for the parent, not for its variants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -236,7 +236,7 @@ class Intake:
         name = entry.charged
         self._ledger.release(entry)
         self._waiting.notify(name, now)
-        if for_good:  # the room of a victim is reserved for its preemptor
+        if for_good:  # not for a preempted victim: its room is reserved for its preemptor
             self._waiting.follow_end(name, now)
 
     def _begin_epoch(self, cluster_queue: str) -> None:

@@ -59,7 +59,7 @@ def give_back(
 
 
 def _depends_on_clusters(head: Head, decision: Requeue) -> bool:
-    """Whether equivalent workloads may get another answer, as LocalQueues differ on clusters."""
+    """Whether equivalent workloads of LocalQueues with other clusters may get another answer."""
     return bool(head.queue.remote_check) and any(
         isinstance(refusal, NoClusterHolds)
         for pod_set in decision.explanation.pod_sets

@@ -24,8 +24,9 @@ def queue_order_at(
 ) -> datetime:
     """Return the creation time, or the eviction time if that eviction moves it to the back.
 
-    A preempted or stopped workload, or one with a failed node, keeps its creation time. If
-    priority does not count between queues, a workload whose borrowed quota was reclaimed does not.
+    A preempted or stopped workload, or one with a failed node, keeps its creation time. With
+    ``reclaimed_last`` (priority does not count between queues), a workload whose borrowed quota was
+    reclaimed gets the time of that preemption.
     """
     evicted = find_condition(workload.status.conditions, WorkloadCondition.EVICTED)
     if evicted is not None and evicted.status == "True":

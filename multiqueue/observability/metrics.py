@@ -1,5 +1,8 @@
 """All exported metrics, one row each, with Kueue's names for Kueue's metrics.
 
+`fleet_metrics`, `queue_metrics`, `local_queue_metrics` and `dispatch_metrics` have the rows of
+their subjects.
+
 Parity: names, labels and buckets as in Kueue's reference. Our own metrics begin with
 ``multiqueue_``. To add a metric, add a row. Label values must be bounded by the objects that
 administrators create.

@@ -18,7 +18,7 @@ from multiqueue.dispatch.decide.cluster_state import ClusterState, Presence
 from multiqueue.dispatch.decide.copy import clone_workload
 from multiqueue.dispatch.decide.plan import Nominate
 from multiqueue.dispatch.decide.rules import choose, delete, follow, gates
-from multiqueue.dispatch.decide.rules import evict as evicting
+from multiqueue.dispatch.decide.rules import end_eviction as evicting
 from multiqueue.dispatch.execute import execute, remote_steps
 from multiqueue.dispatch.observe.fitting import Fitting
 from multiqueue.drain import controller

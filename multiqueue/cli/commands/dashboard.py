@@ -37,7 +37,7 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> int:
-    r"""Show the fleet in a browser: queues, quota, workers, and the way of each job.
+    """Show the fleet in a browser: queues, quota, workers, and the way of each job.
 
     The page has the rights of the kubeconfig. The address is for this machine only and has a key;
     who has the address has these rights until Ctrl-C.
@@ -46,7 +46,7 @@ def command(
     Examples:
       multiqueue dashboard
       multiqueue dashboard -n research --port 8080 --no-browser
-    """
+    """  # noqa: D301 - click reads the backspace
     target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     with contextlib.suppress(KeyboardInterrupt):
         return run_async(_serve(target, port, opens=not no_browser))

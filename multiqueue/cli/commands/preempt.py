@@ -54,7 +54,7 @@ def command(
     context: str | None,
     output: str,
 ) -> int:
-    r"""Say who would be stopped if a job were submitted now: whose quota, age, work and reason.
+    """Say who would be stopped if a job were submitted now: whose quota, age, work and reason.
 
     Nothing is written: the manager's engine decides on a copy of what the cluster holds. Ends with
     1 if the job would have to wait nevertheless.
@@ -63,7 +63,7 @@ def command(
     Examples:
       multiqueue preempt --dry-run -f job.yaml
       multiqueue preempt --dry-run -f job.yaml --snapshot fleet.snapshot -o json
-    """
+    """  # noqa: D301 - click reads the backspace
     from multiqueue.cli.snapshots import load_snapshot
 
     if not dry_run:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 )
 @output_option
 def command(*, file: str, changes: tuple[str, ...], output: str) -> int:
-    r"""Decide from a snapshot with the manager's own engine, without a cluster.
+    """Decide from a snapshot with the manager's own engine, without a cluster.
 
     Says who has quota, who starts, who waits and why. With --what-if it says what the change makes
     different. Ends with 1 if a job that could start before never can after. docs/what-if.md has
@@ -36,7 +36,7 @@ def command(*, file: str, changes: tuple[str, ...], output: str) -> int:
       multiqueue replay fleet.snapshot
       multiqueue replay fleet.snapshot --what-if "quota cq/research nvidia.com/gpu=16"
       multiqueue replay fleet.snapshot --what-if "drain worker-a100" -o json
-    """
+    """  # noqa: D301 - click reads the backspace
     from multiqueue.cli.snapshots import load_snapshot
     from multiqueue.cli.views import replay as view
     from multiqueue.whatif.replay import replay

@@ -55,7 +55,7 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    r"""Write what the manager decides from into one file, without Secrets, for `replay`.
+    """Write what the manager decides from into one file, without Secrets, for `replay`.
 
     Reads with your own rights. Of pods, only what decides goes in: no images, commands or
     environment.
@@ -64,7 +64,7 @@ def command(
     Examples:
       multiqueue snapshot -o fleet.snapshot
       multiqueue snapshot -o fleet.snapshot --anonymous
-    """
+    """  # noqa: D301 - click reads the backspace
     from multiqueue.whatif.snapshot import pack
 
     target = ClusterTarget(kubeconfig=kubeconfig, context=context)

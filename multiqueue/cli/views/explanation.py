@@ -65,8 +65,8 @@ class WorkloadExplanation:
         next: When, or by whose action, it continues; empty if quota decides.
         preempted: The Workload that preempted it; empty if none did.
         order: Whose turn it is, if LocalQueues take turns; else empty.
-        share: Its ClusterQueue's share of others' quota beside those of other queues, with fair
-            sharing; else empty.
+        share: How much its ClusterQueue borrows, compared with other queues, with fair sharing;
+            else empty.
         no_preemption: Why no running Workload leaves for it; empty if one does, or none has to.
         pods: How many pods it runs with and why, if that depends on the hardware; else empty.
         asks: Its topology request, or its request beside its running job, while it waits; else
@@ -74,7 +74,8 @@ class WorkloadExplanation:
         stays: Why it runs on although its worker is cordoned or drained; else empty.
         start: When it is expected to start, as the manager tells it; empty if it does not wait.
         position, waiting, numbers: The manager's numbers; None or empty if it gave none.
-        rivals: The Workloads it preempted and waits for, or whose pods it waits for.
+        rivals: Workloads that must leave first: those that it preempted, and those whose pods
+            still run.
         problem: What is missing in the manager's answer, and why; empty if nothing is.
     """
 

@@ -106,9 +106,8 @@ class ClusterState:
         configured: The check's MultiKueueConfig lists it, and it exists.
         reachable: What is known of it is current.
         lost_at: Since when it is not reachable, or does not show its jobs.
-        first_chance_until: The cluster was not connected since the manager started. Waiting
-            Workloads give it until this time to answer before they count it as lost. None: it was
-            connected.
+        first_chance_until: Set until the cluster first connects after a start of the manager.
+            Waiting Workloads count it as lost only after this time. None: it was connected.
         workload: Our copy there; None: absent, or not reachable.
         job: Our job there; None: absent, unknown, or not reachable.
         job_known: Whether ``job`` can be believed.
@@ -118,7 +117,7 @@ class ClusterState:
             that name, ... Empty if there is no reason.
         misfit: Why the copy, which holds no quota there yet, must be made again; empty: it is
             right.
-        misfit_at: When to check whether it must; None: that was checked, or does not matter.
+        misfit_at: When to check again whether the copy must be made again; None: no check is due.
         stopping_since: Since when this manager has seen that the copy or job there must stop
             because the Workload was evicted here; None: it need not stop, or that was not checked.
         leave: Why the Workload must leave this cluster if it runs there; empty: it may stay.

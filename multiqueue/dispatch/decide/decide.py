@@ -36,7 +36,7 @@ from multiqueue.dispatch.decide.plan import NOTHING, GroupPlan, Removal
 from multiqueue.dispatch.decide.rules.choose import choose
 from multiqueue.dispatch.decide.rules.delete import clean_up, delete
 from multiqueue.dispatch.decide.rules.drain import drain
-from multiqueue.dispatch.decide.rules.evict import evict
+from multiqueue.dispatch.decide.rules.end_eviction import evict
 from multiqueue.dispatch.decide.rules.finish import finish
 from multiqueue.dispatch.decide.rules.follow import follow
 from multiqueue.dispatch.decide.rules.forget import forget

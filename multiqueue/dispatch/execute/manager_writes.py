@@ -61,7 +61,7 @@ class LocalWriter:
     ) -> api.Workload:
         """Set the check; with Ready also the latch, and Admitted in the same write.
 
-        From then on ``ran_on`` is charged permanently, so it must be given.
+        ``ran_on`` is charged from then on. Omit it only if the reserved flavors are used.
 
         Raises:
             Outdated: The Workload changed meanwhile.
@@ -253,7 +253,7 @@ def _expect(newest: api.Workload, workload: api.Workload, check: str) -> Workloa
 
 
 def _expect_told(newest: api.Workload, ran_on: RanOn) -> None:
-    """Refuse if another worker almost won: ``ran_on`` may be about that worker (`charge`)."""
+    """Refuse if the annotation differs from ``ran_on``: another worker may have caused it."""
     if read_ran_on(newest.metadata.annotations, epoch_of(newest)) != ran_on:
         raise Outdated("it is told to run on something else")
 

@@ -67,7 +67,7 @@ class ClusterSources:
         context.informers.secrets.add_handler(self._on_secret)
 
     async def load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | KubeconfigRefusal:
-        """Load and check the credentials of a worker; no input affects other workers."""
+        """Load and check the credentials of a worker; bad ones do not affect other workers."""
         try:
             return await self._load(cluster)
         except Exception:  # a bug must not take the other workers along

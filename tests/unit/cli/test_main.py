@@ -88,6 +88,16 @@ current-context: x
 """
 
 
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_the_help_of_a_command_is_for_people(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "\\b" not in shown
+    assert shown.startswith(f"Usage: multiqueue {command}")
+
+
 def test_the_demo_prints_for_people_like_other_commands() -> None:
     (option,) = (each for each in demo.command.params if each.name == "output")
     context = click.Context(demo.command)

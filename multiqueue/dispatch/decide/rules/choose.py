@@ -20,8 +20,8 @@ def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
     clusters within a second of the first, the one with the fewest jobs of ours wins; otherwise one
     cluster would get every job of a burst.
 
-    Only nominated clusters count, or any if a Workload that is Ready lost its latch. A cluster that
-    already has the job comes first: it was chosen before a crash. While another cluster may hold a
+    Only nominated clusters count. If the check is Ready but no cluster is latched, any cluster
+    counts. A cluster that already has the job comes first: it was chosen before a crash. While another cluster may hold a
     job of ours, none is created: at most one cluster runs it (I-1).
     """
     local = view.local

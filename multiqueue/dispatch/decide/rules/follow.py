@@ -149,8 +149,8 @@ def give_up_lost(
 def _stop_and(retry: SetCheck, cluster: ClusterState) -> GroupPlan:
     """Keep the copy from being admitted there again, then retry.
 
-    By the last status nothing of it runs here, so otherwise the quota would be released while the
-    job goes on.
+    The last status that was brought back says that nothing runs. Without this step the quota would
+    be released while the job runs on.
     """
     copy = cluster.copy
     stop = () if copy is None or copy.deactivating else (DeactivateCopy(cluster=cluster.name),)

@@ -97,7 +97,7 @@ def _stop(cluster: ClusterState) -> tuple[Step, ...]:
 
 
 def _is_given_up(cluster: ClusterState, config: GroupConfig, now: datetime) -> bool:
-    """Whether a job that may run there holds no quota any more.
+    """Whether the cluster was given up, so that a job there no longer keeps the quota.
 
     A worker that answers is not given up: it shows the job, or a copy that holds quota for it.
     """
