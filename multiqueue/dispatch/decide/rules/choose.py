@@ -21,8 +21,8 @@ def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
     cluster would get every job of a burst.
 
     Only nominated clusters count. If the check is Ready but no cluster is latched, any cluster
-    counts. A cluster that already has the job comes first: it was chosen before a crash. While another cluster may hold a
-    job of ours, none is created: at most one cluster runs it (I-1).
+    counts. A cluster that already has the job comes first: it was chosen before a crash. While
+    another cluster may hold a job of ours, none is created: at most one cluster runs it (I-1).
     """
     local = view.local
     if local is None or local.job is None or not (local.is_pending or local.is_ready):
