@@ -3,7 +3,7 @@
 A report says until when everything is counted. Each write adds what the holds of the namespace used
 since then, and moves that time on, so nothing counts twice however often leaders change. A standby
 remembers the holds that ended, too. A hold that ended while no manager looked, and whose Workload
-does not tell any more, counts until the last write; ``gapSeconds`` says how long nobody looked.
+does not tell any more, counts until the last write; ``gapSeconds`` says how long that was.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from multiqueue.api.v1alpha1 import UsageReport, UsageReportStatus
 from multiqueue.api.v1alpha1.usage_report import MAX_ROWS
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import ObjectMeta, format_time, parse_time
-from multiqueue.api.variants import parent_of
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.errors import KubeError, NotFound
@@ -223,8 +222,6 @@ class UsageReports:
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
         workload = new or old
         assert workload is not None
-        if parent_of(workload) is not None:
-            return  # the parent's hold is that of its variants
         if old is not None:
             ended = end_hold(old, new, self._context.clock.now())
             if ended is not None:

@@ -19,6 +19,7 @@ from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.v1alpha1 import UsageReportRow
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.api.variants import parent_of
 from multiqueue.api.workload_state import find, is_finished
 from multiqueue.model.resources import is_accelerator, parse_request
 
@@ -115,10 +116,15 @@ UsageRows = dict[UsageKey, UsageFigures]
 
 
 def read_hold(workload: Workload) -> Hold | None:
-    """Return the hold that a Workload has, or had until it finished; None without quota."""
+    """Return the hold that a Workload has, or had until it finished; None without quota.
+
+    A variant has none: its parent tells the same reservation.
+    """
     status, admission = workload.status, workload.status.admission
     reserved = find(status, WorkloadCondition.QUOTA_RESERVED)
     if admission is None or reserved is None or reserved.status != "True":
+        return None
+    if parent_of(workload) is not None:
         return None
     begun = _time(reserved.last_transition_time)
     if begun is None:

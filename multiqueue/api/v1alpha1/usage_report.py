@@ -60,8 +60,9 @@ class UsageReportStatus(Struct, frozen=True, kw_only=True):
     gap_seconds: Annotated[
         int,
         described(
-            "Time in which no manager looked. A reservation that ended then, and whose Workload is "
-            "gone or queued again, counts only until that time began.",
+            "Time between a write and a later start of the manager. If no manager ran then, a "
+            "reservation that ended then, and whose Workload is gone or queued again, counts only "
+            "until that write.",
             minimum=0,
         ),
     ] = 0

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multiqueue.api import names
 from multiqueue.api.conditions import Reason
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2 import OwnerReference, Workload
 from multiqueue.api.workload_state import complete_eviction, evict, finish, preempt, sync_admitted
 from multiqueue.views.usage import (
     UsageFigures,
@@ -93,6 +95,13 @@ def test_a_change_that_releases_no_quota_ends_nothing() -> None:
     old = admitted(make_workload())
     assert end_hold(old, evicted(old, at=minutes(1)), minutes(1)) is None
     assert end_hold(make_workload(), None, minutes(1)) is None
+
+
+def test_a_variant_counts_with_its_parent() -> None:
+    parent = OwnerReference(api_version=names.V1BETA2, kind="Workload", name="wl", uid="uid-wl")
+    workload = admitted(make_workload("variant"))
+    metadata = msgspec.structs.replace(workload.metadata, owner_references=(parent,))
+    assert read_hold(msgspec.structs.replace(workload, metadata=metadata)) is None
 
 
 def test_a_hold_over_midnight_counts_for_both_days() -> None:
