@@ -50,6 +50,8 @@ def collect(
 ) -> tuple[NamespaceRows, datetime | None]:
     """Return rows by namespace, and since when only present Workloads tell; None: all the time.
 
+    A namespace whose report ends before held no quota since.
+
     Args:
         reports: The UsageReports.
         workloads: All Workloads that are there now; they tell what reports do not count yet.
@@ -74,7 +76,7 @@ def collect(
             owner = owners.get(hold.namespace, hold.namespace)
             begin = max(since, through.get(hold.namespace, since))
             add_hold(rows.setdefault(hold.namespace, {}), hold, owner, begin, now)
-    return rows, min(through.values(), default=None)
+    return rows, max(through.values(), default=None)
 
 
 def add_up(
