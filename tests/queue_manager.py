@@ -38,6 +38,7 @@ from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.runtime.manifests import create_missing
 from multiqueue.runtime.preconditions import list_informers
 from tests.builders.workloads import NAMESPACE
+from tests.integration.waiting import until
 from tests.least_privilege import MANAGER_TOKEN, TOKENS, audit_sink, kubeconfig_of, rbac_objects
 from tests.virtual_time import loop_clock
 from tests.waiting import Changes
@@ -101,10 +102,14 @@ class QueueCluster:
     async def events(self) -> list[tuple[str, str, str]]:
         """(kind, name, reason) of all Events."""
         found = await self.client.list(resources.EVENTS)
-        return [
-            (e["involvedObject"]["kind"], e["involvedObject"]["name"], e["reason"])
-            for e in found.items
-        ]
+        return [_read_event(e) for e in found.items]
+
+    async def until_event(self, kind: str, name: str, reason: str) -> None:
+        """Wait for an Event: it is written some time after what it tells of."""
+        told = kind, name, reason
+        await until(
+            self.client, resources.EVENTS, lambda all_: told in [_read_event(e) for e in all_]
+        )
 
     @contextlib.asynccontextmanager
     async def manager(
@@ -191,6 +196,11 @@ async def queue_cluster(
                     )
                 await create_missing(client, list(rbac_objects()))
                 yield cluster
+
+
+def _read_event(event: Mapping[str, Any]) -> tuple[str, str, str]:
+    regarding = event["involvedObject"]
+    return regarding["kind"], regarding["name"], event["reason"]
 
 
 @contextlib.asynccontextmanager

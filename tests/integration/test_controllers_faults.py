@@ -293,7 +293,7 @@ async def test_jobs_that_own_each_other_are_told_so_and_left_alone() -> None:
         await cluster.patch(resources.JOBS, "first", owners, namespace=NAMESPACE)
         await submit(cluster, make_job("last"))
         await cluster.changes.until(lambda: running(cluster, "last"), "the last running")
-        assert ("Job", "first", "JobNestingTooDeep") in await cluster.events()
+        await cluster.until_event("Job", "first", "JobNestingTooDeep")
 
 
 @virtual_time

@@ -212,7 +212,7 @@ async def test_what_makes_no_sense_is_told_and_keeps_only_that_job_waiting():
             found = await world.until(condition, "the reason")
             assert (found.status, found.reason) == ("False", Reason.MISCONFIGURED)
             assert "16 pods on h100 are more than the 8 of the job" in found.message
-            assert ("Job", "nonsense", "ErrWorkloadCompose") in await world.hub.events()
+            await world.hub.until_event("Job", "nonsense", "ErrWorkloadCompose")
 
             # Mended: it is reserved, and runs.
             mended = {"metadata": {"annotations": {names.ALTERNATIVES: "h100=4"}}}

@@ -198,7 +198,7 @@ async def test_credentials_that_end_are_told_of_beforehand():
         assert read_value(figures.worker_credentials_expiring.child("worker1")) == 1
         left = figures.worker_credentials_expire_seconds.child("worker1")
         assert timedelta(days=6) < timedelta(seconds=read_value(left)) < timedelta(days=7)
-        assert ("MultiKueueCluster", "worker1", CREDENTIALS_EXPIRING) in await world.hub.events()
+        await world.hub.until_event("MultiKueueCluster", "worker1", CREDENTIALS_EXPIRING)
         await world.put_secret("worker1", showing(world, "worker1", good))
         await until_expiring(world, "worker1", "False")
         assert read_value(figures.worker_credentials_expiring.child("worker1")) == 0

@@ -127,11 +127,7 @@ async def test_an_out_of_sync_copy_is_deleted_and_the_workload_tried_again():
         await world.until(lambda: is_evicted(world.workload().status), "evicted")
         await world.until(lambda: not world.copy("worker1"), "copy gone", on="worker1")
         assert not is_finished(world.workload().status)
-        assert (
-            "Workload",
-            world.workload().metadata.name,
-            "MultiKueue",
-        ) in await world.hub.events()
+        await world.hub.until_event("Workload", world.workload().metadata.name, "MultiKueue")
 
 
 async def test_an_eviction_on_the_worker_sends_the_workload_round_again():

@@ -61,7 +61,7 @@ async def test_what_another_manager_with_our_origin_made_is_told_of_and_left_alo
             await world.changes.until(lambda: origin_shared(world)[0] == "True", "it is told")
             assert "of the manager on cluster another-cluster" in origin_shared(world)[1]
             assert left(world, "theirs") == (True, True)
-            assert ("MultiKueueCluster", "worker1", "OriginShared") in await world.hub.events()
+            await world.hub.until_event("MultiKueueCluster", "worker1", "OriginShared")
 
 
 async def test_once_the_other_manager_has_an_origin_of_its_own_nothing_is_told_any_more():
