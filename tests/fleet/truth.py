@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from multiqueue.workers.connections.fleet import Fleet, FleetListener
+from multiqueue.workers.connections.session_run import PING_TIMEOUT
 from tests.fleet.kinds import INTEGRATIONS
 
 FAR_PAST = float("-inf")
@@ -27,14 +28,17 @@ class Spells:
         self._before = dict(self.since)
         self._clock = clock
 
-    def note(self, name: str, *, well: bool, forgotten: bool) -> None:
-        """Take in how it is now; what is forgotten, is as if it had not been well meanwhile."""
+    def note(self, name: str, *, well: bool, forgotten: bool, silent_for: float) -> None:
+        """Take in how it is now; what is forgotten, is as if it had not been well meanwhile.
+
+        What is not well has not been so for the seconds it was silent.
+        """
         since = self.since[name]
         if well and since != FAR_PAST:
             self._before[name], self.since[name] = since, FAR_PAST
         elif not well and since == FAR_PAST:
-            self.begun[name] = self._clock()
-            self.since[name] = self._before[name] if forgotten else self._clock()
+            self.begun[name] = self._clock() - silent_for
+            self.since[name] = self._before[name] if forgotten else self.begun[name]
 
 
 class Truth:
@@ -115,8 +119,14 @@ class Truth:
     def _note(self, name: str, ended: Fleet | None) -> None:
         # Who ended before it could say that the worker is back leaves what was known before.
         forgotten = ended is not None and not self._is_recorded(name)
-        self._blind.note(name, well=self._sees_jobs(name), forgotten=forgotten)
-        self._lost.note(name, well=self.is_connected(name), forgotten=forgotten)
+        # A ping that is not answered tells that the worker was silent since it was sent.
+        silent_for = min(self._disturbed_for(name), PING_TIMEOUT)
+        self._blind.note(
+            name, well=self._sees_jobs(name), forgotten=forgotten, silent_for=silent_for
+        )
+        self._lost.note(
+            name, well=self.is_connected(name), forgotten=forgotten, silent_for=silent_for
+        )
 
     # ------------------------------------------------------------ disturbances
 
@@ -128,6 +138,12 @@ class Truth:
         elif not calm and since is not None:
             self._last_calm[cluster] = (since, self._clock())
             self._calm_since[cluster] = None
+
+    def _disturbed_for(self, cluster: str) -> float:
+        """For how many seconds something has been wrong; 0 where nothing is."""
+        if self._calm_since[cluster] is not None:
+            return 0.0
+        return self._clock() - self._last_calm[cluster][1]
 
     def calm_for(self, cluster: str) -> float:
         """For how many seconds nothing has been wrong; 0 where something is."""
