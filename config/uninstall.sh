@@ -12,6 +12,10 @@ $kubectl --namespace kueue-system delete deployment/kueue-controller-manager --i
 $kubectl delete --ignore-not-found \
     mutatingwebhookconfiguration/kueue-mutating-webhook-configuration \
     validatingwebhookconfiguration/kueue-validating-webhook-configuration
+# Nor answers for these groups: while they are listed, deleting a namespace fails and is tried again ever later.
+$kubectl delete --ignore-not-found apiservice \
+    v1alpha1.fleet.multiqueue.dev v1alpha1.remote.multiqueue.dev \
+    v1beta1.visibility.kueue.x-k8s.io v1beta2.visibility.kueue.x-k8s.io
 
 # Nor does anybody convert what is stored in v1beta1; to be deleted it has to be read.
 definitions=$($kubectl get customresourcedefinitions --output name | grep -e '\.kueue\.x-k8s\.io$' -e '/jobkinds\.multiqueue\.dev$' || true)
@@ -30,4 +34,6 @@ for definition in $definitions; do
                 --type=merge --patch '{"metadata":{"finalizers":null}}'
         done
 done
+# A namespace whose objects have lost their definition half-way is tried again later, too.
+$kubectl delete --ignore-not-found --kustomize "$folder/crd"
 $kubectl delete --ignore-not-found --kustomize "$folder/default"
