@@ -18,13 +18,13 @@ $kubectl delete --ignore-not-found apiservice \
     v1beta1.visibility.kueue.x-k8s.io v1beta2.visibility.kueue.x-k8s.io
 
 # Nor does anybody convert what is stored in v1beta1; to be deleted it has to be read.
-definitions=$($kubectl get customresourcedefinitions --output name | grep -e '\.kueue\.x-k8s\.io$' -e '/jobkinds\.multiqueue\.dev$' || true)
+definitions=$($kubectl get customresourcedefinitions --output name | grep -e '\.kueue\.x-k8s\.io$' -e '\.multiqueue\.dev$' || true)
 for definition in $definitions; do
     $kubectl patch "$definition" --type=merge --patch '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'
 done
 
-# Nobody is left to say that objects are not in use. Reading also waits until the API server has taken the change in:
-# a definition that is deleted before may stay for minutes.
+# Nobody is left to say that objects are not in use. Reading also waits until the API server is ready to read the kind:
+# a definition that is deleted before stays for five minutes ("storage is (re)initializing").
 for definition in $definitions; do
     kind=${definition#*/}
     $kubectl get "$kind" --all-namespaces --output \
@@ -36,4 +36,6 @@ for definition in $definitions; do
 done
 # A namespace whose objects have lost their definition half-way is tried again later, too.
 $kubectl delete --ignore-not-found --kustomize "$folder/crd"
-$kubectl delete --ignore-not-found --kustomize "$folder/default"
+$kubectl delete --ignore-not-found --wait=false --kustomize "$folder/default"
+# To wait for each of a hundred objects in turn takes kubectl 20 seconds; the namespace goes last.
+$kubectl wait --for=delete namespace/kueue-system --timeout=300s
