@@ -1,0 +1,17 @@
+"""The list of pages in docs/reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tools.reference import commands, gates, kinds
+from tools.reference.markdown import ROOT, Reference
+
+FOLDER = ROOT / "docs" / "reference"
+BUILDERS = (commands.build, kinds.build, gates.build)
+
+
+def build_all() -> Iterator[Reference]:
+    """Yield every page as it should be."""
+    for build in BUILDERS:
+        yield build()
