@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.api.crd.definitions import load_crds
-from multiqueue.api.markers import LABEL_KEY_PATTERN, LABEL_PATTERN, SUBDOMAIN_PATTERN
+from multiqueue.api.markers import (
+    DURATION_PATTERN,
+    LABEL_KEY_PATTERN,
+    LABEL_PATTERN,
+    SUBDOMAIN_PATTERN,
+)
 from tools.reference.markdown import Reference, cell, code, page, table
 
 Schema = Mapping[str, Any]
@@ -29,6 +34,7 @@ FORMS = {
     SUBDOMAIN_PATTERN: "A DNS name.",
     LABEL_PATTERN: "A DNS label.",
     LABEL_KEY_PATTERN: "The key of a label.",
+    DURATION_PATTERN: "A duration such as `1h30m`.",
 }
 """What a pattern means; another one is shown as it is."""
 HEAD = """The fields of all kinds, in the versions that are stored. `[]` means the items of a list
