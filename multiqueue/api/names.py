@@ -49,7 +49,8 @@ CONCURRENT_ADMISSION_PARENT: Final = f"{GROUP}/concurrent-admission-parent"
 
 # Annotations
 PREBUILT_WORKLOAD_NAME: Final = f"{GROUP}/prebuilt-workload-name"
-"""Annotation; also a label for old readers, if the name has at most 63 characters."""
+"""On jobs: the Workload that was made for them before. Also a label for old readers, if the name
+has at most 63 characters."""
 WORKLOAD: Final = f"{GROUP}/workload"
 """On pods: the Workload that they belong to."""
 MULTIKUEUE_ORIGIN_UID: Final = f"{GROUP}/multikueue-origin-uid"
@@ -211,6 +212,7 @@ VARIANT_GATE: Final = f"{GROUP}/concurrent-admission"
 VARIANT_ORDER: Final = f"{OWN_GROUP}/variant-order"
 """On variants: the place of their flavor in the ClusterQueue, from 0."""
 MULTIKUEUE_GATE: Final = f"{GROUP}/multikueue"
+"""Preemption gate of Workloads on workers that wait for their turn to preempt (M-181)."""
 MULTIKUEUE_CONTROLLER: Final = f"{GROUP}/multikueue"
 """AdmissionCheck controllerName, Job managedBy and preemption gate name (M-2, M-28, M-136)."""
 PROVISIONING_REQUEST_CONTROLLER: Final = f"{GROUP}/provisioning-request"

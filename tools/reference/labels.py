@@ -8,7 +8,7 @@ from tools.reference.markdown import ROOT, Reference, code, page, read_constants
 SOURCE = "multiqueue/api/names.py"
 SECTIONS = ("Labels", "Annotations", "Finalizers, gates, controllers")
 HEAD = """Names that begin with `multiqueue.dev/` are this program's own; the others are Kueue's
-and Kubernetes'. A manager copies what its workers need."""
+and Kubernetes'. A text that begins "On jobs" means the object that is queued, of any kind."""
 
 
 def build() -> Reference:
