@@ -54,6 +54,6 @@ def test_blocks_have_their_commands_marks_and_output() -> None:
 def test_printed_lines_are_compared_loosely(
     printed: str,
     wanted: list[str],
-    agree: bool,  # noqa: FBT001 - a column of the table
+    agree: bool,
 ) -> None:
     assert agrees(printed, wanted) is agree

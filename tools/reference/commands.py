@@ -51,7 +51,7 @@ def _section(context: click.Context) -> str:
     rows = [
         [code(names), _words(text)]
         for names, text in filter(None, records)
-        if names != "-h, --help"
+        if not names.endswith("--help")
     ]
     if rows:
         parts.append(table(["option", "what it does"], rows))

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.reference import commands, configuration, gates, kinds, labels
+from tools.reference import commands, configuration, gates, kinds, labels, roles
 from tools.reference.markdown import ROOT, Reference
 
 FOLDER = ROOT / "docs" / "reference"
-BUILDERS = (commands.build, configuration.build, kinds.build, gates.build, labels.build)
+BUILDERS = (
+    commands.build,
+    configuration.build,
+    kinds.build,
+    gates.build,
+    labels.build,
+    roles.build,
+)
 
 
 def build_all() -> Iterator[Reference]:
