@@ -69,7 +69,8 @@ def read_constants(path: Path) -> Iterator[Constant]:
     yield from _constants(tree.body, "", lines)
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            yield from _constants(node.body, node.name, lines)
+            outside = [""] * node.lineno
+            yield from _constants(node.body, node.name, outside + lines[node.lineno :])
 
 
 def _constants(body: Sequence[ast.stmt], owner: str, lines: Sequence[str]) -> Iterator[Constant]:

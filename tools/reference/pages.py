@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.reference import commands, configuration, gates, kinds, labels, roles
+from tools.reference import commands, conditions, configuration, gates, kinds, labels, roles
 from tools.reference.markdown import ROOT, Reference
 
 FOLDER = ROOT / "docs" / "reference"
@@ -14,6 +14,7 @@ BUILDERS = (
     kinds.build,
     gates.build,
     labels.build,
+    conditions.build,
     roles.build,
 )
 
