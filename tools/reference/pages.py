@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.reference import commands, conditions, configuration, gates, kinds, labels, roles
+from tools.reference import commands, conditions, configuration, events, gates, kinds, labels, roles
 from tools.reference.markdown import ROOT, Reference
 
 FOLDER = ROOT / "docs" / "reference"
@@ -15,6 +15,7 @@ BUILDERS = (
     gates.build,
     labels.build,
     conditions.build,
+    events.build,
     roles.build,
 )
 
