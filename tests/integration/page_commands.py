@@ -1,7 +1,9 @@
 """Commands on pages: the blocks that carry a mark, and a shell that runs them.
 
 A line above a block says what becomes of it: ``<!-- run -->``, or ``<!-- not run: the reason -->``.
-In a block of the language ``console`` a command begins with ``$ ``, and what it prints follows.
+``<!-- run after: COMMAND -->`` names what the reader has done before. In a block of the language
+``console`` a command begins with ``$ ``, and what it prints follows; if that is an error, the
+command must fail.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LANGUAGES = ("sh", "bash", "console")
-RUN = "<!-- run -->"
+RUN = re.compile(r"<!-- run(?: after: (.+))? -->")
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
 FENCE = re.compile(r"^( *)```(\w*)$")
 HEREDOC = re.compile(r"<<-?'?(\w+)")
 AGE = re.compile(r"\b\d+(?:\.\d+)?(?:ms|s|m|h|d)(?:\d+s)?\b|\b\d\d:\d\d:\d\d\b")
 """Durations and times of day, which differ from run to run."""
+RANDOM = re.compile(r"(?<=-)[a-z0-9]{5}\b")
+"""What ends the names of pods and Workloads."""
 NO_MARK = "it has no mark yet"
 COMMAND_SECONDS = 40
 SETTLE_SECONDS = 20
@@ -32,6 +36,11 @@ class PageCommand:
 
     text: str
     prints: Sequence[str] | None
+
+    @property
+    def fails(self) -> bool:
+        """Whether it should fail."""
+        return any(line.startswith("error: ") for line in self.prints or ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +65,15 @@ def read_blocks(text: str) -> Iterator[PageBlock]:
             language = fence[2]
             above = lines[number - 1].strip() if number else ""
             continue
-        reason = NOT_RUN.fullmatch(above)
-        if language in LANGUAGES or above == RUN or reason:
+        run, reason = RUN.fullmatch(above), NOT_RUN.fullmatch(above)
+        if language in LANGUAGES or run or reason:
             indent = len(fence[1])
             body = [each[indent:] for each in lines[start:number]]
+            before = [PageCommand(text=run[1], prints=None)] if run and run[1] else []
             yield PageBlock(
                 line=start,
-                commands=list(_commands(body, language)),
-                reason="" if above == RUN else reason[1] if reason else NO_MARK,
+                commands=[*before, *_commands(body, language)],
+                reason="" if run else reason[1] if reason else NO_MARK,
             )
         start = 0
 
@@ -88,7 +98,8 @@ def _commands(lines: Sequence[str], language: str) -> Iterator[PageCommand]:
 def agrees(printed: str, wanted: Sequence[str]) -> bool:
     """Whether lines were printed in that order; ``...`` is any text, on its own any lines.
 
-    Spaces, durations and times of day may differ. Other lines may stand between them.
+    Spaces, durations, times of day and the random ends of names may differ. Other lines may stand
+    between them.
     """
     lines = iter(_flat(line) for line in printed.splitlines())
     patterns = [_pattern(line) for line in wanted if line.strip() not in {"", "..."}]
@@ -96,7 +107,7 @@ def agrees(printed: str, wanted: Sequence[str]) -> bool:
 
 
 def _flat(line: str) -> str:
-    return " ".join(AGE.sub("TIME", line).split())
+    return " ".join(RANDOM.sub("ID", AGE.sub("TIME", line)).split())
 
 
 def _pattern(line: str) -> re.Pattern[str]:
@@ -131,7 +142,7 @@ class PageShell:
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
             status, printed = self._ask(command.text)
-            if status:
+            if (status != 0) != command.fails:
                 return f"exit code {status}:\n{printed}"
             if command.prints is None or agrees(printed, command.prints):
                 return ""
@@ -153,7 +164,7 @@ class PageShell:
         try:
             self._process.stdin.write(f"{{\n{text}\n}} </dev/null\nprintf '\\n@@ %s\\n' $?\n")
             self._process.stdin.flush()
-            printed = []
+            printed: list[str] = []
             for line in self._process.stdout:
                 if line.startswith("@@ "):
                     return int(line.split()[1]), "".join(printed)
