@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -37,11 +37,13 @@ def make_folder(folder: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "KUBECONFIG": str(folder / ".demo/manager.kubeconfig")}
 
 
-def run_page(name: str, folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """Run the marked blocks of a page; yield what is wrong with it."""
+def run_page(
+    name: str, page: Sequence[PageBlock], folder: Path, environment: dict[str, str]
+) -> Iterator[str]:
+    """Run blocks of a page; yield what is wrong with it."""
     shell = PageShell(folder, environment)
     try:
-        for block in (each for page, each in blocks() if page == name and not each.reason):
+        for block in page:
             for command in block.commands:
                 problem = shell.run(command)
                 if problem:
@@ -58,12 +60,17 @@ async def test_the_commands_of_the_pages_work(
         pytest.skip("no kubectl in PATH")
     environment = make_folder(tmp_path)
     (tmp_path / ".demo").mkdir()
-    pages = dict.fromkeys(page for page, block in blocks() if not block.reason)
+    pages: dict[str, list[PageBlock]] = {}
+    seen = []
+    for name, block in blocks():
+        if not block.reason and block.commands not in seen:  # many runbooks begin alike
+            seen.append(block.commands)
+            pages.setdefault(name, []).append(block)
     problems: list[str] = []
     begin = time.monotonic()
     async with served(tmp_path / ".demo", "--speed", SPEED):
-        for page in pages:
-            problems += run_page(page, tmp_path, environment)
+        for name, page in pages.items():
+            problems += run_page(name, page, tmp_path, environment)
     with capsys.disabled():
         sys.stdout.write(f"\n{summary()}\nin {time.monotonic() - begin:.0f} s\n")
     assert not problems, "\n".join(problems)
