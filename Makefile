@@ -64,6 +64,10 @@ roles: $(VENV)/.installed ## Regenerate the roles for people in config/rbac, and
 metrics: $(VENV)/.installed ## Regenerate docs/metrics.md from the table of metrics
 	$(BIN)/python -m tools.generate_metrics_page
 
+.PHONY: reference
+reference: $(VENV)/.installed ## Regenerate docs/reference: commands, configuration, kinds, names, conditions, Events, gates and roles
+	$(BIN)/python -m tools.reference
+
 .PHONY: rules
 rules: $(VENV)/.installed ## Regenerate config/prometheus/rules.yaml and config/grafana; check rules and alerts with promtool (Go builds it, once)
 	$(BIN)/python -m tools.generate_rules

@@ -21,6 +21,7 @@ LABEL_KEY_PATTERN = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
     r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
 )
+DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
 REFERENCE: Mapping[str, Any] = {"maxLength": 253, "pattern": SUBDOMAIN_PATTERN}
 """Schema of a name of another object: a queue, a Cohort, a ResourceFlavor, a Topology."""
 

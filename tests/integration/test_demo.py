@@ -104,10 +104,12 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def served(data: Path) -> AsyncIterator[Served]:
+async def served(data: Path, *arguments: str) -> AsyncIterator[Served]:
     with (data / "stdout").open("wb") as output, (data / "stderr").open("wb") as errors:
         process = await start(
-            "demo", "--serve", "--data", str(data), "-o", "json", stdout=output, stderr=errors
+            *("demo", "--serve", "--data", str(data), "-o", "json", *arguments),
+            stdout=output,
+            stderr=errors,
         )
     try:
         async with contextlib.AsyncExitStack() as stack:

@@ -35,7 +35,7 @@ async def submit(world: MultiKueueWorld, name: str, *, on: str = "") -> None:
     job = make_gpu_job(name, gpus=8)
     job["metadata"]["labels"][names.PRIORITY_CLASS] = name
     if on:
-        job["metadata"]["annotations"] = {names.MULTIKUEUE_CLUSTER_NAMES: on}
+        job["metadata"]["annotations"] = {names.CLUSTER_NAMES: on}
     await world.hub.create(JOBS, job)
 
 

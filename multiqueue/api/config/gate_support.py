@@ -34,7 +34,8 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         "its quota until its Redis is empty",
         Gate.SCHEDULER_LIBRARY_INTEGRATION: "it names a Go library; nodes are judged by rules of "
         "our own",
-        Gate.LWS_IMMUTABLE_GROUP_SIZE: "only the kind batch/v1 Job is queued so far",
+        Gate.LWS_IMMUTABLE_GROUP_SIZE: "the size of the groups of a queued LeaderWorkerSet never "
+        "changes",
         Gate.SKIP_ANCESTOR_CHECK_FOR_DELETED_WORKLOADS: "nobody looks for the ancestors of what "
         "is deleted",
         Gate.POD_INTEGRATION_VALIDATE_GROUP_OWNER: "a group takes only Workloads of groups",

@@ -77,21 +77,23 @@ def field_rows() -> Iterator[FieldRow]:
 def _rows(section: type[Section], prefix: str) -> Iterator[FieldRow]:
     for field in msgspec.structs.fields(section):
         path = f"{prefix}{field.encode_name}"
-        inner = _section_of(field.type)
+        inner = section_of(field.type)
         if inner is None or path in REFUSED:
             yield FieldRow(path, _default(field), _here(path))
         else:
-            yield from _rows(inner, f"{path}[]." if _is_list(field.type) else f"{path}.")
+            yield from _rows(inner, f"{path}[]." if is_list(field.type) else f"{path}.")
 
 
-def _section_of(type_: Any) -> type[Section] | None:
+def section_of(type_: Any) -> type[Section] | None:
+    """Return the section that a field is or has as items; None for a value."""
     for candidate in (type_, *get_args(type_)):
         if isinstance(candidate, type) and issubclass(candidate, Section):
             return candidate
     return None
 
 
-def _is_list(type_: Any) -> bool:
+def is_list(type_: Any) -> bool:
+    """Whether a field is a list."""
     return get_origin(type_) is tuple
 
 

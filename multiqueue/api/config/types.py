@@ -37,62 +37,88 @@ class Webhook(Section, frozen=True, kw_only=True):
     """Where the webhook server listens."""
 
     port: int = 9443
+    """Port of the webhook server."""
     host: str = ""
+    """Address that the webhook server listens on; empty: all."""
     cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - upstream's default
+    """Folder with ``tls.crt`` and ``tls.key`` of the servers, if ``internalCertManagement`` is
+    off."""
 
 
 class LeaderElection(Section, frozen=True, kw_only=True):
     """The Lease that makes one replica the active one."""
 
     leader_elect: bool = True
+    """Whether replicas choose a leader. Without it, run one replica only."""
     lease_duration: Duration = Duration(seconds=15)
+    """How long the others wait after the leader's last renewal before one of them takes over."""
     renew_deadline: Duration = Duration(seconds=10)
+    """How long the leader tries to renew before it stops to lead."""
     retry_period: Duration = Duration(seconds=2)
+    """Time between two attempts to get or renew the Lease."""
     resource_lock: str = "leases"
+    """Kind of the lock; only ``leases``."""
     resource_name: str = "c1f6bfd2.kueue.x-k8s.io"
+    """Name of the Lease."""
     resource_namespace: str = ""
+    """Namespace of the Lease; empty: that of the manager."""
 
 
 class MetricLabel(Section, frozen=True, kw_only=True):
     """An extra metric label taken from a label or annotation of an object."""
 
     name: str
+    """Name of the label of the metric."""
     source_label_key: str = ""
+    """Key of the label that has the value; ``name`` if this and the annotation are empty."""
     source_annotation_key: str = ""
+    """Key of the annotation that has the value."""
     source_kind: str = "ClusterQueue"
+    """Kind of the object: ClusterQueue, LocalQueue, Cohort or Workload."""
     tracked_values: tuple[str, ...] = ()
+    """Values that are told apart; all others are one."""
 
 
 class LocalQueueMetrics(Section, frozen=True, kw_only=True):
     """Metrics per LocalQueue."""
 
     enable: bool = True
+    """Whether metrics of LocalQueues are served."""
     local_queue_selector: LabelSelector | None = None
+    """Labels of the LocalQueues that have metrics; by default all have."""
 
 
 class Metrics(Section, frozen=True, kw_only=True):
     """The metrics endpoint."""
 
     bind_address: str = ":8443"
+    """Address and port of the metrics; ``0`` turns them off."""
     enable_cluster_queue_resources: bool = False
+    """Whether quotas and usage by flavor and resource are served as metrics."""
     custom_labels: tuple[MetricLabel, ...] = ()
+    """More labels of metrics, taken from labels and annotations of objects."""
     local_queue_metrics: LocalQueueMetrics = LocalQueueMetrics()
+    """Metrics of LocalQueues."""
 
 
 class Health(Section, frozen=True, kw_only=True):
     """The probe endpoints."""
 
     health_probe_bind_address: str = ":8081"
+    """Address and port of the probes; ``0`` turns them off."""
     readiness_endpoint_name: str = "readyz"
+    """Path of the readiness probe, without the slash."""
     liveness_endpoint_name: str = "healthz"
+    """Path of the liveness probe, without the slash."""
 
 
 class Controller(Section, frozen=True, kw_only=True):
     """How reconcilers run."""
 
     group_kind_concurrency: dict[str, int] = {}
-    """Number of concurrent reconciles by ``Kind.group``; a core kind has no group."""
+    """Objects reconciled at a time, by ``Kind.group``; the key of a core kind is ``Kind``."""
     cache_sync_timeout: Duration = Duration(minutes=2)
+    """How long the first listing of all kinds may take before the start fails."""
 
     def workers_for(self, kind: str, group: str, default: int) -> int:
         """Return the number of objects of a kind that are reconciled at a time."""
@@ -104,25 +130,36 @@ class Tls(Section, frozen=True, kw_only=True):
     """TLS of all our servers; empty means the runtime's defaults."""
 
     min_version: str = ""
+    """Oldest version that is accepted: VersionTLS12 or VersionTLS13."""
     cipher_suites: tuple[str, ...] = ()
+    """Cipher suites of TLS 1.2 that are accepted, by their IANA names."""
     curve_preferences: tuple[str, ...] = ()
+    """The curve for the exchange of keys; one at most."""
 
 
 class InternalCertManagement(Section, frozen=True, kw_only=True):
     """Our own CA and serving certificate, kept in a Secret."""
 
     enable: bool = True
+    """Whether the manager makes and renews its own certificates; off: cert-manager or
+    ``webhook.certDir`` has them."""
     webhook_service_name: str = "kueue-webhook-service"
+    """Service of the webhooks, for which the certificate is made."""
     webhook_secret_name: str = "kueue-webhook-server-cert"  # noqa: S105 - a name, not a secret
+    """Secret that keeps the CA and the certificate."""
 
 
 class RequeuingStrategy(Section, frozen=True, kw_only=True):
     """Backoff of workloads whose pods were not ready in time."""
 
     timestamp: str = "Eviction"
+    """What an evicted Workload is ordered by when it waits again: ``Eviction`` or ``Creation``."""
     backoff_limit_count: int | None = None
+    """After so many attempts the Workload is deactivated; by default never."""
     backoff_base_seconds: int = 60
+    """Wait before the second attempt, in seconds; it doubles with each attempt."""
     backoff_max_seconds: int = 3600
+    """Longest wait between two attempts, in seconds."""
 
 
 class WaitForPodsReady(Section, frozen=True, kw_only=True):
@@ -132,9 +169,13 @@ class WaitForPodsReady(Section, frozen=True, kw_only=True):
     """
 
     timeout: Duration = Duration(minutes=30)
+    """How long the pods of an admitted Workload may take to be ready before it is evicted."""
     block_admission: bool = False
+    """Whether nobody is admitted while an admitted Workload waits for its pods."""
     recovery_timeout: Duration | None = None
+    """How long pods that were ready once may be unready; by default ``timeout``. Zero: any time."""
     requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
+    """When an evicted Workload is tried again."""
 
     @property
     def effective_recovery_timeout(self) -> timedelta:
@@ -146,54 +187,75 @@ class ClientConnection(Section, frozen=True, kw_only=True):
     """Ceiling of requests to the API server."""
 
     qps: float = 300.0
+    """Requests per second to the API server, on average."""
     burst: int = 500
+    """Requests that may be sent at once, beyond the average."""
 
 
 class Integrations(Section, frozen=True, kw_only=True):
     """The job kinds that are managed."""
 
     frameworks: tuple[str, ...] = ("batch/job",)
+    """The kinds of jobs that are queued, such as ``batch/job`` and ``jobset.x-k8s.io/jobset``."""
     external_frameworks: tuple[str, ...] = ()
+    """Kinds whose jobs another controller queues, as ``Kind.version.group``."""
     label_keys_to_copy: tuple[str, ...] = ()
+    """Keys of labels that are copied from a job to its Workload."""
     chargeback_label_keys: tuple[str, ...] = ()
+    """Deviates: an extension of ours. Keys of labels that say who pays. They are copied from the
+    LocalQueue, or else from the job, to the Workload and the pods."""
 
 
 class MultiKueueExternalFramework(Section, frozen=True, kw_only=True):
     """A kind without a built-in adapter: ``Kind.version.group``."""
 
     name: str
+    """A kind that is dispatched to workers without an adapter of its own, as
+    ``Kind.version.group``."""
 
 
 class ExecConfig(Section, frozen=True, kw_only=True):
     """An exec plugin that gives credentials, as in a kubeconfig."""
 
     command: str
+    """Program that prints credentials."""
     args: tuple[str, ...] | None = None
+    """Its arguments."""
     env: tuple[dict[str, str], ...] | None = None
+    """Its further environment: a list of ``name`` and ``value``."""
     api_version: str
+    """Version of the answer, such as ``client.authentication.k8s.io/v1``."""
     install_hint: str = ""
+    """Advice that is shown if the program is missing."""
     provide_cluster_info: bool = False
+    """Whether the program gets the address and CA of the cluster."""
     interactive_mode: str
+    """``Never`` or ``IfAvailable``. ``Always`` is refused when it is used: there is no terminal."""
 
 
 class AccessProvider(Section, frozen=True, kw_only=True):
     """Credentials for clusters of one ClusterProfile provider."""
 
     name: str
+    """Name of the provider in the status of ClusterProfiles."""
     exec_config: ExecConfig
+    """The program that gives credentials for its clusters."""
 
 
 class ClusterProfile(Section, frozen=True, kw_only=True):
     """How ClusterProfiles become connections."""
 
     access_providers: tuple[AccessProvider, ...] = ()
+    """The providers whose ClusterProfiles can be connected to."""
     credentials_providers: tuple[AccessProvider, ...] = ()
+    """The old name of ``accessProviders``; only one of the two may be set."""
 
 
 class IncrementalDispatcher(Section, frozen=True, kw_only=True):
     """How many clusters the incremental dispatcher adds in a round."""
 
     step_size: int = 3
+    """So many clusters are added in a round."""
 
 
 class DispatcherIsolation(Section, frozen=True, kw_only=True):
@@ -209,20 +271,31 @@ class MultiKueue(Section, frozen=True, kw_only=True):
     """Dispatch to worker clusters."""
 
     gc_interval: Duration = Duration(minutes=1)
+    """Time between two searches for objects on workers that nobody needs any more; zero: none."""
     origin: str = names.DEFAULT_ORIGIN
+    """Name of this manager on objects of workers. Managers that share a worker need different
+    names."""
     worker_lost_timeout: Duration = Duration(minutes=15)
+    """How long a worker that runs a job may be out of reach before the job is queued again."""
     dispatcher_name: str = names.DISPATCHER_ALL_AT_ONCE
+    """The dispatcher, unless a MultiKueueConfig names another one."""
     external_frameworks: tuple[MultiKueueExternalFramework, ...] = ()
+    """Kinds that are dispatched to workers without an adapter of their own."""
     cluster_profile: ClusterProfile | None = None
+    """How ClusterProfiles become connections to workers."""
     incremental_dispatcher_config: IncrementalDispatcher | None = None
+    """Settings of the incremental dispatcher."""
     dispatcher_arguments: dict[str, Any] = {}
     """Deviates: an extension of ours. Arguments of the dispatcher plugin, by name."""
     dispatcher_isolation: DispatcherIsolation = DispatcherIsolation()
+    """Deviates: an extension of ours. Where dispatchers run that are not built in."""
     dispatch_profile: str = ""
     """Deviates: an extension of ours. The DispatchProfile if no queue or config names one."""
     drain_period: Duration = Duration(seconds=6)
+    """Deviates: an extension of ours. Time between two steps of a drain whose annotation gives
+    none."""
     drain_at_once: int = 4
-    """Deviates: extensions of ours. The pace of drains whose annotation gives none."""
+    """Deviates: an extension of ours. Number of jobs that such a step moves at most."""
     preemption_timeout: Duration = Duration(minutes=5)
     """Deviates: an extension of ours. With orchestrated preemption, the time that one worker has to
     preempt before another one may; it is fixed upstream (M-181)."""
@@ -234,75 +307,103 @@ class FairSharing(Section, frozen=True, kw_only=True):
     """Fair sharing between ClusterQueues of a cohort."""
 
     preemption_strategies: tuple[str, ...]
+    """When a Workload of another queue may be preempted: ``LessThanOrEqualToFinalShare`` and
+    ``LessThanInitialShare``, in the order in which they are tried."""
 
 
 class AdmissionFairSharing(Section, frozen=True, kw_only=True):
     """Fair sharing between LocalQueues by decayed usage."""
 
     usage_half_life_time: Duration = Duration()
+    """Time after which past usage counts half; zero: only present usage counts."""
     usage_sampling_interval: Duration = Duration(minutes=5)
+    """Time between two updates of past usage."""
     resource_weights: dict[str, float] = {}
+    """Weight of each resource in the usage; 1 for resources that are not named."""
 
 
 class Transformation(Section, frozen=True, kw_only=True):
     """Turns one requested resource into others before quota is counted."""
 
     input: str
+    """The requested resource that is turned into others."""
     strategy: str = "Retain"
+    """``Retain``: the input counts, too. ``Replace``: it does not."""
     multiply_by: str = ""
+    """A resource whose requested amount the outputs are multiplied by."""
     outputs: dict[str, str | int | float] = {}
+    """Amount of each resource that counts for one unit of the input."""
 
 
 class DeviceSource(Section, frozen=True, kw_only=True):
     """A counter or a capacity of a device."""
 
     name: str
+    """Name of the counter or capacity."""
     driver: str
+    """Driver of the devices."""
     device_selector: str = ""
+    """CEL expression that selects the devices; empty: all of the driver."""
 
 
 class DeviceSourceChoice(Section, frozen=True, kw_only=True):
     """Exactly one of the two."""
 
     counter: DeviceSource | None = None
+    """A counter that parts of a device consume."""
     capacity: DeviceSource | None = None
+    """A capacity that claims of a shared device consume."""
 
 
 class DeviceClassMapping(Section, frozen=True, kw_only=True):
     """Counts device classes as one resource."""
 
     name: str
+    """The resource that quotas name."""
     device_class_names: tuple[str, ...]
+    """The DeviceClasses whose devices count as this resource; 1 to 8."""
     sources: tuple[DeviceSourceChoice, ...] = ()
+    """What of a device counts instead of its number."""
 
 
 class Resources(Section, frozen=True, kw_only=True):
     """Which requests count against quota."""
 
     quota_check_strategy: str = "BlockUndeclared"
+    """``BlockUndeclared``: a Workload that requests a resource without a quota waits.
+    ``IgnoreUndeclared``: such resources do not count."""
     exclude_resource_prefixes: tuple[str, ...] = ()
+    """Resources whose names begin with one of these do not count."""
     transformations: tuple[Transformation, ...] = ()
+    """Resources that count as others; one entry for each input."""
     device_class_mappings: tuple[DeviceClassMapping, ...] = ()
+    """The resources that devices of DeviceClasses count as; 16 at most."""
 
 
 class WorkloadRetention(Section, frozen=True, kw_only=True):
     """How long Workloads are kept; None means for ever."""
 
     after_finished: Duration | None = None
+    """How long a Workload is kept after it finished; by default for ever."""
     after_deactivated_by_kueue: Duration | None = None
+    """How long a Workload and its job are kept after the manager gave the Workload up; by default
+    for ever."""
 
 
 class ObjectRetentionPolicies(Section, frozen=True, kw_only=True):
     """How long our objects are kept."""
 
     workloads: WorkloadRetention | None = None
+    """How long Workloads are kept."""
 
 
 class VisibilityServer(Section, frozen=True, kw_only=True):
     """Where the aggregated API listens."""
 
     bind_address: str = ""
+    """Address that the aggregated API listens on; empty: all."""
     bind_port: int = 8082
+    """Port of the aggregated API."""
 
 
 class Configuration(Section, frozen=True, kw_only=True):
@@ -312,30 +413,51 @@ class Configuration(Section, frozen=True, kw_only=True):
     """
 
     namespace: str = names.DEFAULT_NAMESPACE
+    """Namespace of the manager, with its Lease, its Secrets and the kubeconfigs of workers."""
     webhook: Webhook = Webhook()
+    """Where the webhook server listens."""
     leader_election: LeaderElection = LeaderElection()
+    """The Lease that makes one replica the active one."""
     metrics: Metrics = Metrics()
+    """The metrics endpoint."""
     health: Health = Health()
+    """The probe endpoints."""
     pprof_bind_address: str = ""
+    """Address of Go's profiler in Kueue."""
     controller: Controller = Controller()
+    """How reconcilers run."""
     tls: Tls = Tls()
+    """TLS of all our servers."""
     manage_jobs_without_queue_name: bool = False
+    """Whether jobs without a queue are suspended, too, until they get one."""
     managed_jobs_namespace_selector: LabelSelector | None = None
+    """Labels of the namespaces whose jobs are managed; by default all but ``kube-system`` and that
+    of the manager."""
     internal_cert_management: InternalCertManagement = InternalCertManagement()
+    """Our own CA and serving certificate."""
     wait_for_pods_ready: WaitForPodsReady | None = WaitForPodsReady()
     """None: off, by the gate DisableWaitForPodsReady or by a v1beta1 file."""
     client_connection: ClientConnection = ClientConnection()
+    """Ceiling of requests to the API server."""
     integrations: Integrations = Integrations()
+    """The job kinds that are managed."""
     unsupported_kinds: str = WARN
     """Deviates: an extension of ours. How to treat an object that names a queue, if its kind is not
     queued yet: ``Warn`` lets it run, outside of every quota; ``Deny`` refuses it."""
     multi_kueue: MultiKueue = MultiKueue()
+    """Dispatch to worker clusters."""
     fair_sharing: FairSharing | None = None
+    """Fair sharing between ClusterQueues of a cohort; off without this section."""
     admission_fair_sharing: AdmissionFairSharing | None = None
+    """Fair sharing between LocalQueues; off without this section."""
     resources: Resources = Resources()
+    """Which requests count against quota."""
     feature_gates: dict[str, bool] = {}
+    """Feature gates that are not at their default, by name."""
     object_retention_policies: ObjectRetentionPolicies = ObjectRetentionPolicies()
+    """How long our objects are kept."""
     visibility_server: VisibilityServer = VisibilityServer()
+    """Where the aggregated API listens."""
 
     @property
     def gates(self) -> Gates:

@@ -6,12 +6,12 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from multiqueue.api.markers import SUBDOMAIN_PATTERN, SchemaRule, described
+from multiqueue.api.markers import DURATION_PATTERN, SUBDOMAIN_PATTERN, SchemaRule, described
 from multiqueue.api.v1beta2.admission_check import CONDITIONS
 from multiqueue.api.v1beta2.meta import Condition, ObjectMeta, Struct
 
 DISPATCHER_PATTERN = r"^[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?$"
-_DURATION: dict[str, Any] = {"maxLength": 32, "pattern": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"}
+_DURATION: dict[str, Any] = {"maxLength": 32, "pattern": DURATION_PATTERN}
 _DISPATCHER: dict[str, Any] = {"maxLength": 253, "pattern": DISPATCHER_PATTERN}
 _PROFILE: dict[str, Any] = {"maxLength": 253, "pattern": SUBDOMAIN_PATTERN}
 _ONE_OF = SchemaRule(

@@ -6,11 +6,11 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from multiqueue.api.markers import SchemaRule, described
+from multiqueue.api.markers import DURATION_PATTERN, SchemaRule, described
 from multiqueue.api.v1beta2.admission_check import CONDITIONS
 from multiqueue.api.v1beta2.meta import Condition, ObjectMeta, Struct
 
-_DURATION: dict[str, Any] = {"maxLength": 32, "pattern": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"}
+_DURATION: dict[str, Any] = {"maxLength": 32, "pattern": DURATION_PATTERN}
 _COUNT: dict[str, Any] = {"default": 0, "minimum": 0, "maximum": 1_000_000}
 _SECONDS: dict[str, Any] = {"format": "int64", "default": 0, "minimum": 0}
 _WINDOW = SchemaRule(

@@ -51,7 +51,14 @@ if TYPE_CHECKING:
     metavar="N",
     help="So many traces, each of another seed; of a file, each another part of it.",
 )
-@click.option("--first-seed", type=click.IntRange(min=1), default=1, show_default=True, metavar="N")
+@click.option(
+    "--first-seed",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Seed of the first trace; the others have the seeds after it.",
+)
 @click.option(
     "--clusters",
     type=click.IntRange(min=1, max=200),

@@ -27,22 +27,37 @@ class JobKindReason(StrEnum):
 
     # Accepted
     ACCEPTED = "Accepted"
+    """The declaration can be used."""
     EXTRA_MISSING = "ExtraMissing"
+    """The program was installed without what expressions need."""
     BAD_EXPRESSION = "BadExpression"
+    """An expression cannot be read; the message names the field."""
     WRONG_TYPE = "WrongType"
+    """An expression gives another type than its field needs."""
     INVALID = "Invalid"
+    """A field cannot be used; the message names it."""
     BUILT_IN = "BuiltIn"
+    """The program has this kind built in."""
     EXTERNAL = "External"
+    """The configuration names this kind as external."""
     DUPLICATE = "Duplicate"
+    """An older JobKind declares the same kind."""
     # Active
     QUEUED = "Queued"
+    """Objects of the kind are queued."""
     NOT_ACCEPTED = "NotAccepted"
+    """The declaration cannot be used; the condition Accepted says why."""
     NOT_SERVED = "NotServed"
+    """The cluster does not serve the kind."""
     RIGHT_MISSING = "RightMissing"
+    """The manager has no right to the kind; ``multiqueue jobkind role`` prints it."""
     UNREACHABLE = "Unreachable"
+    """Objects of the kind could not be listed."""
     # Healthy
     AS_DECLARED = "AsDeclared"
+    """All expressions could be evaluated."""
     EXPRESSION_FAILING = "ExpressionFailing"
+    """An expression failed for an object; the message names both."""
 
 
 class JobKindRefusedError(Exception):

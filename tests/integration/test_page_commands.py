@@ -1,0 +1,84 @@
+"""The commands of the pages, run in their order against a demo; `page_commands` has the marks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.integration.page_commands import PageBlock, PageShell, read_blocks
+from tests.integration.test_demo import served
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+KUBECTL = shutil.which("kubectl")
+SPEED = "10"
+
+pytestmark = [pytest.mark.programs, pytest.mark.timeout(240)]
+
+
+def blocks() -> Iterator[tuple[str, PageBlock]]:
+    for page in PAGES:
+        for block in read_blocks(page.read_text()):
+            yield page.relative_to(ROOT).as_posix(), block
+
+
+def make_folder(folder: Path) -> dict[str, str]:
+    """Make a folder that looks like the repository; return the environment of the commands."""
+    for name in ("config", "docs", "dispatchers"):
+        (folder / name).symlink_to(ROOT / name)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "KUBECONFIG": str(folder / ".demo/manager.kubeconfig")}
+
+
+def run_page(
+    name: str, page: Sequence[PageBlock], folder: Path, environment: dict[str, str]
+) -> Iterator[str]:
+    """Run blocks of a page; yield what is wrong with it."""
+    shell = PageShell(folder, environment)
+    try:
+        for block in page:
+            for command in block.commands:
+                problem = shell.run(command)
+                if problem:
+                    yield f"{name}:{block.line}: {command.text}\n{problem}"
+    finally:
+        shell.close()
+
+
+async def test_the_commands_of_the_pages_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if KUBECTL is None:
+        assert not os.environ.get("CI"), "kubectl is required on CI"
+        pytest.skip("no kubectl in PATH")
+    environment = make_folder(tmp_path)
+    (tmp_path / ".demo").mkdir()
+    pages: dict[str, list[PageBlock]] = {}
+    seen = []
+    for name, block in blocks():
+        if not block.reason and block.commands not in seen:  # many runbooks begin alike
+            seen.append(block.commands)
+            pages.setdefault(name, []).append(block)
+    problems: list[str] = []
+    begin = time.monotonic()
+    async with served(tmp_path / ".demo", "--speed", SPEED):
+        for name, page in pages.items():
+            problems += run_page(name, page, tmp_path, environment)
+    with capsys.disabled():
+        sys.stdout.write(f"\n{summary()}\nin {time.monotonic() - begin:.0f} s\n")
+    assert not problems, "\n".join(problems)
+
+
+def summary() -> str:
+    """Return how many blocks run, and how many do not for which reason."""
+    reasons = Counter(block.reason for _, block in blocks())
+    ran = reasons.pop("", 0)
+    left = "".join(f"\n  {count} not: {reason}" for reason, count in reasons.most_common())
+    return f"{ran} blocks of commands on {len(PAGES)} pages run{left}"
