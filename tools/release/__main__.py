@@ -76,9 +76,7 @@ def make_release(scratch: Path) -> Path:
         read_digests(first),
         commit=commit,
         version=version.python,
-        locks={
-            name: hashlib.sha256((tree / name).read_bytes()).hexdigest() for name in LOCKS
-        },
+        locks={name: hashlib.sha256((tree / name).read_bytes()).hexdigest() for name in LOCKS},
         builder=os.environ.get("RELEASE_BUILDER", LOCAL_BUILDER),
     )
     write_statement(first, statement)

@@ -56,7 +56,6 @@ def build_outputs(tree: Path, target: Path, tools: ReleaseTools, epoch: int) -> 
         subprocess.CalledProcessError: A program failed; it printed why.
     """
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
-    # Files of the tree are as old as the commit, not as this export of it.
     python, manifests = target / "python", target / "manifests"
     manifests.mkdir(parents=True)
     build = ["-m", "build", "--no-isolation", "--outdir", str(python), str(tree)]
@@ -100,7 +99,7 @@ def _package_chart(chart: Path, target: Path, helm: Path, epoch: int) -> None:
 
 
 def with_fixed_times(archive: bytes, epoch: int) -> bytes:
-    """The same .tar.gz with sorted files of nobody, all of one time; helm writes the present one."""
+    """The same .tar.gz, sorted, with one time and no owner; helm writes the present time."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as old,

@@ -13,7 +13,7 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "https://multiqueue.dev/release/make/v1"
 LOCAL_BUILDER = "https://multiqueue.dev/release/local-machine"
-"""The builder unless RELEASE_BUILDER names another: somebody's machine, which nobody vouches for."""
+"""The builder, unless RELEASE_BUILDER names another: a machine that nobody vouches for."""
 
 
 def read_digests(folder: Path) -> dict[str, str]:
@@ -50,8 +50,7 @@ def build_statement(
     return {
         "_type": STATEMENT_TYPE,
         "subject": [
-            {"name": name, "digest": {"sha256": digest}}
-            for name, digest in sorted(outputs.items())
+            {"name": name, "digest": {"sha256": digest}} for name, digest in sorted(outputs.items())
         ],
         "predicateType": PREDICATE_TYPE,
         "predicate": {

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 TAG = re.compile(r"v(\d+)\.(\d+)\.(\d+)(?:-?rc\.?(\d+))?")
 DECLARED = re.compile(r'(?m)^__version__ = "(\d+\.\d+\.\d+)"$')
 PACKAGE = "multiqueue/__init__.py"
+PROGRAM = (PACKAGE, r'(?m)^(__version__ = ").*(")$', "python")
 STAMPS = (
-    (PACKAGE, r'(?m)^(__version__ = ").*(")$', "python"),
+    PROGRAM,
     ("config/helm/Chart.yaml", r"(?m)^(version: ).*()$", "semantic"),
     ("config/helm/Chart.yaml", r"(?m)^(appVersion: ).*()$", "semantic"),
     ("config/manager/kustomization.yaml", r"(?m)^(  newTag: ).*()$", "semantic"),
@@ -26,7 +28,7 @@ class Version:
     python: str
     """As PEP 440 writes it: 0.2.0, 0.2.0rc1, 0.2.1.dev5+g0123abc."""
     semantic: str
-    """As helm wants it, and valid as the tag of an image: 0.2.0, 0.2.0-rc.1, 0.2.1-dev.5.g0123abc."""
+    """As helm wants it, and valid as the tag of an image: 0.2.0, 0.2.0-rc.1, 0.2.1-dev.5.g0123."""
 
 
 def parse_tag(tag: str) -> Version:
@@ -92,13 +94,15 @@ def read_version(root: Path, commit: str = "HEAD") -> Version:
     )
 
 
-def stamp(tree: Path, version: Version) -> None:
+def stamp(
+    tree: Path, version: Version, places: Sequence[tuple[str, str, str]] = STAMPS
+) -> None:
     """Write the version wherever a tree states it.
 
     Raises:
         ValueError: A file does not state it where expected.
     """
-    for name, pattern, form in STAMPS:
+    for name, pattern, form in places:
         file = tree / name
         text, count = re.subn(
             pattern, rf"\g<1>{getattr(version, form)}\g<2>", file.read_text(), count=1
