@@ -21,8 +21,6 @@ from tests.controlplane.releases import (
 from tests.controlplane.steady_client import NAMESPACE, QUEUE, SteadyClient, steady_client
 from tests.controlplane.test_install import MANIFESTS, VERSIONS, assert_admitted
 from tests.controlplane.test_migrate import (
-    RUNNING,
-    WAITING,
     assert_next_in_line,
     assert_webhooks_answer,
     kueue,
@@ -31,6 +29,7 @@ from tests.controlplane.test_migrate import (
 )
 from tests.controlplane.test_old_storage import old_storage
 
+RUNNING, WAITING = 6, 12
 SLOTS = 4
 """So many short jobs run at the same time."""
 KINDS = ("clusterqueues", "localqueues", "resourceflavors", "workloads", "workloadpriorityclasses")
@@ -53,7 +52,7 @@ def test_an_upgrade_and_a_downgrade_lose_nothing(
         for version in VERSIONS:
             plane.kubectl("apply", "-f", str(MANIFESTS / f"{version}.yaml"))
             assert_admitted(plane, f"team-{version}")
-        submit_jobs(plane)
+        submit_jobs(plane, RUNNING, WAITING)
         plane.kubectl("create", "-f", "-", stdin=json.dumps(as_list(flow_objects())))
         kept, gangs = observe(plane), pods_of_gangs(plane)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.controlplane import binaries
 from tools.release.build import ReleaseTools, build_outputs, check_packages, export_tree
-from tools.release.image import build_image, buildx_command, has_buildx, read_base
+from tools.release.image import build_image, buildx_command, check_wheels, has_buildx, read_base
 from tools.release.notes import build_notes
 from tools.release.statement import LOCAL_BUILDER, build_statement, read_digests, write_statement
 from tools.release.version import git, read_version, stamp
@@ -58,12 +58,14 @@ def make_release(scratch: Path) -> Path:
         tree, made = scratch / f"{name}-tree", scratch / f"{name}-made"
         export_tree(ROOT, "HEAD", tree)
         stamp(tree, version)
-        build_outputs(tree, made, tools, epoch)
+        build_outputs(tree, made, tools, version=version.python, epoch=epoch)
         outputs.append(made)
     first, second = outputs
     compare(first, second)
     check_packages(first / "python")
     (first / "CHANGELOG.md").write_text(build_notes(tree / "changes", version.python))
+    for name in LOCKS:
+        check_wheels(tree / name)
     archive = first / f"multiqueue-{version.semantic}-image.tar"
     if has_buildx():
         build_image(tree, archive, tag=version.semantic, epoch=epoch)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -43,13 +44,16 @@ def export_tree(root: Path, commit: str, target: Path) -> None:
         tar.extractall(target, filter="tar")
 
 
-def build_outputs(tree: Path, target: Path, tools: ReleaseTools, epoch: int) -> None:
+def build_outputs(
+    tree: Path, target: Path, tools: ReleaseTools, *, version: str, epoch: int
+) -> None:
     """Build everything but the image into a folder.
 
     Args:
         tree: The stamped files of the commit.
         target: The folder, which is made.
         tools: The programs to use.
+        version: What is built, as PEP 440 writes it.
         epoch: The time of the commit, in seconds: the time of every file.
 
     Raises:
@@ -64,7 +68,7 @@ def build_outputs(tree: Path, target: Path, tools: ReleaseTools, epoch: int) -> 
     for base in BASES:
         rendered = run([str(tools.kubectl), "kustomize", str(tree / "config" / base)])
         (manifests / f"{base}.yaml").write_text(rendered)
-    _write_bill(tree, target / BILL, environment)
+    _write_bill(tree, target / BILL, version, environment)
 
 
 def check_packages(folder: Path) -> None:
@@ -113,7 +117,7 @@ def with_fixed_times(archive: bytes, epoch: int) -> bytes:
     return packed.getvalue()
 
 
-def _write_bill(tree: Path, target: Path, environment: Mapping[str, str]) -> None:
+def _write_bill(tree: Path, target: Path, version: str, environment: Mapping[str, str]) -> None:
     """List what the image installs beside this program: the locked packages with their hashes."""
     arguments = [
         "requirements",
@@ -124,3 +128,6 @@ def _write_bill(tree: Path, target: Path, environment: Mapping[str, str]) -> Non
         str(tree / "requirements.lock"),
     ]
     run([sys.executable, "-m", "cyclonedx_py", *arguments], environment)
+    bill = json.loads(target.read_text())
+    bill["metadata"]["component"]["version"] = version  # not in pyproject.toml
+    target.write_text(json.dumps(bill, indent=2) + "\n")

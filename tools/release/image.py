@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tools.release.build import run
 
-PLATFORMS = ("linux/amd64", "linux/arm64")
+PLATFORMS = {"linux/amd64": "x86_64-manylinux_2_28", "linux/arm64": "aarch64-manylinux_2_28"}
+"""Of the image; what wheels for each may be called, as uv names it."""
 BASE = re.compile(r"(?m)^ARG PYTHON=(\S+)$")
 
 
@@ -46,6 +48,29 @@ def buildx_command(tree: Path, target: Path, *, tag: str, base: str) -> list[str
         f"--output={output}",
         str(tree),
     ]
+
+
+def check_wheels(lock: Path) -> None:
+    """Ask the index for a wheel of each locked package for each kind of machine.
+
+    Raises:
+        subprocess.CalledProcessError: The image cannot be built for one; uv printed why.
+    """
+    for wheels in PLATFORMS.values():
+        options = ["--dry-run", "--only-binary=:all:", "--require-hashes", "--python-version=3.11"]
+        target = [f"--python-platform={wheels}", f"--target={lock.parent / 'nowhere'}"]
+        run(
+            [
+                sys.executable,
+                "-m",
+                "uv",
+                "pip",
+                "install",
+                *options,
+                *target,
+                f"--requirement={lock}",
+            ]
+        )
 
 
 def has_buildx() -> bool:

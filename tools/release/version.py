@@ -94,9 +94,7 @@ def read_version(root: Path, commit: str = "HEAD") -> Version:
     )
 
 
-def stamp(
-    tree: Path, version: Version, places: Sequence[tuple[str, str, str]] = STAMPS
-) -> None:
+def stamp(tree: Path, version: Version, places: Sequence[tuple[str, str, str]] = STAMPS) -> None:
     """Write the version wherever a tree states it.
 
     Raises:
