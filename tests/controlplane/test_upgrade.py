@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.controlplane.conftest import StartControlPlane, require
 from tests.controlplane.installed import ROOT, install
@@ -25,10 +27,12 @@ from tests.controlplane.test_migrate import (
     assert_webhooks_answer,
     kueue,
     observe,
+    run,
     submit_jobs,
 )
 from tests.controlplane.test_old_storage import old_storage
 
+PAGE = ROOT / "docs" / "upgrades.md"
 RUNNING, WAITING = 6, 12
 SLOTS = 4
 """So many short jobs run at the same time."""
@@ -56,10 +60,14 @@ def test_an_upgrade_and_a_downgrade_lose_nothing(
         plane.kubectl("create", "-f", "-", stdin=json.dumps(as_list(flow_objects())))
         kept, gangs = observe(plane), pods_of_gangs(plane)
 
+        backup, apply = read_upgrade_commands()
+        run(plane, tmp_path, backup)
+        assert {"old", QUEUE} <= names_in(tmp_path / "before.yaml")
         with steady_client(plane) as client:
             wait_for_more(client)
             for source, ends in ((ROOT, "running-0"), (before, "running-1")):
-                install(plane, source)
+                run(plane, source, apply)
+                plane.wait_until_served()
                 replicas.roll(source)
                 wait_for_more(client)
                 assert observe(plane) == kept
@@ -72,6 +80,18 @@ def test_an_upgrade_and_a_downgrade_lose_nothing(
         assert_webhooks_answer(plane)
         assert_short_jobs_in_order(plane, client)
     assert_read_in_both_versions(plane)
+
+
+def read_upgrade_commands() -> list[str]:
+    """What docs/upgrades.md says before the Deployment's rollout, which `roll` does here."""
+    (block,) = re.findall(r"## Upgrade\n[^#]*?```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    *commands, rollout = block.splitlines()
+    assert "rollout status" in rollout
+    return list(commands)
+
+
+def names_in(file: Path) -> set[str]:
+    return {each["metadata"]["name"] for each in yaml.safe_load(file.read_text())["items"]}
 
 
 def flow_objects() -> list[dict[str, Any]]:
