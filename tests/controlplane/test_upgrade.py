@@ -146,7 +146,9 @@ def assert_short_jobs_in_order(plane: RealControlPlane, client: SteadyClient) ->
     until(lambda: len(list_flow(plane, "workloads")) == len(jobs), "a Workload of each job")
     reserved, waiting = [], []
     for workload in list_flow(plane, "workloads"):
-        conditions = {each["type"]: each for each in workload["status"].get("conditions", ())}
+        conditions = {
+            each["type"]: each for each in workload.get("status", {}).get("conditions", ())
+        }
         assert "Evicted" not in conditions
         created = workload["metadata"]["creationTimestamp"]
         quota = conditions.get("QuotaReserved", {"status": "False"})
