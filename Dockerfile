@@ -1,5 +1,6 @@
 # The manager, for config/manager: docker build -t multiqueue:0.1.0 .
-# tests/integration/test_image.py runs these very steps without Docker.
+# tests/integration/test_image.py runs these very steps without Docker. `make release` builds it for amd64 and arm64, and
+# begins with the digest that this tag has at that time.
 ARG PYTHON=python:3.11.13-slim-bookworm
 
 FROM ${PYTHON} AS build

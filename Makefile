@@ -25,7 +25,7 @@ demo: $(VENV)/.installed ## A manager and two GPU workers on this machine, with 
 test: $(VENV)/.installed ## All tests that need nothing but Python
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests
 
-test-programs: $(VENV)/.installed ## The demo, the image and an installation: whole programs, which need real seconds
+test-programs: $(VENV)/.installed release-tools ## The demo, the image and an installation: whole programs, which need real seconds
 	$(BIN)/python -m pytest -n 2 -m programs tests/integration
 
 check: fmt-check lint types imports spell crds-clean test ## Everything that CI checks
@@ -83,6 +83,13 @@ lock: $(VENV)/.installed ## Pin what the Dockerfile installs to the newest versi
 	$(BIN)/python -m pip install --quiet --group lock
 	$(LOCK) --upgrade --extra fast --extra kinds --output-file requirements.lock pyproject.toml
 	$(LOCK) --upgrade --group image --output-file requirements-build.lock
+
+.PHONY: release release-tools
+release-tools: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --group release
+
+release: release-tools ## Everything of a release but publishing it, in dist/, from the last commit; the version is that of its tag
+	$(BIN)/python -m tools.release dist
 
 test-browser: $(VENV)/.installed ## The dashboard of the demo in Chromium; SCREENSHOTS=folder keeps pictures
 	$(BIN)/python -m pip install --quiet --group browser

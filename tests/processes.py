@@ -17,14 +17,21 @@ STARTUP_SECONDS = 60
 
 
 @contextlib.contextmanager
-def running(*arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `multiqueue` with these arguments; ends it, and only it, on leaving."""
+def running(
+    *arguments: str, log: Path, source: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `multiqueue` with these arguments; ends it, and only it, on leaving.
+
+    ``source``: the folder of another version of the program, which is run instead.
+    """
+    path = {"PYTHONPATH": f"{source}:{source / 'dispatchers'}"} if source else {}
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "multiqueue", *arguments],
             stdout=out,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            cwd=source,
+            env={**os.environ, **path, "PYTHONUNBUFFERED": "1"},
         )
         try:
             yield process

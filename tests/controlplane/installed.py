@@ -16,13 +16,14 @@ from tests.controlplane.plane import HOST, RealControlPlane, free_ports
 from tests.controlplane.polling import answers, until
 from tests.processes import running, wait_for_text
 
-CONFIG = Path(__file__).parents[2] / "config"
+ROOT = Path(__file__).parents[2]
+CONFIG = ROOT / "config"
 NAMESPACE, ACCOUNT = "kueue-system", "kueue-controller-manager"
 
 
-def install(plane: RealControlPlane) -> None:
+def install(plane: RealControlPlane, source: Path = ROOT) -> None:
     """Apply config/default, and wait until its kinds are served."""
-    plane.kubectl("apply", "--server-side", "-k", str(CONFIG / "default"))
+    plane.kubectl("apply", "--server-side", "-k", str(source / "config" / "default"))
     plane.wait_until_served()
 
 
@@ -38,7 +39,12 @@ def let_visibility_be_reached(plane: RealControlPlane) -> None:
 
 @contextlib.contextmanager
 def manager(
-    plane: RealControlPlane, folder: Path, *, webhook_host: str = HOST, **settings: Any
+    plane: RealControlPlane,
+    folder: Path,
+    *,
+    webhook_host: str = HOST,
+    source: Path = ROOT,
+    **settings: Any,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a replica as the service account, configured as shipped but listening on loopback.
 
@@ -46,13 +52,15 @@ def manager(
         plane: Where it is installed.
         folder: Where its kubeconfig, configuration and log go.
         webhook_host: Where the API server is told to look for its webhooks.
+        source: The folder of the version of the program to run.
         settings: Sections of its Configuration that replace those that are shipped.
     """
     folder.mkdir()
     token = plane.kubectl("create", "token", ACCOUNT, f"--namespace={NAMESPACE}").strip()
     kubeconfig, config = folder / "kubeconfig", folder / "config.yaml"
     kubeconfig.write_text(json.dumps(plane.kubeconfig_for(token)))
-    shipped = yaml.safe_load((CONFIG / "manager" / "controller_manager_config.yaml").read_text())
+    file = source / "config" / "manager" / "controller_manager_config.yaml"
+    shipped = yaml.safe_load(file.read_text())
     webhook, health = free_ports(2)
     shipped["webhook"] = {"host": webhook_host, "port": webhook}
     shipped["health"] = {"healthProbeBindAddress": f"{HOST}:{health}"}
@@ -61,7 +69,8 @@ def manager(
     shipped["featureGates"] = {"VisibilityOnDemand": False}
     config.write_text(yaml.safe_dump(shipped | settings))
     command = ("run", "--config", str(config), "--kubeconfig", str(kubeconfig))
-    with running(*command, "--log-format=json", log=folder / "log") as process:
+    other = None if source == ROOT else source
+    with running(*command, "--log-format=json", log=folder / "log", source=other) as process:
         yield process
 
 

@@ -146,21 +146,22 @@ def run(plane: RealControlPlane, folder: Path, *blocks: str, fails: int = 0) -> 
     return done.stderr if fails else done.stdout
 
 
-def submit_jobs(plane: RealControlPlane) -> None:
+def submit_jobs(plane: RealControlPlane, running: int = RUNNING, waiting: int = WAITING) -> None:
     """Have some jobs run and others wait, those with higher numbers before the others."""
-    jobs = [make_job(f"running-{i}", 0) for i in range(RUNNING)]
-    plane.kubectl("create", "-f", "-", stdin=json.dumps(as_list([*queue_objects(), *jobs])))
-    until(lambda: count_running(plane) == RUNNING, "running jobs")
-    jobs = [make_job(f"waiting-{i}", i) for i in range(WAITING)]
+    jobs = [make_job(f"running-{i}", 0) for i in range(running)]
+    objects = as_list([*queue_objects(running, waiting), *jobs])
+    plane.kubectl("create", "-f", "-", stdin=json.dumps(objects))
+    until(lambda: count_running(plane) == running, "running jobs")
+    jobs = [make_job(f"waiting-{i}", i) for i in range(waiting)]
     plane.kubectl("create", "-f", "-", stdin=json.dumps(as_list(jobs)))
-    until(lambda: pending(plane) == WAITING, "waiting jobs")
+    until(lambda: pending(plane) == waiting, "waiting jobs")
 
 
-def queue_objects() -> list[dict[str, Any]]:
-    quota = {"name": "cpu", "nominalQuota": RUNNING}
+def queue_objects(running: int, waiting: int) -> list[dict[str, Any]]:
+    quota = {"name": "cpu", "nominalQuota": running}
     flavors = [{"name": "nodes", "resources": [quota]}]
     priorities = [
-        kueue("WorkloadPriorityClass", f"p{i}") | {"value": i} for i in range(max(WAITING, 1))
+        kueue("WorkloadPriorityClass", f"p{i}") | {"value": i} for i in range(max(waiting, 1))
     ]
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}},

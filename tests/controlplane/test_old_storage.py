@@ -40,13 +40,13 @@ def own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-def endpoint(port: int, *, ready: bool) -> dict[str, object]:
-    """What a cluster says of the Service while its one pod is, or is not, ready."""
+def endpoint(port: int, *, ready: bool, name: str = SERVICE) -> dict[str, object]:
+    """What a cluster says of the Service while a pod is, or is not, ready."""
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {
-            "name": SERVICE,
+            "name": name,
             "namespace": NAMESPACE,
             "labels": {"kubernetes.io/service-name": SERVICE},
         },
