@@ -81,7 +81,7 @@ class WaitingClasses:
         if is_queueable(workload):
             self._late[workload.key] = self._waiting[workload.key] = (workload, curve)
             self.arrivals += known is None
-            if len(self._late) >= FEW:
+            if self.unsettled_count >= FEW:
                 self._settle()
 
     def drop(self, key: str) -> None:
@@ -99,6 +99,11 @@ class WaitingClasses:
         del line[bisect_left(line, waiter.rank, key=_RANK)]
         if not line:
             del self._lines[queue][shape]
+
+    @property
+    def unsettled_count(self) -> int:
+        """How many Workloads the next question puts in order first."""
+        return len(self._late)
 
     def knows(self, key: str) -> bool:
         """Whether a Workload waits."""
