@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from multiqueue.api import names
@@ -225,6 +226,7 @@ def _window(path: str, text: str) -> int:
     return found
 
 
+@lru_cache(maxsize=4096)
 def format_seconds(seconds: int) -> str:
     """Return a duration in words of the policy: ``10m``, ``24h``, ``1h30m``."""
     text = format_duration(timedelta(seconds=seconds))

@@ -43,23 +43,22 @@ def find_protection(
     """
     if started is None:
         return None
-    recent = [stop for stop in stops if _seconds(stop) > now - rule.window]
-    found = [
-        each
-        for each in (
-            _minimum_run(started, recent, cause, rule),
-            _too_often(recent, rule),
-        )
-        if each is not None
-    ]
-    last = max(found, key=lambda each: each.until or 0, default=None)
-    if last is None or last.until is None:
+    recent = [stop for stop in stops if _seconds(stop) > now - rule.window] if stops else ()
+    length = _minimum_run(recent, cause, rule)
+    often = _often_until(recent, rule)
+    last = until = max(started + length if length else 0, often)
+    if cause is StopCause.RECLAIM:
+        until = min(last, started + concede)
+    if now >= until:
         return None
-    until = last.until
-    if cause is StopCause.RECLAIM and until > started + concede:
-        until = started + concede
-        last = last._replace(words=f"{last.words}, conceded after {format_seconds(concede)}")
-    return last._replace(until=until) if now < until else None
+    if length and last == started + length:
+        reason, words = "minRun", f"minimum run {format_seconds(length)}"
+    else:
+        times = sum(stop.number for stop in recent if stop.cost > 0)
+        reason, words = "maxPreemptions", f"{times} stops in {format_seconds(rule.window)}"
+    if until < last:
+        words = f"{words}, conceded after {format_seconds(concede)}"
+    return HoldOff(until, reason, words)
 
 
 def grown(seconds: int, stops: int, rule: ProtectionRule) -> int:
@@ -68,26 +67,18 @@ def grown(seconds: int, stops: int, rule: ProtectionRule) -> int:
     return max(seconds, min(rule.longest, seconds * factor))
 
 
-def _minimum_run(
-    started: int, recent: Sequence[Stop], cause: StopCause, rule: ProtectionRule
-) -> HoldOff | None:
+def _minimum_run(recent: Sequence[Stop], cause: StopCause, rule: ProtectionRule) -> int:
     seconds = rule.min_run.get(cause, 0)
-    if not seconds:
-        return None
-    length = grown(seconds, sum(stop.number for stop in recent), rule)
-    return HoldOff(started + length, "minRun", f"minimum run {format_seconds(length)}")
+    return grown(seconds, sum(stop.number for stop in recent), rule) if seconds else 0
 
 
-def _too_often(recent: Sequence[Stop], rule: ProtectionRule) -> HoldOff | None:
-    """Protect who was stopped often enough, until one stop fewer counts than that."""
+def _often_until(recent: Sequence[Stop], rule: ProtectionRule) -> int:
+    """Return until when too many stops protect: then one fewer counts than that; 0: they do not."""
     limit = rule.max_preemptions
-    if not limit:
-        return None
+    if not limit or not recent:
+        return 0
     times = sorted(_seconds(stop) for stop in recent for _ in range(stop.number) if stop.cost > 0)
-    if len(times) < limit:
-        return None
-    words = f"{len(times)} stops in {format_seconds(rule.window)}"
-    return HoldOff(times[len(times) - limit] + rule.window, "maxPreemptions", words)
+    return times[len(times) - limit] + rule.window if len(times) >= limit else 0
 
 
 def _seconds(stop: Stop) -> int:

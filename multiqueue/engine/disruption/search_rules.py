@@ -38,13 +38,15 @@ class Narrowed(NamedTuple):
     """The candidates of one queue that may be stopped now.
 
     Shape: ``source`` are all that preemption policies allow; ``offs`` has each of them, with why it
-    may not be stopped, or None; ``first_end`` is the first end of that.
+    may not be stopped, or None; ``first_end`` is the first end of that. ``ordered`` has the
+    candidates in each order that was asked for.
     """
 
     source: Eligible
     eligible: Eligible
     offs: Mapping[str, HoldOff | None]
     first_end: int | None
+    ordered: dict[Hashable, Eligible]
 
 
 class SearchMoment(NamedTuple):
@@ -61,6 +63,8 @@ class SearchMoment(NamedTuple):
 
 MOST_NARROWED = 4096
 """Lists that are kept for a moment; a list for one head only is not asked for again."""
+MOST_ORDERS = 16
+"""Orders of such a list that are kept: ``SmallestThatFits`` has one for each size."""
 
 
 def cause_of(reason: Reason) -> StopCause:
@@ -130,16 +134,12 @@ class SearchRules:
     def narrow(self, eligible: Eligible, cluster_queue: str) -> Eligible:
         """Return the candidates of a queue that may be stopped now, in the order of `prefer`."""
         governed = self._governed.get(cluster_queue, UNGOVERNED)
-        is_own = cluster_queue == self._request.queue.name
-        is_sized = self._prefer is Preference.SMALLEST_THAT_FITS
-        key = (  # hashes of enums and of sets of pairs would take longer than the rest
+        key = (  # hashes of enums would take longer than the rest
             id(eligible),
-            is_own,
+            cluster_queue == self._request.queue.name,
             self.others is StopCause.RECLAIM,
-            id(self._prefer),
             self.own.protection.concede,
             self._is_exempt(governed),
-            self._scarcity.missing if is_sized else 0,
         )
         known = self._moment.narrowed
         found = known.get(key)
@@ -148,7 +148,9 @@ class SearchRules:
                 known.clear()
             found = known[key] = self._narrow(eligible, governed)
         self._moment.refusals.consider(found.offs, found.first_end)
-        return found.eligible
+        if self._prefer is Preference.DEFAULT or not found.eligible.candidates:
+            return found.eligible
+        return self._order(found, governed)
 
     def _narrow(self, eligible: Eligible, governed: Governed) -> Narrowed:
         offs = {
@@ -156,12 +158,23 @@ class SearchRules:
             for holder in eligible.candidates
         }
         kept = [each for each in eligible.candidates if offs[each.entry.key] is None]
-        if self._prefer is not Preference.DEFAULT:
-            kept = sorted(self._placed(holder, governed) for holder in kept)
-        elif len(kept) == len(eligible.candidates):
-            return Narrowed(eligible, eligible, offs, None)
+        if len(kept) == len(eligible.candidates):
+            return Narrowed(eligible, eligible, offs, None, {})
         first_end = first_of(off.until for off in offs.values() if off is not None)
-        return Narrowed(eligible, summed_up(kept, frozenset(eligible.totals)), offs, first_end)
+        left = summed_up(kept, frozenset(eligible.totals))
+        return Narrowed(eligible, left, offs, first_end, {})
+
+    def _order(self, found: Narrowed, governed: Governed) -> Eligible:
+        is_sized = self._prefer is Preference.SMALLEST_THAT_FITS
+        key = (id(self._prefer), self._scarcity.missing if is_sized else 0)
+        ordered = found.ordered.get(key)
+        if ordered is None:
+            if len(found.ordered) >= MOST_ORDERS:
+                found.ordered.clear()
+            kept = sorted(self._placed(each, governed) for each in found.eligible.candidates)
+            ordered = summed_up(kept, frozenset(found.eligible.totals))
+            found.ordered[key] = ordered
+        return ordered
 
     def takes(self, entry: Entry) -> bool:
         """Take a candidate if the budgets allow it."""
