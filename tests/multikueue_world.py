@@ -53,8 +53,7 @@ from tests.builders.workloads import NAMESPACE
 from tests.fleet.inline_thread import InlineThread
 from tests.guarded_transport import Audit
 from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
-from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
-from tests.queue_manager import _tasks as tasks
+from tests.queue_manager import CONFIG, QueueCluster, queue_cluster, tasks
 from tests.tcp_gate import Gate, gate_to
 from tests.virtual_time import is_virtual, loop_clock
 from tests.waiting import Changes

@@ -140,7 +140,7 @@ class QueueCluster:
                 *build_controllers(context, build_engine(config)),
                 DeclaredJobs(context, declared, dispatches=False),
             ]
-            async with _tasks() as start:
+            async with tasks() as start:
                 start(context.recorder.run())
                 for informer in list_informers(informers):
                     start(informer.run())
@@ -186,7 +186,7 @@ async def queue_cluster(
         manager_credentials = await Credentials.from_kubeconfig_dict(manager)
         async with KubeClient(credentials) as client:
             cluster = QueueCluster(server, manager_credentials, client, config, kinds)
-            async with _tasks() as start:
+            async with tasks() as start:
                 for informer in list_informers(cluster.informers):
                     start(informer.run())
                 for name in (NAMESPACE, CONFIG.namespace):
@@ -204,7 +204,7 @@ def _read_event(event: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 @contextlib.asynccontextmanager
-async def _tasks() -> AsyncIterator[Any]:
+async def tasks() -> AsyncIterator[Any]:
     """Tasks that are cancelled with the block; one that fails fails the block."""
     async with asyncio.TaskGroup() as group:
         tasks: list[asyncio.Task[Any]] = []

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from math import inf
 
-from multiqueue.api.config import Gate
 from multiqueue.api.names import GROUP
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue
 from multiqueue.controllers.finalizer import sync_finalizer
-from multiqueue.controllers.gpu_figures import measure_queue
-from multiqueue.controllers.queue_status import cluster_queue_patch, natural, waiting_by_status
+from multiqueue.controllers.metrics.cluster_queue import ClusterQueueGauges
+from multiqueue.controllers.queue_status import cluster_queue_patch
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.state import ClusterQueueState
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.errors import NotFound
@@ -23,7 +20,6 @@ from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import CLUSTER_QUEUES
 from multiqueue.kube.write_budget import WriteClass
 
-STATUSES = ("pending", "active", "terminating")
 CONCURRENCY = 4
 
 
@@ -46,7 +42,7 @@ class ClusterQueueController:
         self._on_activity = on_activity
         self._active: dict[str, bool] = {}
         self._echo: dict[str, str] = {}
-        self._places: dict[str, tuple[str, str]] = {}
+        self._gauges = ClusterQueueGauges(context)
         workers = context.config.controller.workers_for("ClusterQueue", GROUP, CONCURRENCY)
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=workers, metrics=context.metrics
@@ -78,8 +74,7 @@ class ClusterQueueController:
         if queue is None:
             self._active.pop(name, None)
             self._echo.pop(name, None)
-            self._places.pop(name, None)
-            self._context.metrics.forget(cluster_queue=name)
+            self._gauges.forget(name)
             return DONE
         state = self._engine.cluster_queue_state(name)
         if state is None:
@@ -88,7 +83,7 @@ class ClusterQueueController:
         if self._active.get(name) != state.active:
             self._active[name] = state.active
             self._on_activity(name)
-        self._measure(queue, state)
+        self._gauges.measure(queue, state)
         if await sync_finalizer(
             self._context.client, CLUSTER_QUEUES, queue, in_use=state.reserving > 0
         ):
@@ -120,66 +115,6 @@ class ClusterQueueController:
         self._echo[answer.metadata.name] = answer.metadata.resource_version
         self._context.informers.cluster_queues.observe(answer)
         return DONE
-
-    def _measure(self, queue: ClusterQueue, state: ClusterQueueState) -> None:
-        metrics, name = self._context.metrics, queue.metadata.name
-        terminating = bool(queue.metadata.deletion_timestamp)
-        current = "terminating" if terminating else "active" if state.active else "pending"
-        for status in STATUSES:
-            metrics.cluster_queue_status.child(name, status).set(status == current)
-        for status, count in waiting_by_status(state).items():
-            metrics.pending_workloads.child(name, status).set(count)
-        metrics.reserving_active_workloads.child(name).set(state.reserving)
-        metrics.admitted_active_workloads.child(name).set(state.admitted)
-        if state.weighted_share is not None:
-            metrics.cluster_queue_weighted_share.child(name, queue.spec.cohort_name).set(
-                state.weighted_share.measured
-            )
-        hashes = metrics.pending_scheduling_hashes
-        hashes.child(name, "active").set(state.active_classes)
-        hashes.child(name, "inadmissible").set(state.classes - state.active_classes)
-        measure_queue(metrics, state)
-        self._measure_place(queue, state)
-        if not self._context.config.metrics.enable_cluster_queue_resources:
-            return
-        self._measure_resources(queue, state)
-
-    def _measure_place(self, queue: ClusterQueue, state: ClusterQueueState) -> None:
-        """Name the cohorts that the queue is below; a queue without one has no such series."""
-        place = (queue.spec.cohort_name, state.root)
-        name = queue.metadata.name
-        if self._places.get(name) == place:
-            return
-        self._places[name] = place
-        info = self._context.metrics.cluster_queue_info
-        info.forget(cluster_queue=name)
-        if self._context.config.gates.enabled(Gate.METRICS_FOR_COHORTS) and place[0]:
-            info.child(name, *place).set(1)
-
-    def _measure_resources(self, queue: ClusterQueue, state: ClusterQueueState) -> None:
-        metrics, cohort, name = self._context.metrics, queue.spec.cohort_name, queue.metadata.name
-        for family, usage in (
-            (metrics.cluster_queue_resource_reservation, state.reservation),
-            (metrics.cluster_queue_resource_usage, state.usage),
-        ):
-            for flavor, resources in usage.items():
-                for resource, used in resources.items():
-                    family.child(cohort, name, flavor, resource).set(natural(resource, used.total))
-        for flavor, quotas in state.nominal.items():
-            for resource, nominal in quotas.items():
-                own = (cohort, name, flavor, resource)
-                metrics.cluster_queue_nominal_quota.child(*own).set(natural(resource, nominal))
-                for family, limits in (
-                    (metrics.cluster_queue_borrowing_limit, state.borrowing_limit),
-                    (metrics.cluster_queue_lending_limit, state.lending_limit),
-                ):
-                    limit = limits[flavor][resource]
-                    family.child(*own).set(inf if limit is None else natural(resource, limit))
-        covered = {resource for quotas in state.nominal.values() for resource in quotas}
-        for resource in covered | state.pending_requests.keys():
-            metrics.cluster_queue_resource_pending.child(name, resource).set(
-                natural(resource, state.pending_requests.get(resource, 0))
-            )
 
     def _on_event(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         queue = new or old

@@ -8,7 +8,7 @@ from multiqueue.api.config import Gate
 from multiqueue.api.names import GROUP
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Cohort
-from multiqueue.controllers.gpu_figures import LentGpus
+from multiqueue.controllers.metrics.gpus import LentGpus
 from multiqueue.controllers.queue_status import cohort_patch, natural
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.state import CohortState

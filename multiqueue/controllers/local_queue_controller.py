@@ -17,7 +17,7 @@ from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.api.names import GROUP, split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import LocalQueue
-from multiqueue.controllers.local_queue_meter import LocalQueueMeter
+from multiqueue.controllers.metrics.local_queue import LocalQueueGauges
 from multiqueue.controllers.queue_status import local_queue_patch
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.fairness.past_usage import PastUsageRecords
@@ -50,7 +50,7 @@ class LocalQueueController:
         self._engine = engine
         self._on_sampled = on_sampled
         self._echo: dict[str, str] = {}
-        self._meter = LocalQueueMeter(context)
+        self._local_gauges = LocalQueueGauges(context)
         workers = context.config.controller.workers_for("LocalQueue", GROUP, CONCURRENCY)
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=workers, metrics=context.metrics
@@ -87,12 +87,12 @@ class LocalQueueController:
         queue = self._context.informers.local_queues.store.get(key)
         if queue is None:
             self._echo.pop(key, None)
-            self._meter.forget(key)
+            self._local_gauges.forget(key)
             return DONE
         state = self._engine.local_queue_state(key)
         if state is None:
             return DONE
-        self._meter.measure(queue, state)
+        self._local_gauges.measure(queue, state)
         now = self._context.clock.now()
         usage = self._engine.usage if state.active else None
         if usage is not None and _was_stopped(queue):
@@ -146,14 +146,14 @@ class LocalQueueController:
         key = queue.metadata.key
         usage.sample(key, now)
         self._on_sampled()
-        self._meter.measure_past_usage(queue, usage.usage_of(key))
+        self._local_gauges.measure_past_usage(queue, usage.usage_of(key))
 
     def _on_event(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         queue = new or old
         assert queue is not None
         key, version = queue.metadata.key, queue.metadata.resource_version
-        if self._meter.covers(old) and not self._meter.covers(queue):
-            self._meter.forget(key)
+        if self._local_gauges.covers(old) and not self._local_gauges.covers(queue):
+            self._local_gauges.forget(key)
         # Our own status write needs no reconcile; changes made meanwhile wait for their batch.
         if new is None or self._echo.get(key) != version:
             self._reconciler.queue.add(key)

@@ -20,7 +20,8 @@ from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.failure_recovery import FailureRecovery
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
-from multiqueue.controllers.phase_counts import PhaseCounts
+from multiqueue.controllers.metrics.phase_counts import PhaseCounts
+from multiqueue.controllers.metrics.workload_counts import WorkloadCounts
 from multiqueue.controllers.plan_applier import PlanApplier
 from multiqueue.controllers.provisioning.check_controller import ProvisioningCheckController
 from multiqueue.controllers.provisioning.controller import ProvisioningController
@@ -35,7 +36,6 @@ from multiqueue.controllers.transitions import TransitionRecorder
 from multiqueue.controllers.usage_reports import UsageReports
 from multiqueue.controllers.variants.controller import build_variants
 from multiqueue.controllers.workload.controller import WorkloadController
-from multiqueue.controllers.workload_counts import WorkloadCounts
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable

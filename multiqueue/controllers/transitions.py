@@ -20,7 +20,7 @@ from multiqueue.api.slices import is_replaced
 from multiqueue.api.v1beta2 import SchedulingStatsEviction, Workload
 from multiqueue.api.variants import is_parent, parent_of
 from multiqueue.api.workload_state import DEACTIVATED_DUE_TO, find
-from multiqueue.controllers.local_queue_meter import LocalQueueMeter
+from multiqueue.controllers.metrics.local_queue import LocalQueueGauges
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import workload_reference
 
@@ -145,7 +145,7 @@ class TransitionRecorder:
     ) -> None:
         self._context = context
         self._cohorts_above = cohorts_above
-        self._meter = LocalQueueMeter(context)
+        self._local_gauges = LocalQueueGauges(context)
 
     async def run(self) -> None:
         """Record until cancelled."""
@@ -262,7 +262,7 @@ class TransitionRecorder:
             reason, cause = counted.reason, counted.underlying_cause
         labels = (queue, reason, cause, priority)
         metrics.evicted_workloads_total.child(*labels).inc()
-        if (own := self._meter.labels_of(new)) is not None:
+        if (own := self._local_gauges.labels_of(new)) is not None:
             own_evicted = metrics.local_queue_evicted_workloads_total
             own_evicted.child(*own, reason, cause, priority).inc()
         if counted is not None and counted.count == 1:
@@ -314,7 +314,7 @@ class TransitionRecorder:
 
     def _own_labels(self, workload: Workload) -> tuple[str, str, str] | None:
         """Return LocalQueue and priority class, if the LocalQueue has metrics of its own."""
-        own = self._meter.labels_of(workload)
+        own = self._local_gauges.labels_of(workload)
         return None if own is None else (*own, _priority(workload))
 
     def _pending(self, new: Workload, transition: Transition) -> None:

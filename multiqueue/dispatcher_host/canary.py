@@ -162,6 +162,10 @@ class Trials:
         self.tallies[side].lost += 1
         return True
 
+    def follows(self, uid: str) -> bool:
+        """Whether anything is known about a Workload."""
+        return any(uid in known for known in (self._open, self._awaited, self._running))
+
     def forget(self, uid: str) -> None:
         """Forget a Workload that is gone or waits for quota again."""
         for known in (self._open, self._awaited, self._running):

@@ -22,7 +22,7 @@ from multiqueue.dispatcher_host.arguments import build_arguments, build_section_
 from multiqueue.dispatcher_host.canary import Trials
 from multiqueue.dispatcher_host.host import Hung
 from multiqueue.dispatcher_host.isolation.host import ProcessHost
-from multiqueue.dispatcher_host.isolation.open_ways import OpenWays
+from multiqueue.dispatcher_host.isolation.missing_restrictions import MissingRestrictions
 from multiqueue.dispatcher_host.live_profile import Accept, BuildView, LiveProfile
 from multiqueue.dispatcher_host.policy import (
     DispatcherSetting,
@@ -95,7 +95,7 @@ class DispatcherChoice:
         self._plain: dict[str, LiveProfile] = {}
         self._live: dict[str, LiveProfile] = {}
         self._hung: dict[str, Hung] = {}
-        self._open_ways = OpenWays(
+        self._open_ways = MissingRestrictions(
             lambda name, count: metrics.dispatcher_open_ways.child(name).set(count)
         )
         self.trials: dict[str, LiveProfile] = {}

@@ -1,5 +1,7 @@
 """Which workload holds how much: usage of workloads, ClusterQueues, trees and LocalQueues.
 
+`Ledger.charge` adds a workload's usage, `Ledger.release` gives it back: once the workload is
+finished, deleted or evicted (`intake.py`), or its admission could not be written.
 Only this code changes usage permanently. The engine calls it for observed reservations and the
 cycle for assumed ones, so both count the same.
 """

@@ -40,7 +40,7 @@ class WaitingClass(NamedTuple):
     If the first does not fit, none of the others fits.
     """
 
-    wants: Wants
+    demand: ShapeDemand
     waiters: Sequence[Waiter]
 
 
@@ -80,8 +80,8 @@ class ForecastStage:
     def __init__(self, forecast_input: ForecastInput) -> None:
         self.forecast_input = forecast_input
         self.asked = forecast_input.lines[-1].waiters[0]
-        self.scarce = _find_scarce(forecast_input.lines[-1].wants)
-        self.amounts = [_amount(line.wants, self.scarce) for line in forecast_input.lines]
+        self.scarce = _find_scarce(forecast_input.lines[-1].demand)
+        self.amounts = [_amount(line.demand, self.scarce) for line in forecast_input.lines]
         rank, rank_of = self.asked.rank, attrgetter("rank")
         self.before = [
             bisect_left(line.waiters, rank, key=rank_of) for line in forecast_input.lines
@@ -96,10 +96,10 @@ class ForecastStage:
         return sum(self.before)
 
     def _gate(self, line: WaitingClass) -> Gate:
-        if not line.wants.needs:
+        if not line.demand.needs:
             return ()
         node = self.nodes[line.waiters[0].queue]
-        most = (max(option, key=_weight) for option in line.wants.needs[0] if option)
+        most = (max(option, key=_weight) for option in line.demand.needs[0] if option)
         return tuple((node.slot(pair), amount) for pair, amount in most)
 
 
@@ -108,19 +108,19 @@ def _weight(item: tuple[FlavorResource, int]) -> tuple[bool, int]:
     return "/" in resource, amount
 
 
-def _find_scarce(wants: Wants) -> FlavorResource:
-    options = [options[0] for options in wants.needs if options]
+def _find_scarce(demand: ShapeDemand) -> FlavorResource:
+    options = [options[0] for options in demand.needs if options]
     amounts = [("/" in pair[1], amount, pair) for option in options for pair, amount in option]
     return max(amounts)[2] if amounts else ("", "")
 
 
-def _amount(wants: Wants, scarce: FlavorResource) -> int:
-    options = (options[0] for options in wants.needs if options)
+def _amount(demand: ShapeDemand, scarce: FlavorResource) -> int:
+    options = (options[0] for options in demand.needs if options)
     return sum(amount for option in options for pair, amount in option if pair == scarce)
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
+class ShapeDemand:
     """The needs of a Workload, computed once for all of its shape in a queue.
 
     Attributes:
@@ -134,14 +134,14 @@ class Wants:
     gangs: tuple[Gang, ...]
 
 
-def build_wants(
+def build_demand(
     workload: Workload, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]
-) -> Wants:
+) -> ShapeDemand:
     """Return what a Workload needs in a queue."""
     needs = build_needs(workload, queue, flavors)
     names = {pair[0] for options in needs for option in options for pair, _ in option}
     is_implied = all(flavors[name].topology_name for name in names)
-    return Wants(
+    return ShapeDemand(
         needs=needs,
         flavors=tuple(sorted(names)),
         gangs=tuple(

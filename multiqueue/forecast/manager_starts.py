@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -109,6 +109,16 @@ class ManagerStarts:
         ):
             follow(informer, partial(self._put_queue, build, put), partial(self._drop_queue, put))
         informers.workloads.add_handler(self._on_workload)
+
+    @property
+    def unread(self) -> Collection[str]:
+        """The Workloads that changed since the last question."""
+        return self._changed.keys()
+
+    @property
+    def known(self) -> Collection[str]:
+        """The Workloads that estimates rest on."""
+        return self._seen.keys()
 
     async def find_start(self, key: str) -> Json | None:
         """Return when a waiting Workload is expected to start, or why nobody knows.

@@ -95,12 +95,17 @@ class Runs:
         self._new: set[str] = set()
         self._settled_at = 0.0
 
+    @property
+    def unsettled_count(self) -> int:
+        """How many Workloads `settle` would put in order."""
+        return len(self._new)
+
     def put(self, run: RunningWorkload, now: float) -> None:
         """Add or change a running Workload."""
         run.draw(now)
         self.by_key[run.key] = run
         self._new.add(run.key)
-        if len(self._new) > FEW or now - self._settled_at > LATELY:
+        if self.unsettled_count > FEW or now - self._settled_at > LATELY:
             self.settle(now)  # so that a question does not have to wait for all of it
 
     def drop(self, key: str) -> None:

@@ -28,6 +28,12 @@ class Starts:
         self._curves: dict[str, Curve] = {}
         self._estimates = Estimates()
 
+    @property
+    def unsettled_count(self) -> int:
+        """How many Workloads the next estimate puts in order first."""
+        running = sum(runs.unsettled_count for runs in self._runs.values())
+        return self._lines.unsettled_count + running
+
     def set_flavor(self, name: str, flavor: ResourceFlavor | None) -> None:
         """Add, change or (None) remove a ResourceFlavor."""
         self._lines.set_flavor(name, flavor)

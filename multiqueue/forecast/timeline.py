@@ -19,7 +19,7 @@ from statistics import median_low
 
 from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.forecast.forecast_input import ForecastInput, ForecastStage, Wants
+from multiqueue.forecast.forecast_input import ForecastInput, ForecastStage, ShapeDemand
 from multiqueue.forecast.needs import give_back, try_to_take
 from multiqueue.forecast.runs import SAMPLES, RunningWorkload, draw_shares
 from multiqueue.forecast.sites import Taken
@@ -165,7 +165,7 @@ class _Future:
             taken = None
             if waiter.queue not in closed and self._may_fit(waiter.queue, index, room):
                 self.tries += 1
-                taken = self._try(waiter.queue, line.wants)
+                taken = self._try(waiter.queue, line.demand)
             if taken is None:
                 if waiter.queue in strict:
                     closed.add(waiter.queue)
@@ -181,17 +181,19 @@ class _Future:
             self._advance(place)
         return False
 
-    def _try(self, queue: str, wants: Wants) -> tuple[list[tuple[int, int]], list[Taken]] | None:
+    def _try(
+        self, queue: str, demand: ShapeDemand
+    ) -> tuple[list[tuple[int, int]], list[Taken]] | None:
         """Take quota for a Workload, and places if its pods need some; None if it does not fit."""
-        node, needs_places = self._nodes[queue], bool(wants.gangs) and self._sites.are_any
-        if needs_places and not self._sites.may_hold(wants.gangs, wants.flavors):
+        node, needs_places = self._nodes[queue], bool(demand.gangs) and self._sites.are_any
+        if needs_places and not self._sites.may_hold(demand.gangs, demand.flavors):
             return None
-        taken = try_to_take(wants.needs, node)
+        taken = try_to_take(demand.needs, node)
         if taken is None or not needs_places:
             return None if taken is None else (taken, [])
         slots = {slot for slot, _ in taken}
         names = (name for (name, _), slot in node.slot_by_flavor_resource.items() if slot in slots)
-        places = self._sites.take(wants.gangs, sorted(set(names)))
+        places = self._sites.take(demand.gangs, sorted(set(names)))
         if places is None:
             give_back(taken, node)
             return None

@@ -63,7 +63,7 @@ class Verdicts:
     def find_admission(self, workload: Workload) -> Admission | None:
         """Return the admission that a Workload would get now; None if it would get none."""
         trial = self.attempt(workload)
-        if trial is None or self._blockers(trial, workload):
+        if trial is None or self.count_before(trial, workload):
             return None
         verdict = trial.verdict
         if not isinstance(verdict, Nominated) or verdict.assignment.mode is not Mode.FIT:
@@ -83,7 +83,7 @@ class Verdicts:
         if trial is None:
             return None
         never = self._is_hopeless(trial)
-        blocked_by = self._blockers(trial, workload)
+        blocked_by = self.count_before(trial, workload)
         found = answers.answer(trial, now, blocked_by=blocked_by, never=never)
         found = self._node_model.qualify(found, trial, workload)
         if found.prospect is Prospect.NEVER and answers.is_too_large(trial):
@@ -95,7 +95,7 @@ class Verdicts:
     def _is_hopeless(self, trial: Trial) -> bool:
         return answers.is_hopeless(trial) or self._node_model.is_hopeless(trial)
 
-    def _blockers(self, trial: Trial, workload: Workload) -> int:
+    def count_before(self, trial: Trial, workload: Workload) -> int:
         """Return how many Workloads are before it in a StrictFIFO queue; else 0."""
         if trial.queue.spec.strategy is not QueueingStrategy.STRICT_FIFO:
             return 0

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from multiqueue.engine.queues.entry import is_queueable, rank_of
 from multiqueue.forecast.curve import Curve
-from multiqueue.forecast.forecast_input import Waiter, WaitingClass, Wants, build_wants
+from multiqueue.forecast.forecast_input import ShapeDemand, Waiter, WaitingClass, build_demand
 from multiqueue.model.cluster_queue import ClusterQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Shape, Workload
@@ -43,7 +43,7 @@ class WaitingClasses:
         self._waiting: dict[str, tuple[Workload, Curve]] = {}
         self._lines: dict[str, dict[Shape, list[Waiter]]] = {}
         self._places: dict[str, tuple[_Place, Waiter]] = {}
-        self._wants: dict[_Place, Wants] = {}
+        self._demands: dict[_Place, ShapeDemand] = {}
         self._late: dict[str, tuple[Workload, Curve]] = {}
 
     # ------------------------------------------------------------ queues
@@ -51,13 +51,13 @@ class WaitingClasses:
     def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
         """Add, change or (None) remove a ClusterQueue."""
         if _set(self._cluster_queues, name, queue):
-            self._wants.clear()
+            self._demands.clear()
             self.arrivals += 1
 
     def set_flavor(self, name: str, flavor: ResourceFlavor | None) -> None:
         """Add, change or (None) remove a ResourceFlavor."""
         if _set(self._flavors, name, flavor):
-            self._wants.clear()
+            self._demands.clear()
             self.arrivals += 1
 
     def set_local_queue(self, key: str, cluster_queue: str | None) -> None:
@@ -81,7 +81,7 @@ class WaitingClasses:
         if is_queueable(workload):
             self._late[workload.key] = self._waiting[workload.key] = (workload, curve)
             self.arrivals += known is None
-            if len(self._late) >= FEW:
+            if self.unsettled_count >= FEW:
                 self._settle()
 
     def drop(self, key: str) -> None:
@@ -100,6 +100,11 @@ class WaitingClasses:
         if not line:
             del self._lines[queue][shape]
 
+    @property
+    def unsettled_count(self) -> int:
+        """How many Workloads the next question puts in order first."""
+        return len(self._late)
+
     def knows(self, key: str) -> bool:
         """Whether a Workload waits."""
         return key in self._waiting
@@ -117,8 +122,8 @@ class WaitingClasses:
                 if own is not None and own[0] == (name, shape):
                     waiters = [waiter for waiter in line if waiter.key != without]
                 if waiters:
-                    wants = self._find_wants(self._waiting[waiters[0].key][0], queue)
-                    found.append(WaitingClass(wants, waiters))
+                    demand = self._find_demand(self._waiting[waiters[0].key][0], queue)
+                    found.append(WaitingClass(demand, waiters))
         return found
 
     def build_line(self, workload: Workload, curve: Curve) -> WaitingClass | None:
@@ -127,16 +132,16 @@ class WaitingClasses:
         if queue is None:
             return None
         waiter = Waiter(workload.key, rank_of(workload), queue.name, curve)
-        return WaitingClass(self._find_wants(workload, queue), (waiter,))
+        return WaitingClass(self._find_demand(workload, queue), (waiter,))
 
-    def _find_wants(self, workload: Workload, queue: ClusterQueue) -> Wants:
+    def _find_demand(self, workload: Workload, queue: ClusterQueue) -> ShapeDemand:
         """Return what equal Workloads of a queue need; computed once for all of them."""
         place = (queue.name, workload.shape)
-        found = self._wants.get(place)
+        found = self._demands.get(place)
         if found is None:
-            if len(self._wants) >= MOST:
-                self._wants.clear()
-            found = self._wants[place] = build_wants(workload, queue, self._flavors)
+            if len(self._demands) >= MOST:
+                self._demands.clear()
+            found = self._demands[place] = build_demand(workload, queue, self._flavors)
         return found
 
     def _settle(self) -> None:

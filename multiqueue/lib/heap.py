@@ -39,6 +39,11 @@ class KeyedHeap(Generic[K]):
         """Iterate over the keys in no particular order."""
         return iter(self._rank_by_key)
 
+    @property
+    def stale_count(self) -> int:
+        """How many entries were removed or moved and are still in memory."""
+        return len(self._heap) - len(self._rank_by_key)
+
     def push(self, key: K, rank: Any) -> None:
         """Insert the key, or move it to another rank."""
         if self._rank_by_key.get(key) == rank:
@@ -46,7 +51,7 @@ class KeyedHeap(Generic[K]):
         self._rank_by_key[key] = rank
         self._pushed += 1
         heapq.heappush(self._heap, (rank, self._pushed, key))
-        if len(self._heap) > 2 * len(self._rank_by_key) + _SPARE:
+        if self.stale_count > len(self._rank_by_key) + _SPARE:
             self._rebuild()
 
     def remove(self, key: K) -> bool:

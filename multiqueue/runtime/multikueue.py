@@ -50,6 +50,7 @@ class MultiKueueParts:
         fleet: The workers.
         capacity: What the workers could hold.
         workloads: The controller that dispatches Workloads.
+        dispatchers: The dispatchers, and which of them decides.
         forecasts: Forecasts for Workloads, and the runtimes that they rest on.
     """
 
@@ -58,6 +59,7 @@ class MultiKueueParts:
     fleet: Fleet
     capacity: FleetCapacity
     workloads: WorkloadReconciler
+    dispatchers: DispatcherChoice
     forecasts: Forecasts
 
 
@@ -151,6 +153,7 @@ def build_multikueue(
         fleet=fleet,
         capacity=capacity,
         workloads=workloads,
+        dispatchers=choice,
         forecasts=forecasts,
     )
 

@@ -32,7 +32,6 @@ from multiqueue.model.resources import is_accelerator
 from multiqueue.model.workload import Admission, Workload
 from multiqueue.visibility.explanation_status import add_words, build_status
 from multiqueue.visibility.positions import Positions
-from multiqueue.whatif.engine_feed import EngineFeed
 from multiqueue.whatif.fleet import count_worker_gpus
 from multiqueue.whatif.outcome import (
     ReplayedWorkload,
@@ -42,6 +41,7 @@ from multiqueue.whatif.outcome import (
     sum_queues,
 )
 from multiqueue.whatif.snapshot import Snapshot, SnapshotError
+from multiqueue.whatif.snapshot_engine import SnapshotEngine
 
 MAX_STOPS = 3
 """How often a replay stops the same Workload; more means that the decisions go round in circles."""
@@ -85,7 +85,7 @@ class _ReplayRun:
 
     def __init__(self, snapshot: Snapshot, held: Mapping[str, api.Workload]) -> None:
         self._now = snapshot.taken_at
-        self._feed = EngineFeed(snapshot)
+        self._feed = SnapshotEngine(snapshot)
         self.engine = self._feed.engine
         self.left_out = self._feed.left_out
         self.problem = ""

@@ -200,14 +200,15 @@ class Field:
             clients = {name: await connect(path) for name, path in workers.items()}
             this = cls(await connect(manager), clients, pids)
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
-            following = [tasks.create_task(run) for run in this._follow()]
+            following = [tasks.create_task(run) for run in this.follow()]
             try:
                 yield this
             finally:
                 for task in following:
                     task.cancel()
 
-    def _follow(self) -> list[Any]:
+    def follow(self) -> list[Any]:
+        """Return the runs of the informers."""
         admitted: Informer[Workload] = Informer(
             self.manager, resources.WORKLOADS, decode=lambda data: decode(Workload, data)
         )

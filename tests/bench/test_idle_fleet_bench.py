@@ -21,7 +21,6 @@ import pytest
 from multiqueue.runtime.preconditions import tune_garbage_collector
 from tests.fleet.api_server import ApiServer
 from tests.fleet.history import Change, History
-from tests.fleet.objects import Json, with_metadata
 from tests.fleet.plan import JobPlan, Plan
 from tests.fleet.virtual_loop import run_virtually
 from tests.fleet.world import HUB, FleetWorld
@@ -71,7 +70,7 @@ async def build() -> tuple[FleetWorld, History]:
     template = world.workload_of(TEMPLATE)
     assert template is not None
     home = template["status"]["clusterName"]
-    history._listeners.clear()  # the players are not to be told of what was always there
+    history.dismiss_listeners()  # the players are not to be told of what was always there
     copies = [
         (cluster is world.hub, plural, find_text(cluster, plural))
         for cluster in (world.hub, world.workers[home])
@@ -81,7 +80,7 @@ async def build() -> tuple[FleetWorld, History]:
         there = f"worker{number % WORKERS}x"
         for is_hub, plural, text in copies:
             server = world.hub if is_hub else world.workers[there]
-            put(server, plural, orjson.loads(rename(text, number, home, there)))
+            server.put(plural, orjson.loads(rename(text, number, home, there)))
     return world, history
 
 
@@ -95,15 +94,6 @@ def rename(text: str, number: int, home: str, there: str) -> str:
     """The same object of another job, on another worker."""
     text = re.sub(rf'"((?:{HUB}|{home})-\d+)"', rf'"\1-{number}"', text)  # all uids
     return text.replace(TEMPLATE, f"running{number:08}").replace(home, there)
-
-
-def put(server: ApiServer, plural: str, obj: Json) -> None:
-    """Have an object be on a server as if it had always been there."""
-    metadata = obj["metadata"]
-    key = f"{metadata['namespace']}/{metadata['name']}"
-    version = str(server._version + 1)
-    server._live.add(metadata["uid"])
-    server._store(plural, key, None, with_metadata(obj, resourceVersion=version), "create")
 
 
 def resident_bytes() -> int:

@@ -315,6 +315,14 @@ class ApiServer:
         finally:
             self._actor = "cluster"
 
+    def put(self, plural: str, obj: Json) -> None:
+        """Store an object with its uid and times, as if it had always been there."""
+        metadata = obj["metadata"]
+        key = f"{metadata['namespace']}/{metadata['name']}"
+        self._live.add(metadata["uid"])
+        new = with_metadata(obj, resourceVersion=str(self._version + 1))
+        self._store(plural, key, None, new, "create")
+
     def edit(
         self,
         plural: str,

@@ -56,6 +56,10 @@ class History:
         """Call this with each change, at once."""
         self._listeners.append(listener)
 
+    def dismiss_listeners(self) -> None:
+        """Tell nobody of further changes."""
+        self._listeners.clear()
+
     def note(self, what: str, words: Callable[[], str] | str) -> None:
         """Count something that happened, and write it down."""
         self.counts[what] = self.counts.get(what, 0) + 1

@@ -17,7 +17,7 @@ from multiqueue.dispatch.decide import decide as deciding
 from multiqueue.dispatch.decide.cluster_state import ClusterState, Presence
 from multiqueue.dispatch.decide.copy import clone_workload
 from multiqueue.dispatch.decide.plan import Nominate
-from multiqueue.dispatch.decide.rules import choose, delete, follow, gates
+from multiqueue.dispatch.decide.rules import choose_winner, delete, gates, lost_worker
 from multiqueue.dispatch.decide.rules import end_eviction as evicting
 from multiqueue.dispatch.execute import execute, remote_steps
 from multiqueue.dispatch.observe.fitting import Fitting
@@ -37,7 +37,7 @@ Patch = pytest.MonkeyPatch
 
 def give_up_at_once(patch: Patch) -> None:
     """No grace for whoever is out of reach."""
-    for module in (choose, evicting, follow, delete):
+    for module in (choose_winner, evicting, lost_worker, delete):
         patch.setattr(module, "grace_left", lambda *_: timedelta())
 
 
@@ -53,7 +53,7 @@ def finish_first(patch: Patch) -> None:
 
 def ignore_rivals(patch: Patch) -> None:
     """Choose a winner though another cluster may run the job."""
-    patch.setattr(choose, "_blocks", lambda *_: False)
+    patch.setattr(choose_winner, "_blocks", lambda *_: False)
 
 
 def sweep_nothing(patch: Patch) -> None:

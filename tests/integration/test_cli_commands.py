@@ -59,14 +59,14 @@ class UserShell:
 
     def __init__(self, kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self._kubeconfig = str(kubeconfig)
-        self._capsys = capsys
+        self.capsys = capsys
         self.errors = ""
 
     async def run(self, *arguments: str, code: int = 0) -> str:
         """Return what a command prints; its exit code must be the given one."""
-        self._capsys.readouterr()
+        self.capsys.readouterr()
         got = await asyncio.to_thread(main, [*arguments, "--kubeconfig", self._kubeconfig])
-        output = self._capsys.readouterr()
+        output = self.capsys.readouterr()
         assert got == code, output
         assert "Traceback" not in output.err
         self.errors = output.err

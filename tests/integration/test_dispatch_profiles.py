@@ -15,6 +15,7 @@ import pytest
 from multiqueue.api.conditions import find_condition
 from multiqueue.api.names import DISPATCH_PROFILE, DISPATCHER, V1ALPHA1
 from multiqueue.api.v1alpha1 import DispatchProfile
+from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
     DISPATCH_PROFILES,
@@ -62,8 +63,9 @@ def make_profile(name: str, dispatcher: str, **spec: Any) -> dict[str, Any]:
 class Profiles:
     """What people do with profiles in a world."""
 
-    def __init__(self, world: MultiKueueWorld) -> None:
+    def __init__(self, world: MultiKueueWorld, context: ManagerContext) -> None:
         self.world = world
+        self.context = context
         self.changes = Changes(world.hub.informers.dispatch_profiles)
 
     async def create(self, name: str, dispatcher: str, **spec: Any) -> None:
@@ -117,10 +119,10 @@ async def fleet(*dispatchers: Any, **config: Any) -> AsyncIterator[Profiles]:
     settings = {"dispatcher_name": "all-at-once", **config}
     async with (
         multikueue_world("a", "b") as world,
-        world.manager(make_config(**settings), dispatchers=plugins),
+        world.manager(make_config(**settings), dispatchers=plugins) as context,
     ):
         await world.until_connected()
-        yield Profiles(world)
+        yield Profiles(world, context)
 
 
 async def test_each_change_of_profiles_and_of_who_names_them_counts_at_once():
@@ -342,16 +344,15 @@ async def test_what_is_deleted_while_a_canary_is_asked_about_it_is_forgotten():
         assert gone is not None
         await world.hub.client.delete(JOBS, "train", namespace=NAMESPACE)
         await world.hub.client.delete(WORKLOADS, gone.metadata.name, namespace=NAMESPACE)
-        reconciler = world.multikueue.workloads
-        known = reconciler._context.informers.workloads
+        known = profiles.context.informers.workloads
         await Changes(known).until(lambda: known.store.get(gone.metadata.key) is None, "its end")
         answer.set()
-        choice = reconciler._dispatchers
+        choice = world.multikueue.dispatchers
         live = choice.find_profile("one")
         await profiles.until(lambda: live.figures.decisions, "a decision")
         assert choice.trials == {}
         assert live.trials is not None
-        assert live.trials._open == {}
+        assert not live.trials.follows(gone.metadata.uid)
 
 
 async def test_a_package_that_is_installed_meanwhile_is_found_when_a_profile_names_it(

@@ -23,7 +23,7 @@ from multiqueue.api.conversion.convert import converters
 from multiqueue.api.crd import load_crds
 from multiqueue.api.names import V1BETA2
 from multiqueue.cli.connect import ClusterTarget
-from multiqueue.cli.projection.access import Ways
+from multiqueue.cli.projection.access import AdministratorAccess
 from multiqueue.cli.projection.observe import read_manager
 from multiqueue.cli.projection.verify import VerifyScope, verify_workers
 from multiqueue.embedded.server.authz.attributes import Attributes
@@ -185,7 +185,7 @@ async def verify_a_worker() -> None:
         hub = world.hub.client
         view = await read_manager(hub, namespace="kueue-system", fleet_file=None)
         scope = VerifyScope(
-            ways=Ways({}, {}),
+            access=AdministratorAccess({}, {}),
             manager=ClusterTarget(kubeconfig=None, context=None),
             namespace="kueue-system",
             expires_within=timedelta(days=1),

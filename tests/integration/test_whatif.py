@@ -95,9 +95,9 @@ class Fleet:
         return await self.offline("replay", self.file, *options, code=code)
 
     async def offline(self, *arguments: str, code: int = 0) -> Any:
-        self.shell._capsys.readouterr()
+        self.shell.capsys.readouterr()
         got = await asyncio.to_thread(main, [*arguments, "-o", "json"])
-        output = self.shell._capsys.readouterr()
+        output = self.shell.capsys.readouterr()
         assert got == code, output
         return orjson.loads(output.out)
 

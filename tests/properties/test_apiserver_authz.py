@@ -15,7 +15,7 @@ from multiqueue.embedded.server.authz.policy import (
     ROLE_BINDINGS,
     ROLES,
 )
-from multiqueue.embedded.server.storage_memory import MemoryStorage
+from multiqueue.embedded.server.storage.memory import MemoryStorage
 from multiqueue.embedded.server.store import ObjectStore
 
 Json = dict[str, Any]

@@ -36,8 +36,8 @@ class Scorer(Struct, frozen=True, kw_only=True):
     ] = 1
 
 
-class ShadowSpec(Struct, frozen=True, kw_only=True):
-    """Who decides beside the active dispatcher, on the same views, with nothing acted on."""
+class OtherDecider(Struct, frozen=True, kw_only=True):
+    """A dispatcher, or the profile of one."""
 
     rules: ClassVar = (_ONE_OF,)
 
@@ -53,6 +53,10 @@ class ShadowSpec(Struct, frozen=True, kw_only=True):
             **_PROFILE,
         ),
     ] = ""
+
+
+class ShadowSpec(OtherDecider, frozen=True, kw_only=True):
+    """Who decides beside the active dispatcher, on the same views, with nothing acted on."""
 
 
 class CanaryLimits(Struct, frozen=True, kw_only=True):
@@ -98,23 +102,9 @@ class CanaryLimits(Struct, frozen=True, kw_only=True):
     ] = "10m"
 
 
-class CanarySpec(Struct, frozen=True, kw_only=True):
+class CanarySpec(OtherDecider, frozen=True, kw_only=True):
     """Who decides for a part of the Workloads, and when that ends."""
 
-    rules: ClassVar = (_ONE_OF,)
-
-    dispatcher: Annotated[str, described("Name of a dispatcher.", **_DISPATCHER)] = ""
-    arguments: Annotated[dict[str, Any], described("What that dispatcher is told.")] = (
-        msgspec.field(default_factory=dict)
-    )
-    profile: Annotated[
-        str,
-        described(
-            "Name of another DispatchProfile: its dispatcher, filters, scorers, arguments and "
-            "timeBudget.",
-            **_PROFILE,
-        ),
-    ] = ""
     percent: Annotated[
         int,
         described(

@@ -15,7 +15,7 @@ from multiqueue.cli.connect import (
 )
 from multiqueue.cli.errors import ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data
-from multiqueue.cli.projection.access import ways_options
+from multiqueue.cli.projection.access import access_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Have the workers check it all; write nothing.")
 @click.option("--prune", is_flag=True, help="Delete what sync made and is not declared any more.")
 @click.option("--force", is_flag=True, help="Take over what others made, and their fields.")
-@ways_options
+@access_options
 @system_namespace_option
 @cluster_options
 @output_option
@@ -63,14 +63,14 @@ def command(  # noqa: PLR0913 - one argument an option
     administrator's credentials of each worker; the manager's own may not write there. Ends with 1
     where something could not be brought in step; with --diff, where something differs.
     """
-    from multiqueue.cli.projection.access import parse_ways
+    from multiqueue.cli.projection.access import parse_access
     from multiqueue.cli.projection.sync import SyncRequest
 
     if diff and dry_run:
         raise UsageProblem("--diff and --dry-run: take one of them")
     target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     wanted = SyncRequest(
-        ways=parse_ways(worker_contexts, worker_kubeconfigs),
+        access=parse_access(worker_contexts, worker_kubeconfigs),
         manager=target,
         namespace=system_namespace,
         force=force,
@@ -106,7 +106,7 @@ async def _sync(
                 "would look superfluous"
             )
         workers = view.clusters(names)
-        strangers = sorted({*wanted.ways.contexts, *wanted.ways.kubeconfigs} - set(workers))
+        strangers = sorted({*wanted.access.contexts, *wanted.access.kubeconfigs} - set(workers))
         if strangers:
             raise UsageProblem(
                 f'credentials were named for "{strangers[0]}", which is none of the workers: '

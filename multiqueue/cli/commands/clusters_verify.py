@@ -15,7 +15,7 @@ from multiqueue.cli.connect import (
     system_namespace_option,
 )
 from multiqueue.cli.output import echo, output_option, print_data
-from multiqueue.cli.projection.access import ways_options
+from multiqueue.cli.projection.access import access_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     metavar="DAYS",
     help="Credentials that end sooner are drift.",
 )
-@ways_options
+@access_options
 @system_namespace_option
 @cluster_options
 @output_option
@@ -64,13 +64,13 @@ def command(
     asked with what the manager has stored, and nothing is written. Ends with 0 if there is no
     drift, with 1 if there is some, with 2 if the command cannot find out.
     """
-    from multiqueue.cli.projection.access import parse_ways
+    from multiqueue.cli.projection.access import parse_access
     from multiqueue.cli.projection.verify import VerifyScope
     from multiqueue.projection.report import ReportState, worst
 
     target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     scope = VerifyScope(
-        ways=parse_ways(worker_contexts, worker_kubeconfigs),
+        access=parse_access(worker_contexts, worker_kubeconfigs),
         manager=target,
         namespace=system_namespace,
         expires_within=timedelta(days=days),

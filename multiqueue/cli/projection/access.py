@@ -32,7 +32,7 @@ class WorkerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class AdministratorAccess:
     """The administrators' credentials that were given, by worker."""
 
     contexts: Mapping[str, str]
@@ -43,7 +43,7 @@ class Ways:
         return worker in self.contexts or worker in self.kubeconfigs
 
 
-def ways_options(function: F) -> F:
+def access_options(function: F) -> F:
     """Add ``--worker-context`` and ``--worker-kubeconfig``; each value names its worker."""
     function = click.option(
         "--worker-kubeconfig",
@@ -62,13 +62,13 @@ def ways_options(function: F) -> F:
     )(function)
 
 
-def parse_ways(contexts: Sequence[str], kubeconfigs: Sequence[str]) -> Ways:
+def parse_access(contexts: Sequence[str], kubeconfigs: Sequence[str]) -> AdministratorAccess:
     """Read the options.
 
     Raises:
         UsageProblem: a value is no pair.
     """
-    return Ways(
+    return AdministratorAccess(
         _pairs("--worker-context", "CONTEXT", contexts),
         _pairs("--worker-kubeconfig", "FILE", kubeconfigs),
     )
@@ -86,14 +86,16 @@ def _pairs(option: str, what: str, values: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-async def administrator(ways: Ways, worker: str, manager: ClusterTarget) -> Credentials:
+async def administrator(
+    access: AdministratorAccess, worker: str, manager: ClusterTarget
+) -> Credentials:
     """Return the credentials that were given for a worker.
 
     Raises:
         CliError: they cannot be used.
     """
-    kubeconfig = ways.kubeconfigs.get(worker) or manager.kubeconfig
-    target = ClusterTarget(kubeconfig=kubeconfig, context=ways.contexts.get(worker))
+    kubeconfig = access.kubeconfigs.get(worker) or manager.kubeconfig
+    target = ClusterTarget(kubeconfig=kubeconfig, context=access.contexts.get(worker))
     return await load_credentials(target)
 
 

@@ -10,7 +10,7 @@ from multiqueue.cli.connect import ClusterTarget
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.lint_cluster import ClusterReading
 from multiqueue.cli.projection.access import (
-    Ways,
+    AdministratorAccess,
     WorkerError,
     administrator,
     identify,
@@ -47,7 +47,7 @@ class SyncRequest:
         dry_run: Whether servers only check the writes.
     """
 
-    ways: Ways
+    access: AdministratorAccess
     manager: ClusterTarget
     namespace: str
     force: bool = False
@@ -122,10 +122,10 @@ async def _credentials(
         WorkerError: there are none, or they lead to another cluster.
     """
     cluster = view.world.get("MultiKueueCluster", name) or {}
-    if not wanted.ways.leads_to(name):
+    if not wanted.access.leads_to(name):
         found = await stored(client, cluster, wanted.namespace)
         return await Credentials.from_kubeconfig_dict(found.config)
-    credentials = await administrator(wanted.ways, name, wanted.manager)
+    credentials = await administrator(wanted.access, name, wanted.manager)
     try:
         found = await stored(client, cluster, wanted.namespace)
         managers = await Credentials.from_kubeconfig_dict(found.config)

@@ -11,7 +11,7 @@ from multiqueue.cli.connect import ClusterTarget
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.lint_cluster import read_cluster
 from multiqueue.cli.projection.access import (
-    Ways,
+    AdministratorAccess,
     WorkerError,
     administrator,
     identify,
@@ -55,11 +55,11 @@ class VerifyScope:
     """Options of the report.
 
     Attributes:
-        ways: The administrators' credentials, which may see more than the manager's.
+        access: The administrators' credentials, which may see more than the manager's.
         expires_within: Credentials that end within this time are a drift.
     """
 
-    ways: Ways
+    access: AdministratorAccess
     manager: ClusterTarget
     namespace: str
     expires_within: timedelta
@@ -97,8 +97,8 @@ async def _verify(
         if found.server == identify_server({"server": client.credentials.server}):
             identities[name] = view.origin
         seen = await with_worker(credentials, lambda worker: _look(worker, view, report))
-        if scope.ways.leads_to(name):
-            credentials = await administrator(scope.ways, name, scope.manager)
+        if scope.access.leads_to(name):
+            credentials = await administrator(scope.access, name, scope.manager)
             seen = await with_worker(credentials, _read)
     except (WorkerError, CliError, KubeError) as error:
         report.unknown.append(str(error))

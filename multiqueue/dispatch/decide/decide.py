@@ -33,7 +33,7 @@ from datetime import datetime
 
 from multiqueue.dispatch.decide.cluster_state import GroupConfig
 from multiqueue.dispatch.decide.plan import NOTHING, GroupPlan, Removal
-from multiqueue.dispatch.decide.rules.choose import choose
+from multiqueue.dispatch.decide.rules.choose_winner import choose
 from multiqueue.dispatch.decide.rules.delete import clean_up, delete
 from multiqueue.dispatch.decide.rules.drain import drain
 from multiqueue.dispatch.decide.rules.end_eviction import evict

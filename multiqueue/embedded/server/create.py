@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server import crds
-from multiqueue.embedded.server.admission import WebhookAdmission
+from multiqueue.embedded.server.admission.admission import WebhookAdmission
+from multiqueue.embedded.server.admission.webhook_match import WebhookReview
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.causes import FieldCause, required
 from multiqueue.embedded.server.entry import StoredObject
@@ -32,7 +33,6 @@ from multiqueue.embedded.server.status import (
 from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.validation import validate_create
 from multiqueue.embedded.server.versions import noted_as_admitted
-from multiqueue.embedded.server.webhook_match import WebhookReview
 
 GENERATE_ATTEMPTS = 8
 """As in Kubernetes: so many names are tried before a create with generateName gives up."""

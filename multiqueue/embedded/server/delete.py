@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.embedded.server.admission.webhook_match import WebhookReview
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.entry import StoredObject, decode_in
 from multiqueue.embedded.server.kinds import JsonObject
@@ -13,7 +14,6 @@ from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError, bad_request, conflict, not_found
 from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.embedded.server.target import OperationTarget
-from multiqueue.embedded.server.webhook_match import WebhookReview
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

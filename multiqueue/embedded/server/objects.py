@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from multiqueue.embedded.server.admission import WebhookAdmission
+from multiqueue.embedded.server.admission.admission import WebhookAdmission
 from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.conversion import Conversions

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from multiqueue.embedded.server import crds, namespaces
-from multiqueue.embedded.server.admission import WebhookAdmission
+from multiqueue.embedded.server.admission.admission import WebhookAdmission
 from multiqueue.embedded.server.aggregation.aggregator import Aggregator
 from multiqueue.embedded.server.aggregation.front_proxy import FrontProxy, create_proxy_authority
 from multiqueue.embedded.server.auth import (
@@ -35,16 +35,16 @@ from multiqueue.embedded.server.converters import Converters
 from multiqueue.embedded.server.crds import CrdController
 from multiqueue.embedded.server.create import create
 from multiqueue.embedded.server.gc import OwnerCollector
-from multiqueue.embedded.server.handlers import Handlers
-from multiqueue.embedded.server.handlers_meta import MetaHandlers
+from multiqueue.embedded.server.handlers.handlers import Handlers
+from multiqueue.embedded.server.handlers.meta import MetaHandlers
 from multiqueue.embedded.server.kinds import GroupPlural, Registry
 from multiqueue.embedded.server.kubeconfig import build_kubeconfig
 from multiqueue.embedded.server.namespaces import NamespaceController
 from multiqueue.embedded.server.objects import Objects
-from multiqueue.embedded.server.pod_logs import PodLog, no_log
-from multiqueue.embedded.server.storage import Saved, Storage
-from multiqueue.embedded.server.storage_memory import MemoryStorage
-from multiqueue.embedded.server.storage_sqlite import SqliteStorage
+from multiqueue.embedded.server.pod_logs.pod_logs import PodLog, no_log
+from multiqueue.embedded.server.storage.memory import MemoryStorage
+from multiqueue.embedded.server.storage.sqlite import SqliteStorage
+from multiqueue.embedded.server.storage.storage import Saved, Storage
 from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.update import Change, update

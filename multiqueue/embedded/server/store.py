@@ -17,7 +17,7 @@ import orjson
 from multiqueue.embedded.server.entry import StoredObject, encode_bare
 from multiqueue.embedded.server.kinds import GroupPlural, JsonObject, KindVersion
 from multiqueue.embedded.server.managed.owners import Owners, take
-from multiqueue.embedded.server.storage import Storage, Write
+from multiqueue.embedded.server.storage.storage import Storage, Write
 from multiqueue.embedded.server.watch import MAX_PENDING, Event, Watcher, WatchHistory
 
 FIRST_REVISION = 1000

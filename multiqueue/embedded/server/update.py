@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server import crds
+from multiqueue.embedded.server.admission.webhook_match import WebhookReview
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.causes import FieldCause
 from multiqueue.embedded.server.delete import is_finished
@@ -36,7 +37,6 @@ from multiqueue.embedded.server.status import (
 from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.validation import validate_status, validate_update
 from multiqueue.embedded.server.versions import is_stored_in, noted_as_admitted
-from multiqueue.embedded.server.webhook_match import WebhookReview
 
 STATUS = "status"
 ATTEMPTS = 5

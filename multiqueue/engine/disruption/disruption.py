@@ -14,7 +14,6 @@ from multiqueue.api.conditions import Reason
 from multiqueue.api.disruptions import Stop
 from multiqueue.api.names import OWNER
 from multiqueue.engine.cache.cache import Cache
-from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.disruption.budget import Spending, StopBook, owner_reader
 from multiqueue.engine.disruption.cost import Loss
 from multiqueue.engine.disruption.governance import Governance
@@ -88,10 +87,6 @@ class Disruption:
     def observe(self, workload: Workload, *, is_told: bool) -> None:
         """Take over the record of a Workload."""
         self.book.observe(workload, is_told=is_told)
-
-    def governs(self, tree: Tree) -> bool:
-        """Whether a policy changes anything in a tree."""
-        return self.governance.of_tree(tree) is not None
 
     def attempts(self, request: PreemptionRequest) -> Iterator[SearchRules] | None:
         """Return the rules of each search that is made for a request; None without any rules.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
-from multiqueue.capacity.quota_automation_controller import QuotaAutomation
-from multiqueue.observability.metrics import ManagerMetrics
+from multiqueue.capacity.quota_automation_controller import BATCH_SECONDS, QuotaAutomation
+from multiqueue.kube.workqueue import WorkQueue
+from tests.virtual_time import virtual_time
 
 KINDS = (
     "cluster_queues",
@@ -30,11 +32,10 @@ def make(kind: type[Any], name: str, *, generation: int = 1, **spec: Any) -> Any
 
 
 class Listening:
-    """A controller whose informers a test speaks for; ``woken`` are the queues to look at."""
+    """A controller whose informers a test speaks for."""
 
     def __init__(self) -> None:
         self.handlers: dict[str, Callable[[Any, Any], None]] = {}
-        self.woken: set[str] = set()
         queues = [decode(api.ClusterQueue, obj) for obj in (QUEUE, PLAIN)]
         store = SimpleNamespace(list=lambda: queues)
         informers = {
@@ -50,16 +51,24 @@ class Listening:
         context: Any = SimpleNamespace(
             informers=SimpleNamespace(**informers),
             config=SimpleNamespace(multi_kueue=SimpleNamespace(worker_lost_timeout=None)),
-            metrics=ManagerMetrics(),
+            metrics=SimpleNamespace(watch_queue=self._watch_queue),
         )
         fleet: Any = None  # nothing is reconciled
         self.limits: Callable[[], None] = list
-        controller = QuotaAutomation(context, fleet, limits)
-        controller._enqueue = self.woken.add  # type: ignore[method-assign]
+        QuotaAutomation(context, fleet, limits)
 
-    def tell(self, kind: str, old: Any, new: Any) -> set[str]:
+    def _watch_queue(self, _: str, queue: WorkQueue[str]) -> None:
+        self.queue = queue
+
+    async def tell(self, kind: str, old: Any, new: Any) -> set[str]:
+        """Return the ClusterQueues that are reconciled after an event."""
         self.handlers[kind](old, new)
-        return self.woken
+        return await self.woken()
+
+    async def woken(self) -> set[str]:
+        """Return the ClusterQueues that are reconciled a little later."""
+        await asyncio.sleep(2 * BATCH_SECONDS)
+        return {await self.queue.get() for _ in range(len(self.queue))}
 
 
 CHECK = make(api.AdmissionCheck, "check", controllerName="x")
@@ -81,34 +90,38 @@ LOCAL = make(api.LocalQueue, "lq", clusterQueue="mine")
     ],
     ids=["check", "configuration", "cluster"],
 )
-def test_what_all_queues_depend_on(kind: str, obj: Any, changed: Any):
+@virtual_time
+async def test_what_all_queues_depend_on(kind: str, obj: Any, changed: Any):
     """M-204."""
     for old, new in ((None, obj), (obj, changed), (obj, None)):
-        assert Listening().tell(kind, old, new) == {"cq"}
-    assert Listening().tell(kind, obj, obj) == set()
+        assert await Listening().tell(kind, old, new) == {"cq"}
+    assert await Listening().tell(kind, obj, obj) == set()
 
 
-def test_a_local_queue_is_about_its_own_queue():
+@virtual_time
+async def test_a_local_queue_is_about_its_own_queue():
     moved = make(api.LocalQueue, "lq", clusterQueue="other")
     for old, new in ((None, LOCAL), (LOCAL, None)):
-        assert Listening().tell("local_queues", old, new) == {"mine"}
-    assert Listening().tell("local_queues", LOCAL, moved) == {"mine", "other"}
+        assert await Listening().tell("local_queues", old, new) == {"mine"}
+    assert await Listening().tell("local_queues", LOCAL, moved) == {"mine", "other"}
     touched = make(api.LocalQueue, "lq", generation=2, clusterQueue="mine")
-    assert Listening().tell("local_queues", LOCAL, touched) == set()
+    assert await Listening().tell("local_queues", LOCAL, touched) == set()
 
 
-def test_a_cluster_queue_is_looked_at_when_its_spec_changes():
+@virtual_time
+async def test_a_cluster_queue_is_looked_at_when_its_spec_changes():
     queue, plain = (
         decode(api.ClusterQueue, QUEUE),
         decode(api.ClusterQueue, {"metadata": {"name": "cq"}}),
     )
-    assert Listening().tell("cluster_queues", None, queue) == {"cq"}
-    assert Listening().tell("cluster_queues", queue, plain) == {"cq"}
-    assert Listening().tell("cluster_queues", queue, queue) == set()
-    assert Listening().tell("cluster_queues", queue, None) == set()
+    assert await Listening().tell("cluster_queues", None, queue) == {"cq"}
+    assert await Listening().tell("cluster_queues", queue, plain) == {"cq"}
+    assert await Listening().tell("cluster_queues", queue, queue) == set()
+    assert await Listening().tell("cluster_queues", queue, None) == set()
 
 
-def test_limits_of_a_worker_are_about_all_queues():
+@virtual_time
+async def test_limits_of_a_worker_are_about_all_queues():
     listening = Listening()
     listening.limits()
-    assert listening.woken == {"cq"}
+    assert await listening.woken() == {"cq"}

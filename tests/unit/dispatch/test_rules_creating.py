@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from multiqueue.dispatch.decide.cluster_state import GroupConfig
 from multiqueue.dispatch.decide.plan import GroupPlan, Nominate, SyncJob
-from multiqueue.dispatch.decide.rules.choose import choose
+from multiqueue.dispatch.decide.rules.choose_winner import choose
 from multiqueue.dispatch.decide.rules.nominate import nominate
 from multiqueue.dispatch.decide.view import GroupView
 from multiqueue.plugins import Nomination

@@ -26,7 +26,7 @@ from multiqueue.dispatcher_host.conduct import Misconduct
 from multiqueue.dispatcher_host.isolation.confine import list_open_ways, open_libc
 from multiqueue.dispatcher_host.isolation.host import ProcessHost
 from multiqueue.dispatcher_host.isolation.landlock import find_version
-from multiqueue.dispatcher_host.isolation.open_ways import OpenWays
+from multiqueue.dispatcher_host.isolation.missing_restrictions import MissingRestrictions
 from multiqueue.dispatcher_host.live_profile import LiveProfile
 from multiqueue.dispatcher_host.loader import BUDGET
 from multiqueue.dispatcher_host.policy import DispatcherSetting, DispatchPolicy
@@ -427,7 +427,9 @@ def test_ways_that_stay_open_are_counted_and_logged_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     metrics = ManagerMetrics()
-    ways = OpenWays(lambda name, count: metrics.dispatcher_open_ways.child(name).set(count))
+    ways = MissingRestrictions(
+        lambda name, count: metrics.dispatcher_open_ways.child(name).set(count)
+    )
     for _ in range(2):
         ways.note("mine", (NO_FILES,))
     assert capsys.readouterr().out.count(NO_FILES) == 1

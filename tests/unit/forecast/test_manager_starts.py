@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -245,24 +247,21 @@ async def test_assumed_runtimes_are_counted_in_the_caveat() -> None:
     assert told["caveats"][0]["message"].startswith("1 of 2 jobs in its cohort")
 
 
-async def test_a_long_queue_is_read_in_short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_queue_is_read_in_short_steps() -> None:
     manager = Manager()
     manager.submit("runs", 4, 60)
     for index in range(3 * STEP):
         name = f"w{index}"
         manager.put(make_workload(name, queue="lq", pod_sets=[pod_set(gpu=4)]), 10)
-    taken: list[int] = []
-    catch_up = ManagerStarts._catch_up
-
-    def count(self: ManagerStarts) -> None:
-        before = len(self._changed)
-        catch_up(self)
-        taken.append(before - len(self._changed))
-
-    monkeypatch.setattr(ManagerStarts, "_catch_up", count)
-    assert await manager.minutes_until(f"w{3 * STEP - 1}") > 60
-    assert max(taken) <= STEP
-    assert sum(taken) == 3 * STEP + 1
+    unread = [len(manager.starts.unread)]
+    asking = asyncio.create_task(manager.minutes_until(f"w{3 * STEP - 1}"))
+    while not asking.done():
+        await asyncio.sleep(0)
+        unread.append(len(manager.starts.unread))
+    assert await asking > 60
+    assert unread[0] == 3 * STEP + 1
+    assert unread[-1] == 0
+    assert max(before - after for before, after in pairwise(unread)) == STEP
 
 
 async def test_nothing_is_kept_of_what_came_and_went_between_two_questions() -> None:
@@ -274,10 +273,10 @@ async def test_nothing_is_kept_of_what_came_and_went_between_two_questions() -> 
             manager.submit(name, 4, 60)
         manager.engine.delete_workload(f"{NAMESPACE}/{name}", manager.now)
         manager.informers.workloads.drop(f"{NAMESPACE}/{name}")
-    assert list(manager.starts._changed) == [f"{NAMESPACE}/runs"]
+    assert list(manager.starts.unread) == [f"{NAMESPACE}/runs"]
     await manager.starts.find_start(f"{NAMESPACE}/runs")
-    assert not manager.starts._changed
-    assert not manager.starts._seen
+    assert not manager.starts.unread
+    assert not manager.starts.known
 
 
 def _usage(engine: Engine) -> dict[str, list[int]]:

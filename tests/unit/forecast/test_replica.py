@@ -190,7 +190,7 @@ def test_who_waits_before_is_known_whatever_came_and_went() -> None:
         assert trial is not None
         members = trial.pending.members.values()
         before = sum(e.rank < rank_of(asked) for e in members if e.key != asked.key)
-        assert replica.verdicts._blockers(trial, asked) == before
+        assert replica.verdicts.count_before(trial, asked) == before
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import prometheus_client
 import pytest
-from prometheus_client import Histogram, generate_latest
+from prometheus_client import generate_latest
 
 from multiqueue.observability.metrics import ManagerMetrics
 
@@ -114,11 +114,13 @@ def test_names_labels_and_buckets_are_kueues() -> None:
 
 
 def test_wait_times_have_kueues_buckets() -> None:
-    metric = ManagerMetrics().admission_wait_time_seconds.metric
-    assert isinstance(metric, Histogram)
-    bounds = metric._kwargs["buckets"]
-    assert bounds[:4] == (1.0, 2.5, 5.0, 10.0)
-    assert len(bounds) == 16
+    metrics = ManagerMetrics()
+    metrics.admission_wait_time_seconds.child("cq", "").observe(0)
+    found = series(metrics, "kueue_admission_wait_time_seconds_bucket")
+    bounds = [line.split('le="')[1].split('"')[0] for line in found]
+    assert bounds[:4] == ["1.0", "2.5", "5.0", "10.0"]
+    assert bounds[-1] == "+Inf"
+    assert len(bounds[:-1]) == 16
 
 
 def test_the_name_of_a_row_is_the_name_of_its_attribute() -> None:

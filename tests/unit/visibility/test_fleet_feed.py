@@ -12,7 +12,7 @@ import pytest
 
 from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.fleet.feed import Feeds, FeedSession, FeedTimes
-from multiqueue.visibility.fleet.journal import Journal
+from multiqueue.visibility.fleet.journal import MAX_KEYS, Journal
 from multiqueue.visibility.fleet.resources import STANDINGS, FleetResource
 from multiqueue.visibility.fleet.rows import FleetRow
 from multiqueue.visibility.fleet.topics import read_topics
@@ -70,11 +70,12 @@ class FeedWorld:
     """A feed of two rows in two namespaces, and what its reader may see.
 
     Args:
+        max_keys: How many changes the journal keeps.
         times: Times of the stream that are not those of this file.
     """
 
-    def __init__(self, **times: float) -> None:
-        self.journal = Journal(T0)
+    def __init__(self, *, max_keys: int = MAX_KEYS, **times: float) -> None:
+        self.journal = Journal(T0, max_keys=max_keys)
         self.rows = Rows(self.journal)
         self.rows.set("a/one", "Queued")
         self.rows.set("b/two", "Queued")
@@ -203,9 +204,8 @@ async def test_a_burst_is_sent_in_frames_of_500_rows_each_row_once() -> None:
 
 
 async def test_a_reader_too_far_behind_gets_a_snapshot() -> None:
-    world = FeedWorld()
+    world = FeedWorld(max_keys=1)
     mark = world.journal.mark
-    world.journal._max_keys = 1
     world.rows.set("a/one", "Running")
     world.rows.set("b/two", "Running")
     async with world.reading("standings", mark):

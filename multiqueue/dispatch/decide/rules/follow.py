@@ -1,4 +1,4 @@
-"""A cluster holds the latch: ``status.clusterName``."""
+"""A cluster holds the latch: ``status.clusterName``. If it is lost: `lost_worker`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from multiqueue.dispatch.decide.cluster_state import (
     GroupConfig,
     Presence,
     RemoteWorkload,
-    grace_left,
 )
 from multiqueue.dispatch.decide.plan import (
     NOTHING,
@@ -25,6 +24,7 @@ from multiqueue.dispatch.decide.plan import (
     SyncJob,
     TakeJobOver,
 )
+from multiqueue.dispatch.decide.rules.lost_worker import wait_for_lost_worker
 from multiqueue.dispatch.decide.rules.priority import update_priorities
 from multiqueue.dispatch.decide.view import GroupView, LocalWorkload
 
@@ -54,7 +54,7 @@ def follow(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
     name = local.cluster_name
     cluster = view.find_cluster(name) or ClusterState(name=name, reachable=False)
     if not cluster.reachable:
-        return _wait_for(cluster, local, config, now)
+        return wait_for_lost_worker(cluster, local, config, now)
     if cluster.copy is None:
         return _give_up_missing(cluster, local)
     if cluster.admitted_at is None:
@@ -83,21 +83,6 @@ def _keep(view: GroupView, cluster: ClusterState, local: LocalWorkload) -> Group
     if local.is_pending:
         steps.append(set_ready(cluster.name))
     return GroupPlan(steps=tuple(steps))
-
-
-def _wait_for(
-    cluster: ClusterState, local: LocalWorkload, config: GroupConfig, now: datetime
-) -> GroupPlan:
-    left = grace_left(cluster, config, now)
-    if left > timedelta():
-        return GroupPlan(wait=left, why=f'cluster "{cluster.name}" cannot be reached')
-    if local.check is None:
-        return NOTHING
-    message = (
-        f'Cluster "{cluster.name}", which runs the workload, has been out of reach for '
-        f"{_describe(config.worker_lost_timeout)}"
-    )
-    return GroupPlan(steps=(_retry(message, warning=True),))
 
 
 def _give_up_missing(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
@@ -196,8 +181,3 @@ def set_ready(cluster: str) -> SetCheck:
         message=f'The workload was admitted on "{cluster}"',
         cluster=cluster,
     )
-
-
-def _describe(duration: timedelta) -> str:
-    minutes, seconds = divmod(int(duration.total_seconds()), 60)
-    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"

@@ -12,7 +12,7 @@ from multiqueue.embedded.server.builtin.registry import builtin_registry
 from multiqueue.embedded.server.causes import FieldCause
 from multiqueue.embedded.server.kinds import Kind, KindVersion, Registry
 from multiqueue.embedded.server.schema import Admitted, admit
-from multiqueue.embedded.server.storage_memory import MemoryStorage
+from multiqueue.embedded.server.storage.memory import MemoryStorage
 from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.embedded.server.validation import validate_create, validate_update
 from multiqueue.kube.clock import SystemClock

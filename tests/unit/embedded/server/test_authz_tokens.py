@@ -12,7 +12,7 @@ from multiqueue.embedded.server.auth import ANONYMOUS, US, ApiUser, BadToken, To
 from multiqueue.embedded.server.authz.signing import NotSigned, Signer, create_key
 from multiqueue.embedded.server.authz.tokens import ACCOUNTS, ServiceAccountTokens
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
-from multiqueue.embedded.server.storage_memory import MemoryStorage
+from multiqueue.embedded.server.storage.memory import MemoryStorage
 from multiqueue.embedded.server.store import ObjectStore
 from tests.contract.client import Api, Cluster
 

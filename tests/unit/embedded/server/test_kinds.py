@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from multiqueue.embedded.server import discovery, openapi
+from multiqueue.embedded.server.discovery import discovery, openapi
 from multiqueue.embedded.server.schema.types import DATA, schema_of
 from multiqueue.embedded.server.version_order import version_priority
 from tests.unit.embedded.server.kind_builders import custom_kind, kind_of, make_registry

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
+from multiqueue.embedded.server.apply.patch import parse_patch
 from multiqueue.embedded.server.body import decode_json, decode_yaml
-from multiqueue.embedded.server.patch import parse_patch
 from multiqueue.embedded.server.status import StatusError
 from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.lib.bounded_json import MAX_LEVELS

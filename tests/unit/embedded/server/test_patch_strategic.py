@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from multiqueue.embedded.server.patch_strategic import apply_strategic_merge_patch
+from multiqueue.embedded.server.apply.patch_strategic import apply_strategic_merge_patch
 
 MERGE = "x-kubernetes-patch-strategy"
 KEY = "x-kubernetes-patch-merge-key"

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
-from multiqueue.embedded.server.storage_sqlite import StorageInUse
+from multiqueue.embedded.server.storage.sqlite import StorageInUse
 from multiqueue.embedded.server.store import StorageFailed
 from tests.contract.client import Api, Cluster, config_map, owner
 from tests.contract.test_crds import CRDS, definition, version, widget

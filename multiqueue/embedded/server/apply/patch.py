@@ -5,9 +5,9 @@ from typing import Any
 
 import orjson
 
+from multiqueue.embedded.server.apply.patch_strategic import apply_strategic_merge_patch
 from multiqueue.embedded.server.body import MAX_BYTES, check_depth, decode_json
 from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.patch_strategic import apply_strategic_merge_patch
 from multiqueue.embedded.server.status import (
     StatusError,
     bad_request,

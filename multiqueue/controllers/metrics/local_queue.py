@@ -1,4 +1,4 @@
-"""Metrics of single LocalQueues (localQueueMetrics), for the selected ones."""
+"""The gauges of single LocalQueues (localQueueMetrics), for the selected ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from multiqueue.lib.selectors import label_selector_from
 STATUSES = ("True", "False", "Unknown")
 
 
-class LocalQueueMeter:
-    """Stateless apart from the metric series."""
+class LocalQueueGauges:
+    """Sets the gauges of LocalQueues, and says which LocalQueues have metrics of their own."""
 
     def __init__(self, context: ManagerContext) -> None:
         self._metrics = context.metrics

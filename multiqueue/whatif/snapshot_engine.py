@@ -35,7 +35,7 @@ AT_ONCE = timedelta(0)
 """Pause between a wake and its cycle: a replay has no bursts to collect."""
 
 
-class EngineFeed:
+class SnapshotEngine:
     """An engine with everything of a snapshot but its Workloads, which `upsert` adds.
 
     Args:

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
+from multiqueue.embedded.server.admission.webhook_match import MatchedWebhook
 from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.webhook_match import MatchedWebhook
 from multiqueue.embedded.server.webhook_transport import WebhookFailed, WebhookTransport
 
 API_VERSION = "admission.k8s.io/v1"

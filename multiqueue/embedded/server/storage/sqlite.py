@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import IO
 
 from multiqueue.embedded.server.kinds import GroupPlural
-from multiqueue.embedded.server.storage import Saved, Write
+from multiqueue.embedded.server.storage.storage import Saved, Write
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from multiqueue.embedded.server.storage import Saved, Write
+from multiqueue.embedded.server.storage.storage import Saved, Write
 
 
 class MemoryStorage:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.embedded.server.apply.scale import API_VERSION as SCALE_VERSION
+from multiqueue.embedded.server.apply.scale import write
 from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.body import decode_yaml
 from multiqueue.embedded.server.call import Call
@@ -33,8 +35,6 @@ from multiqueue.embedded.server.managed.validation import problems
 from multiqueue.embedded.server.managed.zero import zero_object
 from multiqueue.embedded.server.metadata import check_update_identity
 from multiqueue.embedded.server.objects import Objects
-from multiqueue.embedded.server.scale import API_VERSION as SCALE_VERSION
-from multiqueue.embedded.server.scale import write
 from multiqueue.embedded.server.status import (
     StatusError,
     apply_conflict,

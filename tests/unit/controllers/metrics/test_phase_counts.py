@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.controllers.phase_counts import PhaseCounts
+from multiqueue.controllers.metrics.phase_counts import PhaseCounts
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.observability.metrics import ManagerMetrics
 from tests.builders.workloads import NAMESPACE, admitted, make_workload, minutes

@@ -5,7 +5,7 @@ it has to check an object itself. The answer names the server and describes no t
 leaves the checking to the server. What there is to know is in the documents of version 3.
 """
 
-from multiqueue.embedded.server.discovery import SERVER_MINOR
+from multiqueue.embedded.server.discovery.discovery import SERVER_MINOR
 
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2"
 CONTENT_TYPE = f"{MEDIA_TYPE}.v1.0+protobuf"

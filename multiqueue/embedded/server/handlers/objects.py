@@ -7,13 +7,16 @@ import orjson
 from aiohttp import web
 
 from multiqueue.embedded.server import status
+from multiqueue.embedded.server.apply.patch import APPLY_YAML, parse_patch
+from multiqueue.embedded.server.apply.scale import scale_of, through_scale
+from multiqueue.embedded.server.apply.server_side_apply import apply
 from multiqueue.embedded.server.body import decode_object
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.causes import forbidden
 from multiqueue.embedded.server.create import create, create_by_put
 from multiqueue.embedded.server.delete import DeleteOptions, delete, parse_delete_options
 from multiqueue.embedded.server.entry import StoredObject
-from multiqueue.embedded.server.handlers_watch import watch
+from multiqueue.embedded.server.handlers.watch import watch
 from multiqueue.embedded.server.kinds import AdmissionRefused, JsonObject, Scale, Subresource
 from multiqueue.embedded.server.lists import (
     ListAnswer,
@@ -24,12 +27,9 @@ from multiqueue.embedded.server.lists import (
 )
 from multiqueue.embedded.server.metadata import check_identity
 from multiqueue.embedded.server.namespaces import check_mortal
-from multiqueue.embedded.server.patch import APPLY_YAML, parse_patch
 from multiqueue.embedded.server.representation import show_object, show_page
 from multiqueue.embedded.server.request import ServerRequest
-from multiqueue.embedded.server.scale import scale_of, through_scale
 from multiqueue.embedded.server.schema import admit
-from multiqueue.embedded.server.server_side_apply import apply
 from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.update import Change, Produce, update
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import orjson
 from aiohttp import web
 
-from multiqueue.embedded.server import discovery, openapi, openapi_protobuf
 from multiqueue.embedded.server.aggregation.aggregator import Aggregator
+from multiqueue.embedded.server.discovery import discovery, openapi, openapi_protobuf
 from multiqueue.embedded.server.kinds import JsonObject, Registry
 from multiqueue.embedded.server.store import ObjectStore
 

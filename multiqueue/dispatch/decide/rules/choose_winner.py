@@ -1,4 +1,4 @@
-"""A copy is admitted and no cluster holds the latch yet."""
+"""Which worker wins: a copy is admitted, and no cluster holds the latch yet."""
 
 from __future__ import annotations
 

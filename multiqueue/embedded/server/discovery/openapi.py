@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from multiqueue.embedded.server.discovery import SERVER_MINOR
+from multiqueue.embedded.server.discovery.discovery import SERVER_MINOR
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion, Registry
 from multiqueue.embedded.server.schema.types import COMPONENT, schema_of
 

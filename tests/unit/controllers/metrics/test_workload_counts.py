@@ -10,7 +10,7 @@ from multiqueue.api.config import build_configuration
 from multiqueue.api.v1beta2 import LocalQueue, LocalQueueSpec
 from multiqueue.api.v1beta2.meta import ObjectMeta
 from multiqueue.api.workload_state import finish, set_pending
-from multiqueue.controllers.workload_counts import WorkloadCounts
+from multiqueue.controllers.metrics.workload_counts import WorkloadCounts
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.observability.metrics import ManagerMetrics
 from tests.builders.workloads import (

@@ -9,7 +9,7 @@ import structlog
 log = structlog.get_logger("multiqueue.dispatcher_host.isolation")
 
 
-class OpenWays:
+class MissingRestrictions:
     """Logs missing restrictions once per dispatcher, although its process may restart.
 
     Args:

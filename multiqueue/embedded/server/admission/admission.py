@@ -12,13 +12,8 @@ from typing import Any
 
 import structlog
 
-from multiqueue.embedded.server.call import Call
-from multiqueue.embedded.server.conversion import Conversions
-from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.status import StatusError, bad_request, forbidden, internal_error
-from multiqueue.embedded.server.store import ObjectStore
-from multiqueue.embedded.server.webhook_client import WebhookClient, WebhookVerdict
-from multiqueue.embedded.server.webhook_match import (
+from multiqueue.embedded.server.admission.webhook_client import WebhookClient, WebhookVerdict
+from multiqueue.embedded.server.admission.webhook_match import (
     ConditionError,
     Match,
     MatchedWebhook,
@@ -26,6 +21,11 @@ from multiqueue.embedded.server.webhook_match import (
     compile_webhooks,
     find_match,
 )
+from multiqueue.embedded.server.call import Call
+from multiqueue.embedded.server.conversion import Conversions
+from multiqueue.embedded.server.kinds import JsonObject
+from multiqueue.embedded.server.status import StatusError, bad_request, forbidden, internal_error
+from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.embedded.server.webhook_transport import WebhookFailed, WebhookTransport
 
 MUTATING = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")

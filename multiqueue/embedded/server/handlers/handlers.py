@@ -6,13 +6,14 @@ from functools import partial
 import structlog
 from aiohttp import web
 
-from multiqueue.embedded.server import handlers_objects, status
+from multiqueue.embedded.server import status
 from multiqueue.embedded.server.aggregation.aggregator import Aggregator
 from multiqueue.embedded.server.authz.entrance import Entrance
-from multiqueue.embedded.server.handlers_meta import MetaHandlers
+from multiqueue.embedded.server.handlers import objects as handlers_objects
+from multiqueue.embedded.server.handlers.meta import MetaHandlers
 from multiqueue.embedded.server.kinds import Kind, KindVersion
 from multiqueue.embedded.server.objects import Objects
-from multiqueue.embedded.server.pod_logs import PodLog, get_log
+from multiqueue.embedded.server.pod_logs.pod_logs import PodLog, get_log
 from multiqueue.embedded.server.query import first_values
 from multiqueue.embedded.server.request import ServerRequest, parse_accept, status_response
 from multiqueue.embedded.server.routes import Route, parse_route

@@ -15,7 +15,7 @@ from multiqueue.api.config import Gate
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.variants import parent_of
 from multiqueue.api.workload_state import find
-from multiqueue.controllers.local_queue_meter import LocalQueueMeter
+from multiqueue.controllers.metrics.local_queue import LocalQueueGauges
 from multiqueue.jobs.context import ManagerContext
 
 
@@ -42,7 +42,7 @@ class WorkloadCounts:
     ) -> None:
         self._informer = context.informers.workloads
         self._metrics = context.metrics
-        self._meter = LocalQueueMeter(context)
+        self._local_gauges = LocalQueueGauges(context)
         self._cluster_queue_of = cluster_queue_of
         self._shows_unadmitted = context.config.gates.enabled(
             Gate.UNADMITTED_WORKLOADS_OBSERVABILITY
@@ -81,7 +81,7 @@ class WorkloadCounts:
         key = f"{workload.metadata.namespace}/{workload.spec.queue_name}"
         admission = workload.status.admission
         queue = admission.cluster_queue if admission else self._cluster_queue_of(key) or ""
-        own = self._meter.labels_of(workload) or ()
+        own = self._local_gauges.labels_of(workload) or ()
         if finished:
             return _Counted(finished=True, cluster_queue=(queue,), local_queue=own)
         reasons = _reasons(workload)

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from multiqueue.embedded.server import status
 from multiqueue.embedded.server.entry import StoredObject
-from multiqueue.embedded.server.pod_log_options import (
+from multiqueue.embedded.server.pod_logs.options import (
     PodLogOptions,
     find_container,
     parse_log_options,
