@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import aclosing
-from datetime import UTC, datetime
 from typing import Any, Self
 from urllib.parse import urlencode
 
@@ -20,6 +19,7 @@ from multiqueue.dashboard.forwarding import is_readable, is_stream
 from multiqueue.dashboard.site import Site
 from multiqueue.dashboard.usage import MonthlyUsage, read_question
 from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.errors import ApiError, KubeError
 from multiqueue.serving.request import HttpRequest
 from multiqueue.serving.server import Bounds, HttpServer
@@ -52,6 +52,7 @@ class Gateway:
     def __init__(self, client: KubeClient, about: Mapping[str, Any], *, port: int = 0) -> None:
         self._client = client
         self._about = dict(about)
+        self._clock = SystemClock()
         self._site = Site()
         self._server = HttpServer(
             self._answer, host=HOST, port=port, bounds=Bounds(connections=64, body_bytes=0)
@@ -106,7 +107,7 @@ class Gateway:
             return _status(502, "Unreachable", f"the API server does not answer: {error}")
 
     async def _describe_usage(self, request: HttpRequest, *, as_csv: bool) -> web.Response:
-        now = datetime.now(UTC).replace(microsecond=0)
+        now = self._clock.now().replace(microsecond=0)
         try:
             question = read_question(request.query, now)
         except ValueError as error:

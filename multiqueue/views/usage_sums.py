@@ -96,9 +96,7 @@ def _value(namespace: str, key: UsageKey, column: str) -> str:
     return namespace if column == "namespace" else str(getattr(key, column))
 
 
-def list_dicts(
-    sums: UsageSums, by: Sequence[str]
-) -> list[dict[str, Any]]:
+def list_dicts(sums: UsageSums, by: Sequence[str]) -> list[dict[str, Any]]:
     """Return the rows for programs; times are device-seconds."""
     return [
         {

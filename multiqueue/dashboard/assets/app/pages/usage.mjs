@@ -1,7 +1,7 @@
 // Who held how much in a month, what ran of it, and what was lost. The gateway adds up; this page formats.
 import { html } from "../html.mjs";
 import { useAnswer } from "../api.mjs";
-import { amountOfTime, clock, isAccelerator, monthName, number, safe, timeUnit } from "../format.mjs";
+import { amountOfTime, isAccelerator, monthName, number, safe, timeUnit } from "../format.mjs";
 import { Figure, Look, QueueLink, Table, Team, teamClass, WorkerLink } from "../parts.mjs";
 import { setQuery } from "../router.mjs";
 
@@ -12,7 +12,7 @@ const SHOWN = 5;
 export function UsagePage({ query }) {
   const asked = new URLSearchParams();
   for (const name of ["month", "by", "resource"]) if (query.get(name)) asked.set(name, query.get(name));
-  const { data, error, again } = useAnswer(`/usage.json?${asked}`);
+  const { data, error, again } = useAnswer(`/usage.json?${asked}`, 60);
   const topic = { loaded: Boolean(data), refused: error && { ...error, retry: again }, rows: new Map((data?.rows ?? []).map((row, index) => [index, row])) };
   const by = query.get("by") || "owner";
   return html`<main id="main"><div class="bar"><h1>Usage</h1>
@@ -30,8 +30,8 @@ function Filters({ data, query, by }) {
   const select = (field, title, value, options) => html`<label>${title}
     <select value=${value} onChange=${(event) => setQuery({ [field]: event.target.value })}>
       ${options.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select></label>`;
-  const month = data?.month ?? query.get("month") ?? "";
-  const months = data?.months ?? (month ? [month] : []);
+  const month = query.get("month") ?? data?.month ?? "";
+  const months = [...new Set([...(data?.months ?? []), ...(month ? [month] : [])])].sort().reverse();
   return html`<div class="filters" role="search">
     ${select("month", "Month", month, months.map((each) => [each, monthName(each)]))}
     ${select("by", "By", by, BY)}
@@ -98,7 +98,7 @@ function Days({ data, by, unit }) {
   }
   const up = Math.max(...days.map((day) => day.sum), 1);
   const down = Math.max(...days.map((day) => day.lost), 0);
-  const [left, wide, high] = [56, 24, 150];
+  const [left, wide, high] = [52, 34, 150];
   const scale = high / Math.max(up, down);
   const bottom = high + 8 + down * scale;
   const order = [...names, null];
@@ -108,7 +108,7 @@ function Days({ data, by, unit }) {
   const bar = (day, index) => {
     let at = high + 8;
     return html`<g><title>${`${day.day}: ${time(day.sum)} ${unit.words} held, ${time(day.lost)} lost`}</title>
-      <rect class="day" x=${left + index * wide} y="8" width=${wide - 3} height=${bottom - 8} />
+      <rect class="day" x=${left + index * wide} y="8" width=${wide - 3} height=${high} />
       ${order.filter((name) => day.held.get(name)).map((name) => {
         const height = day.held.get(name) * scale;
         at -= height;
@@ -121,19 +121,20 @@ function Days({ data, by, unit }) {
   return html`<div class="scroll" tabindex="0" role="group" aria-label="Days of the month">
     <svg class="days" viewBox=${`0 0 ${left + days.length * wide} ${bottom + 22}`} role="img" aria-label=${`Held and lost by day. ${told.join("; ")}`}>
       <text x=${left - 8} y="16" text-anchor="end">${time(up)}</text><text x=${left - 8} y=${high + 8} text-anchor="end">0</text>
-      <line x1=${left} x2=${left + days.length * wide} y1=${high + 8.5} y2=${high + 8.5} />${days.map(bar)}</svg></div>
+      ${days.map(bar)}
+      <line x1=${left} x2=${left + days.length * wide - 3} y1=${high + 8.5} y2=${high + 8.5} /></svg></div>
     <p class="legend">${shown.map((name) => html`<span><i class=${`dot ${name === null ? "team-other" : colourOf(by, name, rows, column)}`}></i>${words(name)}</span>`)}
       ${down > 0 && html`<span><i class="dot lost"></i>lost, on the day when the job was stopped</span>`}</p>`;
 }
 
 function unitName(data) {
-  if (!data.total) return "";
-  return `${isAccelerator(data.resource) ? `${data.resource}, time of each device` : `${data.resource}, time of each core`}`;
+  if (!data.total) return "nothing";
+  return `${safe(data.resource)}, time of each ${isAccelerator(data.resource) ? "device" : "core"},`;
 }
 
 function source(data) {
   const gap = data.gapSeconds ? ` No manager counted for ${number(Math.round(data.gapSeconds / 60))} minutes of the month.` : "";
   if (!data.through) return "There are no UsageReports yet: only Workloads that still exist count, each with its last reservation.";
-  const until = data.through < data.to ? ` until ${data.through.slice(0, 10)} ${clock(data.through, false)}; after that, only Workloads that hold quota or have finished` : "";
+  const until = data.through < data.to ? ` until ${data.through.slice(0, 10)} ${data.through.slice(11, 16)} UTC; after that, only Workloads that hold quota or have finished` : "";
   return `UsageReports count everything${until}. Days are those of UTC. multiqueue usage adds up the same rows.${gap}`;
 }
