@@ -56,9 +56,9 @@ function Month({ data, by }) {
     <section class="card-like"><h2>${words} by day</h2><${Days} data=${data} by=${by} unit=${unit} /></section>
     <section class="card-like"><${Table} caption="Usage" rows=${rows.map((row) => ({ ...row, key: row[column] }))} columns=${[
       { title: BY.find(([name]) => name === by)[1].replace(/^./, (c) => c.toUpperCase()), cell: (row) => html`<${Name} by=${by} value=${row[column]} />` },
-      { title: "Of all", wide: true, cell: (row) => html`<${Bar} row=${row} top=${top} colour=${colourOf(by, row[column], rows, column)} total=${total} />` },
       figure("Held", "reserved_s"), figure("Used", "running_s"), figure("Kept", "kept_s"), figure("Lost", "lost_s"), figure("Failed", "failed_s"),
       { title: "Ended", right: true, cell: (row) => number(row.holds) },
+      { title: "Of all", wide: true, cell: (row) => html`<${Bar} row=${row} top=${top} colour=${colourOf(by, row[column], rows, column)} total=${total} />` },
     ]} /></section>`;
 }
 
