@@ -17,7 +17,9 @@ from aiohttp import web
 from multiqueue.dashboard.door import Door
 from multiqueue.dashboard.forwarding import is_readable, is_stream
 from multiqueue.dashboard.site import Site
+from multiqueue.dashboard.usage import MonthlyUsage, read_question
 from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.errors import ApiError, KubeError
 from multiqueue.serving.request import HttpRequest
 from multiqueue.serving.server import Bounds, HttpServer
@@ -50,6 +52,7 @@ class Gateway:
     def __init__(self, client: KubeClient, about: Mapping[str, Any], *, port: int = 0) -> None:
         self._client = client
         self._about = dict(about)
+        self._clock = SystemClock()
         self._site = Site()
         self._server = HttpServer(
             self._answer, host=HOST, port=port, bounds=Bounds(connections=64, body_bytes=0)
@@ -92,23 +95,41 @@ class Gateway:
             kept = {"Cache-Control": KEPT} if found.immutable else {}
             return _build(200, found.body, **{"Content-Type": found.content_type}, **kept)
         path = request.rel_url.raw_path
-        if not is_readable(path):
-            return _status(404, "NotFound", f"{path[:200]} is nothing that the page may read")
-        return await self._forward(request, path)
-
-    async def _forward(self, request: HttpRequest, path: str) -> web.StreamResponse:
-        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
-        query = dict(request.query)
         try:
-            if is_stream(path, query):
-                return await self._stream(request, path, query, headers)
-            answer = await self._client.request(
-                "GET", path, params=query, accept=headers.get("Accept", "application/json")
-            )
+            if path in {"/usage.json", "/usage.csv"}:
+                return await self._describe_usage(request, as_csv=path.endswith("csv"))
+            if not is_readable(path):
+                return _status(404, "NotFound", f"{path[:200]} is nothing that the page may read")
+            return await self._forward(request, path)
         except ApiError as error:
             return _status(error.status, error.reason, error.server_message or str(error))
         except KubeError as error:
             return _status(502, "Unreachable", f"the API server does not answer: {error}")
+
+    async def _describe_usage(self, request: HttpRequest, *, as_csv: bool) -> web.Response:
+        now = self._clock.now().replace(microsecond=0)
+        try:
+            question = read_question(request.query, now)
+        except ValueError as error:
+            return _status(400, "BadRequest", str(error))
+        usage = MonthlyUsage(question, now)
+        await usage.read(self._client, self._about.get("namespace", ""))
+        if not as_csv:
+            return _build(200, orjson.dumps(usage.describe()))
+        headers = {
+            "Content-Type": "text/csv; charset=utf-8",
+            "Content-Disposition": f'attachment; filename="{usage.file_name}"',
+        }
+        return _build(200, usage.as_csv().encode(), **headers)
+
+    async def _forward(self, request: HttpRequest, path: str) -> web.StreamResponse:
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        query = dict(request.query)
+        if is_stream(path, query):
+            return await self._stream(request, path, query, headers)
+        answer = await self._client.request(
+            "GET", path, params=query, accept=headers.get("Accept", "application/json")
+        )
         return _build(answer.status, answer.body)
 
     async def _stream(

@@ -25,6 +25,7 @@ PAGES = {
     "#/clusters": "worker-a100",
     "#/clusters/worker-h100": "Runs here",
     "#/fairness": "Fairness",
+    "#/usage": "Usage",
     "#/changes": "Changes",
 }
 

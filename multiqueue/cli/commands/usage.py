@@ -93,8 +93,9 @@ async def _usage(target: ClusterTarget, by: list[str], days: float, output: str)
     from datetime import UTC, datetime, timedelta
 
     from multiqueue.cli.queue_objects import QueueObjects
-    from multiqueue.cli.views.usage import add_up, collect, list_dicts, list_table, write_csv
+    from multiqueue.cli.views.usage import list_table
     from multiqueue.views.usage import OWNER_LABEL
+    from multiqueue.views.usage_sums import add_up, collect, list_dicts, write_csv
 
     now = datetime.now(UTC).replace(microsecond=0)
     since = (now - timedelta(days=days)).replace(hour=0, minute=0, second=0)

@@ -1,103 +1,15 @@
-"""The tables of ``multiqueue usage``. Pure."""
+"""The table of ``multiqueue usage``. Pure."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from multiqueue.views.usage_sums import FIGURES, UsageSums
 
-from multiqueue.api.v1alpha1 import UsageReport
-from multiqueue.api.v1beta2 import Workload
-from multiqueue.api.v1beta2.meta import format_time, parse_time
-from multiqueue.views.usage import (
-    UsageFigures,
-    UsageKey,
-    UsageRows,
-    add_hold,
-    read_hold,
-    read_rows,
-)
-
-COLUMNS: Mapping[str, str] = {
-    "owner": "owner",
-    "namespace": "namespace",
-    "queue": "cluster_queue",
-    "localqueue": "local_queue",
-    "cluster": "worker",
-    "flavor": "flavor",
-    "cause": "cause",
-    "day": "day",
-}
-"""What rows may be added up by, with the name of the column in CSV."""
-FIGURES = ("reserved", "checks", "starting", "running", "kept", "lost", "failed")
 SHORT_FIGURES = ("reserved", "running", "lost", "failed")
-INJECTING = ("=", "+", "-", "@", "\t", "\r")
-"""First characters that make a spreadsheet compute a cell."""
 MINUTE, HOUR = 60.0, 3600.0
-
-NamespaceRows = Mapping[str, UsageRows]
-
-
-def collect(
-    reports: Iterable[UsageReport],
-    workloads: Iterable[Workload],
-    owners: Mapping[str, str],
-    *,
-    since: datetime,
-    now: datetime,
-) -> tuple[NamespaceRows, datetime | None]:
-    """Return rows by namespace, and since when only present Workloads tell; None: all the time.
-
-    A namespace whose report ends before held no quota since.
-
-    Args:
-        reports: The UsageReports.
-        workloads: All Workloads that are there now; they tell what reports do not count yet.
-        owners: Owners by namespace.
-        since: The begin of the first day.
-        now: The current time.
-    """
-    rows: dict[str, UsageRows] = {}
-    through: dict[str, datetime] = {}
-    first = since.strftime("%Y-%m-%d")
-    for report in reports:
-        namespace = report.metadata.namespace
-        until = parse_time(report.status.through)
-        if until is not None:
-            through[namespace] = max(until, through.get(namespace, until))
-        for key, figures in read_rows(report.status.rows).items():
-            if key.day >= first:
-                rows.setdefault(namespace, {}).setdefault(key, UsageFigures()).add(figures)
-    for workload in workloads:
-        hold = read_hold(workload)
-        if hold is not None:
-            owner = owners.get(hold.namespace, hold.namespace)
-            begin = max(since, through.get(hold.namespace, since))
-            add_hold(rows.setdefault(hold.namespace, {}), hold, owner, begin, now)
-    return rows, max(through.values(), default=None)
-
-
-def add_up(
-    rows: NamespaceRows, by: Sequence[str]
-) -> list[tuple[tuple[str, ...], str, UsageFigures]]:
-    """Return (values of ``by``, resource, figures), the largest first within a resource."""
-    sums: dict[tuple[tuple[str, ...], str], UsageFigures] = {}
-    for namespace, each in rows.items():
-        for key, figures in each.items():
-            values = tuple(_value(namespace, key, COLUMNS[name]) for name in by)
-            sums.setdefault((values, key.resource), UsageFigures()).add(figures)
-    ordered = sorted(sums.items(), key=lambda item: (item[0][1], -item[1].reserved, item[0][0]))
-    return [(values, resource, figures) for (values, resource), figures in ordered]
-
-
-def _value(namespace: str, key: UsageKey, column: str) -> str:
-    return namespace if column == "namespace" else str(getattr(key, column))
 
 
 def list_table(
-    sums: Sequence[tuple[tuple[str, ...], str, UsageFigures]], *, wide: bool = False
+    sums: UsageSums, *, wide: bool = False
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]], str]:
     """Return the titles after those of ``by``, the rows, and the unit of their times."""
     names = FIGURES if wide else SHORT_FIGURES
@@ -113,37 +25,3 @@ def list_table(
         for values, resource, figures in sums
     ]
     return ("RESOURCE", *(name.upper() for name in names), "ENDED"), rows, unit
-
-
-def list_dicts(
-    sums: Sequence[tuple[tuple[str, ...], str, UsageFigures]], by: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return the rows for programs; times are device-seconds."""
-    return [
-        {
-            **dict(zip((COLUMNS[name] for name in by), values, strict=True)),
-            "resource": resource,
-            "holds": figures.holds,
-            **{f"{name}_s": round(getattr(figures, name)) for name in FIGURES},
-        }
-        for values, resource, figures in sums
-    ]
-
-
-def write_csv(
-    rows: Sequence[Mapping[str, Any]], by: Sequence[str], *, since: datetime, now: datetime
-) -> str:
-    """Return RFC 4180 CSV; a cell that a spreadsheet would compute gets a quote in front."""
-    names = [COLUMNS[name] for name in by]
-    header = ["from", "to", *names, "resource", "holds", *(f"{name}_s" for name in FIGURES)]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, header)
-    writer.writeheader()
-    period = {"from": format_time(since), "to": format_time(now)}
-    for row in rows:
-        writer.writerow({name: _as_text(value) for name, value in {**period, **row}.items()})
-    return out.getvalue()
-
-
-def _as_text(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(INJECTING) else value

@@ -12,7 +12,8 @@ import pytest
 from multiqueue.api.v1alpha1 import UsageReport, UsageReportRow, UsageReportStatus
 from multiqueue.api.v1beta2 import ObjectMeta
 from multiqueue.cli.main import main
-from multiqueue.cli.views.usage import add_up, collect, list_dicts, list_table, write_csv
+from multiqueue.cli.views.usage import list_table
+from multiqueue.views.usage_sums import add_up, collect, list_dicts, write_csv
 from tests.builders.workloads import NAMESPACE, T0, admitted, make_workload, minutes
 
 HOUR = 3600

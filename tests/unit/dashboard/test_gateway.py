@@ -10,8 +10,9 @@ import aiohttp
 import orjson
 
 from multiqueue.dashboard.gateway import Gateway
-from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import ApiError, TransportError
+from multiqueue.kube.client import KubeClient, ObjectList
+from multiqueue.kube.errors import ApiError, Forbidden, TransportError
+from multiqueue.kube.resources import Resource
 from multiqueue.kube.transport import Response
 
 FLEET = "/apis/fleet.multiqueue.dev/v1alpha1"
@@ -29,6 +30,12 @@ class PlayedClient:
         if self.failure is not None:
             raise self.failure
         return Response(200, {}, b'{"items":[]}')
+
+    async def list(self, resource: Resource, **_: Any) -> ObjectList[Any]:
+        self.asked.append((resource.plural, {}))
+        if self.failure is not None:
+            raise self.failure
+        return ObjectList(items=[], resource_version="1")
 
     async def stream(self, path: str, *, headers: dict[str, str]) -> AsyncGenerator[bytes, None]:
         self.asked.append((path, headers))
@@ -100,3 +107,29 @@ async def test_refusals_and_silence_of_the_api_server_are_told_in_its_words() ->
         async with browser.get(f"{base}{FLEET}/quotas") as answer:
             assert answer.status == 502
             assert "connection refused" in (await answer.json())["message"]
+
+
+async def test_usage_is_what_the_reader_may_list_as_a_document_and_as_a_file() -> None:
+    client = PlayedClient()
+    async with open_page(client) as (browser, base):
+        async with browser.get(f"{base}/usage.json?month=2026-02") as answer:
+            told = await answer.json()
+            assert (told["month"], told["days"], told["rows"]) == ("2026-02", 28, [])
+        async with browser.get(f"{base}/usage.csv?month=2026-02&by=queue") as answer:
+            assert (await answer.text()).startswith("from,to,cluster_queue,resource,holds,")
+            named = 'attachment; filename="usage-2026-02-by-queue.csv"'
+            assert answer.headers["Content-Disposition"] == named
+        assert {name for name, _ in client.asked} == {"usagereports", "workloads", "namespaces"}
+        async with browser.get(f"{base}/usage.json?by=%0d%0aX") as answer:
+            assert answer.status == 400
+            assert "choose from owner" in (await answer.json())["message"]
+        client.failure = Forbidden(403, reason="Forbidden", message="usagereports is forbidden")
+        async with browser.get(f"{base}/usage.json") as answer:
+            assert (answer.status, (await answer.json())["message"]) == (
+                403,
+                "usagereports is forbidden",
+            )
+        async with aiohttp.ClientSession() as stranger:
+            for name in ("usage.json", "usage.csv"):
+                async with stranger.get(f"{base}/{name}") as refused:
+                    assert refused.status == 403

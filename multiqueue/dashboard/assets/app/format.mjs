@@ -93,3 +93,20 @@ export function isAccelerator(resource) {
 export function count(value, word, plural = `${word}s`) {
   return `${number(value)} ${value === 1 ? word : plural}`;
 }
+
+/** The unit for amounts of device time: hours, or minutes if all is short. @param {number} seconds */
+export function timeUnit(seconds) {
+  return seconds < 36_000 ? { seconds: 60, words: "minutes" } : { seconds: 3600, words: "hours" };
+}
+
+/** Device time in a unit. @param {number} seconds @param {{seconds: number}} unit */
+export function amountOfTime(seconds, unit) {
+  const value = seconds / unit.seconds;
+  return number(value < 100 ? Math.round(value * 10) / 10 : Math.round(value));
+}
+
+/** @param {string} month `2026-01` */
+export function monthName(month) {
+  const at = new Date(`${month}-01T00:00:00Z`);
+  return Number.isNaN(at.getTime()) ? safe(month) : at.toLocaleDateString("en", { month: "long", year: "numeric", timeZone: "UTC" });
+}
