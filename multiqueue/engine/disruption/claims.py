@@ -8,7 +8,8 @@ stays within the quota of another ClusterQueue, is not held up.
 Deviates: from P-69 to P-78. There is one claim for each tree, because the room of one flavor may
 depend on the loans of another. Only declared run times (maximumExecutionTimeSeconds) count; a start
 that depends on other holders is unknown, and nothing is kept for it. A claim is about quota, so
-flavors with a topology have none.
+flavors with a topology have none. Who needs more than the nominal quota of its ClusterQueue is told
+that no flavor fits, not that somebody holds it, and has no claim.
 
 Units: times are whole seconds since the epoch.
 """

@@ -20,6 +20,7 @@ from tests.builders.engine import (
     make_queue,
     make_workload,
     pod_set,
+    reserved,
     seconds,
 )
 from tests.engine_world import EngineWorld
@@ -59,7 +60,10 @@ def run(world: EngineWorld, *, after: float = 1) -> list[str]:
     started = []
     for wait in (after, 0, 2):
         plan = world.cycle(after=wait)
-        world.write_back(plan)
+        for decision in plan.decisions:
+            if isinstance(decision, Admit):
+                old = world.workloads[decision.workload]
+                world.submit(reserved(old, decision.admission, at=world.now))
         started += [d.workload.partition("/")[2] for d in plan.decisions if isinstance(d, Admit)]
     return started
 
@@ -138,11 +142,12 @@ def test_who_is_refused_is_tried_again_without_any_change() -> None:
 
 def test_a_claim_does_not_hold_up_who_stays_within_the_quota_of_another_queue() -> None:
     world = make_world(RULE, queues=2)
-    submit(world, job("a", 7, lasts=HOUR, queue="cq0"), job("gang", 12, queue="cq0"))
+    submit(world, job("a", 7, queue="cq0"), job("b", 2, lasts=HOUR, queue="cq1"))
+    submit(world, job("gang", 8, queue="cq0"))
     run(world, after=20)
     assert "room is kept" in world.reason("gang")
-    assert submit(world, job("owner", 8, queue="cq1", after=30)) == ["owner"]
-    assert submit(world, job("x", 1, queue="cq0", after=31)) == ["x"]  # nothing can be kept now
+    assert submit(world, job("x", 2, queue="cq0", after=30)) == []
+    assert submit(world, job("owner", 6, queue="cq1", after=31)) == ["owner"]
 
 
 def test_a_claim_ends_with_its_workload() -> None:
@@ -179,6 +184,6 @@ def test_a_claim_starts_no_later_than_promised(
             held = each.reservation
             if held is None or each.finished or not each.run_limit:
                 continue
-            if held.admitted_at + seconds(each.run_limit) <= world.now:
+            if held.reserved_at + seconds(each.run_limit) <= world.now:
                 world.finish(each.key.partition("/")[2])
         run(world, after=5)
