@@ -13,8 +13,8 @@ from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.disruption.claims import (
     LOOK_AGAIN,
-    Candidate,
     Claim,
+    ClaimPasser,
     describe_claim,
     describe_delay,
 )
@@ -71,7 +71,7 @@ def keep_claim(
     victims = tuple(target.entry for target in verdict.targets)
     usage = _by_name(queue, verdict.assignment)
     with course.reservations.lifted():
-        start = claims.would_delay(tree, Candidate(head.entry, queue.name, usage, victims), now)
+        start = claims.would_delay(tree, ClaimPasser(head.entry, queue.name, usage, victims), now)
     if start is None:
         return None
     world.agenda.wake_at(tree.key, min(max(start, now + 1), now + LOOK_AGAIN))

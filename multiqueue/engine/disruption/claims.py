@@ -90,7 +90,7 @@ class Claims:
         """Return when a claim can start if nobody else does; None if that is not known (P-72)."""
         return find_start(tree, claim, self._list_holders(tree), now)
 
-    def would_delay(self, tree: Tree, other: Candidate, now: int) -> int | None:
+    def would_delay(self, tree: Tree, other: ClaimPasser, now: int) -> int | None:
         """Return the start that another Workload would make later; None if it may start (P-74)."""
         claim = self.of(tree)
         if claim is None or claim.entry is other.entry or other.entry.rank < claim.entry.rank:
@@ -112,7 +112,7 @@ class Claims:
             yield from self._holders.get(name, {}).values()
 
 
-class Candidate(NamedTuple):
+class ClaimPasser(NamedTuple):
     """Who could start now, with what, and who would leave for it."""
 
     entry: Entry
@@ -122,7 +122,7 @@ class Candidate(NamedTuple):
 
 
 @contextmanager
-def _with_usage(tree: Tree, candidate: Candidate) -> Iterator[None]:
+def _with_usage(tree: Tree, candidate: ClaimPasser) -> Iterator[None]:
     """Count the usage of a candidate inside the block."""
     node = tree.queues[candidate.cluster_queue].node
     amounts = [(node.slot(pair), amount) for pair, amount in candidate.usage.items()]
