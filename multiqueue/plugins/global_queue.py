@@ -4,6 +4,8 @@ A Workload in the global queue has no copy on any cluster. When room becomes fre
 first waiting Workload that fits there gets it. So that large gangs get their turn, room is kept for
 the first Workloads. Another Workload may still go first if it ends before that room is needed, or
 takes only what is left beside it (EASY backfilling).
+
+As in a cluster's own queue, a Workload that would borrow comes after those within their own quota.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from multiqueue.plugins.view import ClusterClaim, ClusterView, CopyState, Dispat
 
 LONGEST = timedelta(days=30)
 """The longest time for which other Workloads may pass one."""
+PATIENCE = timedelta(days=1)
+"""So long after its turn, a Workload no longer yields."""
 MOVE = 2
 """A claim moves to another cluster only if the wait there is shorter by this factor. Estimates
 vary, and a move gives up the room that was kept on the first cluster."""
@@ -38,6 +42,22 @@ def find_turn(workload: WorkloadView, *, percent: int) -> datetime:
     devices = max(1, workload.total(scarce_resource(workload)))
     seconds = expected.total_seconds() * devices * percent / 100
     return workload.created_at + timedelta(seconds=min(LONGEST.total_seconds(), seconds))
+
+
+def yields(view: DispatchView, cluster: ClusterView, turn: datetime | None) -> bool:
+    """Return whether a Workload lets those within their own quota go first on a cluster.
+
+    It does if it would have to borrow now. It does not if it is larger than its queue's own quota,
+    because then it has to borrow whenever it starts, nor if its turn was a day ago.
+    """
+    workload, queue = view.workload, cluster.queue
+    scarce = scarce_resource(workload)
+    if queue is None or view.now >= (turn or workload.created_at) + PATIENCE:
+        return False
+    asked = workload.total(scarce)
+    own = [quota for (_, resource), quota in queue.quotas.items() if resource == scarce]
+    can_wait = any(asked <= quota.nominal for quota in own)
+    return can_wait and all(asked > quota.nominal - quota.used - quota.in_flight for quota in own)
 
 
 def make_way(option: Option, view: DispatchView, turn: datetime | None) -> Option:
@@ -107,5 +127,15 @@ def _claims_before(
     if not cluster.claims:
         return []
     workload = view.workload
-    own = (-workload.priority, turn or workload.created_at, workload.key)
-    return [c for c in cluster.claims if (-c.priority, c.turn, c.key) < own]
+    queue = cluster.queue.name if cluster.queue is not None else ""
+    turn, is_yielding = turn or workload.created_at, yields(view, cluster, turn)
+
+    def is_before(claim: ClusterClaim) -> bool:
+        if claim.priority != workload.priority:
+            return claim.priority > workload.priority
+        # Nobody passes a Workload of the same queue, which has to have room on its own quota, too.
+        if claim.yields != is_yielding and claim.queue != queue:
+            return is_yielding
+        return (claim.turn, claim.key) < (turn, workload.key)
+
+    return [claim for claim in cluster.claims if is_before(claim)]

@@ -45,10 +45,13 @@ class QueuePlacement:
             when room changes. Usually the submission time, or a later time so that others may pass.
         claim: Name of the cluster where room shall be kept for it. Later Workloads see it there as
             a `ClusterClaim`. Empty: nowhere.
+        yields: Whether Workloads of equal priority that do not yield are asked about before it,
+            whatever their turn (`yields`).
     """
 
     turn: datetime
     claim: str = ""
+    yields: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

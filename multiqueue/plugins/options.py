@@ -22,7 +22,7 @@ from typing import Any
 from multiqueue.plugins.capacity import judge
 from multiqueue.plugins.forecast import Forecast, Prospect
 from multiqueue.plugins.foresee import forecast_of_fit
-from multiqueue.plugins.global_queue import find_claim, make_way, waits_in_global_queue
+from multiqueue.plugins.global_queue import find_claim, make_way, waits_in_global_queue, yields
 from multiqueue.plugins.nomination import ClusterVerdict, Nomination, QueuePlacement
 from multiqueue.plugins.option import Option, Tier
 from multiqueue.plugins.suitability import scarce_resource
@@ -197,7 +197,9 @@ def bind(
             verdicts=_verdicts(found, (), because),
             ask_again_at=view.now + LINE_AGAIN,
             global_queue=QueuePlacement(
-                turn=found.turn, claim=find_claim(view, found.turn, ranked)
+                turn=found.turn,
+                claim=find_claim(view, found.turn, ranked),
+                yields=all(yields(view, each.cluster, found.turn) for each in ranked),
             ),
         )
     chosen = (best.name, *_rivals(view, best, ranked, race))

@@ -223,13 +223,17 @@ class ClusterClaim:
     Attributes:
         key: ``namespace/name`` of that Workload.
         priority: Priority of that Workload.
-        turn: Its turn: among Workloads of equal priority, the earliest comes first.
+        queue: Name of its ClusterQueue on that cluster.
+        yields: Whether Workloads of other queues go first at equal priority if they do not yield.
+        turn: Its turn: otherwise, the earliest comes first.
         start: When it is expected to start there; None if unknown.
         spare: How much of its scarce resource others may take there without delaying it.
     """
 
     key: str
     priority: int = 0
+    queue: str = ""
+    yields: bool = False
     turn: datetime
     start: datetime | None = None
     spare: int = 0

@@ -16,6 +16,7 @@ from multiqueue.plugins import (
     WorkloadView,
     scarce_resource,
 )
+from multiqueue.plugins.global_queue import yields
 
 
 class GlobalQueue:
@@ -28,7 +29,7 @@ class GlobalQueue:
 
     def __init__(self, is_waiting: Callable[[str], bool]) -> None:
         self._is_waiting = is_waiting
-        self._turns: dict[str, str] = {}
+        self._turns: dict[str, tuple[bool, str]] = {}
         self._places: dict[str, str] = {}
         self._claims: dict[str, dict[str, ClusterClaim]] = {}
 
@@ -44,7 +45,7 @@ class GlobalQueue:
 
     def _stand(self, view: DispatchView, place: QueuePlacement) -> None:
         workload = view.workload
-        self._turns[workload.key] = format_time(place.turn)
+        self._turns[workload.key] = place.yields, format_time(place.turn)
         cluster = view.find_cluster(place.claim)
         if cluster is None:
             return
@@ -53,6 +54,8 @@ class GlobalQueue:
         self._claims.setdefault(cluster.name, {})[workload.key] = ClusterClaim(
             key=workload.key,
             priority=workload.priority,
+            queue=cluster.queue.name if cluster.queue is not None else "",
+            yields=yields(view, cluster, place.turn),
             turn=place.turn,
             start=start.at if start is not None else None,
             spare=start.spare if start is not None else 0,
@@ -73,8 +76,8 @@ class GlobalQueue:
 
     def give_turn(self, rank: Rank) -> Rank:
         """Return a Workload's rank with its turn in the global queue."""
-        turn = self._turns.get(rank.key)
-        return rank if turn is None else replace(rank, turn=turn)
+        known = self._turns.get(rank.key)
+        return rank if known is None else replace(rank, yields=known[0], turn=known[1])
 
     def find_own(self, key: str) -> str:
         """Return the cluster on which room is kept for a Workload; empty: none."""
@@ -89,5 +92,5 @@ class GlobalQueue:
         return tuple(sorted(others, key=_order))
 
 
-def _order(claim: ClusterClaim) -> tuple[int, datetime, str]:
-    return -claim.priority, claim.turn, claim.key
+def _order(claim: ClusterClaim) -> tuple[int, bool, datetime, str]:
+    return -claim.priority, claim.yields, claim.turn, claim.key

@@ -33,12 +33,14 @@ class Rank:
 
     Attributes:
         urgency: Its priority, negated.
+        yields: Whether it lets Workloads of the same priority go first that do not.
         turn: When it was created, or a later turn; a timestamp as in the API.
         key: The key of the Workload.
         queue: Its LocalQueue, as ``namespace/name``.
     """
 
     urgency: int
+    yields: bool = field(default=False, kw_only=True)
     turn: str
     key: str
     queue: str = field(compare=False)

@@ -36,7 +36,9 @@ from multiqueue.plugins.testing import (
 
 HOUR = timedelta(hours=1)
 SUBMITTED = make_workload().created_at
-GANG = ClusterClaim(key="team-b/gang", turn=SUBMITTED - HOUR, start=T0 + HOUR)
+GANG = ClusterClaim(
+    key="team-b/gang", queue=make_queue().name, turn=SUBMITTED - HOUR, start=T0 + HOUR
+)
 
 
 def takes(hours: float, *, gpus: int = 2, priority: int = 0):
@@ -162,6 +164,25 @@ class TestMakingWay:
         assert self.tier_of(takes(9), replace(GANG, turn=SUBMITTED + HOUR)) is Tier.FIT
         assert self.tier_of(takes(9, priority=1), GANG) is Tier.FIT
         assert self.tier_of(takes(9), replace(GANG, turn=SUBMITTED + HOUR, priority=1)) is Tier.WAIT
+
+    def test_who_is_within_its_own_quota_does_not_make_way_for_a_borrower_of_another_queue(self):
+        borrower = replace(GANG, queue="theirs", yields=True)
+        assert self.tier_of(takes(9), borrower) is Tier.FIT
+        assert self.tier_of(takes(9), replace(borrower, priority=1)) is Tier.WAIT
+        assert self.tier_of(takes(9), replace(borrower, yields=False)) is Tier.WAIT
+        assert self.tier_of(takes(9), replace(GANG, yields=True)) is Tier.WAIT, "its own queue"
+
+    def test_a_borrower_makes_way_for_who_is_within_its_own_quota(self):
+        later = replace(GANG, queue="theirs", turn=SUBMITTED + HOUR)
+        lent = make_queue()
+        ((pair, quota),) = lent.quotas.items()
+        lent = replace(lent, quotas={pair: replace(quota, used=7, available=9, most=16)})
+        assert self.tier_of(takes(9), later, queue=lent) is Tier.WAIT
+        assert self.tier_of(takes(9), replace(later, yields=True), queue=lent) is Tier.BORROW
+        larger_than_its_quota = takes(9, gpus=9)
+        assert self.tier_of(larger_than_its_quota, later, queue=lent) is not Tier.WAIT
+        long_ago = replace(takes(9), created_at=T0 - timedelta(days=1))
+        assert self.tier_of(long_ago, later, queue=lent) is not Tier.WAIT
 
     def test_nobody_gives_back_what_is_offered_already(self):
         assert self.tier_of(takes(9), GANG, copy=CopyState.PENDING) is Tier.FIT
