@@ -20,6 +20,7 @@ from multiqueue.engine.agenda import Fingerprint, TreeAgenda
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.head_order import take_turns
+from multiqueue.engine.keeping_room import settle_claim
 from multiqueue.engine.nominate import is_resume_outdated, judge
 from multiqueue.engine.nomination import Memo, Nominated
 from multiqueue.engine.plan import Admit, Decision, Evict, HeadDecision, Preempt
@@ -66,6 +67,7 @@ def run_cycle(
             if head is not nominated and _has_targets(nominated):
                 result.recomputed.append((head.queue.name, _has_targets(head)))
             decision = process(world, course, head, now)
+            settle_claim(world, tree, head, decision)
             is_news = head.is_new or _is_news(head.entry, decision)
             if not isinstance(decision, Admit | Evict):
                 give_back(world, tree, head, decision, agenda=agenda, now=now)

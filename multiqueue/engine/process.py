@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.flavors.assignment import Assignment, Mode
+from multiqueue.engine.keeping_room import keep_claim, make_claim
 from multiqueue.engine.nominate import look_again
 from multiqueue.engine.nomination import Nominated, Rejected
 from multiqueue.engine.pending_reasons import Explanation, HeldBack, ShareLoss
@@ -96,6 +97,8 @@ def process(world: EngineParts, course: Course, head: Head, now: datetime) -> He
         taken_by = course.served_before(head, assignment)
         skip = _skip(head, reason, Reason.WAITING_FOR_QUOTA, taken_by)
         return replace(skip, preempts=assignment.mode is Mode.PREEMPT)
+    if refusal := keep_claim(world, course, head, verdict):
+        return refusal
     if assignment.mode is Mode.PREEMPT:
         course.preempt(verdict.targets)
         course.reservations.hold(queue, assignment)
@@ -223,7 +226,7 @@ def _refuse_preemption(
         RequeueReason.PREEMPTION_NO_CANDIDATES,
         cause=Reason.WAITING_FOR_QUOTA,
         share_loss=None if held_back else _share_loss(world, course, head, assignment),
-        held_back=held_back,
+        held_back=make_claim(world, course, head, assignment, held_back),
     )
 
 

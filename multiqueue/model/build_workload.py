@@ -125,6 +125,7 @@ def build_workload(
         is_elastic=is_elastic(obj),
         stops=parse_stops(status.conditions),
         ran_before=status.accumulated_past_execution_time_seconds or 0,
+        run_limit=obj.spec.maximum_execution_time_seconds or 0,
         saves=read_save_habits(obj),
         stands_aside=is_parent(obj) if options.concurrent else parent is not None,
         problems=(*problems, *reader.problems),

@@ -86,6 +86,15 @@ class ProtectionRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRule:
+    """When room is kept for a Workload that waits; ``claims`` is 0 for never."""
+
+    claims: int = 0
+    after: int = 14_400
+    horizon: int = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DisruptionRules:
     """A DisruptionPolicy that can be used, or (with a ``problem``) one that cannot."""
 
@@ -96,12 +105,13 @@ class DisruptionRules:
     budgets: tuple[BudgetRule, ...] = ()
     cost: CostRule = CostRule()
     protection: ProtectionRule = ProtectionRule()
+    waiting: ClaimRule = ClaimRule()
     exempt_priority: int | None = None
     problem: str = ""
 
     @property
     def is_empty(self) -> bool:
-        """Whether preemption is what it is without a policy."""
+        """Whether all decisions are what they are without a policy."""
         return not (
             self.problem
             or self.budgets
@@ -110,6 +120,7 @@ class DisruptionRules:
             or self.prefer is not Preference.DEFAULT
             or self.protection.min_run
             or self.protection.max_preemptions
+            or self.waiting.claims
         )
 
 
@@ -135,6 +146,11 @@ def build_disruption_rules(obj: DisruptionPolicy) -> DisruptionRules:
                 longest_restart=_seconds("spec.cost.longestRestart", spec.cost.longest_restart),
             ),
             protection=_build_protection(spec.protection),
+            waiting=ClaimRule(
+                claims=_count("spec.waiting.claims", spec.waiting.claims, most=1),
+                after=_seconds("spec.waiting.after", spec.waiting.after),
+                horizon=_seconds("spec.waiting.horizon", spec.waiting.horizon),
+            ),
             exempt_priority=spec.exempt_priority,
         )
     except ValueError as error:

@@ -132,7 +132,8 @@ class Workload:
     queues and holds quota in place of one that ``stands_aside``. ``is_elastic`` is a slice of an
     elastic job, which has no variants. ``stops`` are the times that it was stopped for others,
     ``ran_before`` the seconds that it ran before its present stay, and ``saves`` what it declares
-    about its checkpoints.
+    about its checkpoints. ``run_limit`` are the seconds that all its stays may last together, 0 for
+    no limit.
     """
 
     key: str
@@ -168,6 +169,7 @@ class Workload:
     is_elastic: bool = False
     stops: tuple[Stop, ...] = ()
     ran_before: int = 0
+    run_limit: int = 0
     saves: SaveHabits | None = None
     problems: tuple[str, ...] = ()
 

@@ -15,6 +15,7 @@ from multiqueue.api.v1alpha1.dispatch_profile import (
     SideStatus,
 )
 from multiqueue.api.v1alpha1.disruption_policy import (
+    ClaimsOfWaiting,
     CostAssumptions,
     DisruptionBudget,
     DisruptionPolicy,
@@ -44,6 +45,7 @@ __all__ = [
     "CanaryLimits",
     "CanarySpec",
     "CanaryStatus",
+    "ClaimsOfWaiting",
     "CostAssumptions",
     "DispatchProfile",
     "DispatchProfileSpec",

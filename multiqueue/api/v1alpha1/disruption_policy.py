@@ -180,6 +180,29 @@ class DisruptionProtection(Struct, frozen=True, kw_only=True):
     ] = "2h"
 
 
+class ClaimsOfWaiting(Struct, frozen=True, kw_only=True):
+    """When room is kept for a Workload that waits for more than is free."""
+
+    claims: Annotated[
+        int,
+        described(
+            "How many Workloads of a cohort tree have room kept for them; 0 means that none has.",
+            default=0,
+            minimum=0,
+            maximum=1,
+        ),
+    ] = 0
+    after: Annotated[
+        str, described("How long a Workload waits before that.", default="4h", **_DURATION)
+    ] = "4h"
+    horizon: Annotated[
+        str,
+        described(
+            "No room is kept for a start that is farther off than this.", default="24h", **_DURATION
+        ),
+    ] = "24h"
+
+
 class DisruptionPolicySpec(Struct, frozen=True, kw_only=True):
     """What preemption may do; every default is what Kueue does."""
 
@@ -216,6 +239,10 @@ class DisruptionPolicySpec(Struct, frozen=True, kw_only=True):
         DisruptionProtection,
         described("When a Workload may not be stopped for another one.", default={}),
     ] = DisruptionProtection()
+    waiting: Annotated[
+        ClaimsOfWaiting,
+        described("When room is kept for a Workload that waits.", default={}),
+    ] = ClaimsOfWaiting()
     exempt_priority: Annotated[
         int | None,
         described(

@@ -15,6 +15,7 @@ from multiqueue.api.disruptions import Stop
 from multiqueue.api.names import OWNER
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.disruption.budget import Spending, StopBook, owner_reader
+from multiqueue.engine.disruption.claims import Claims
 from multiqueue.engine.disruption.cost import Loss
 from multiqueue.engine.disruption.governance import Governance
 from multiqueue.engine.disruption.held_back import Refusals
@@ -57,6 +58,7 @@ class Disruption:
         self.refusals = Refusals()
         self.losses = Losses()
         self.now = 0
+        self.claims = Claims(ledger.holders)
         self._narrowed: dict[Hashable, Narrowed] = {}
         self._owner_of = owner_reader(cache.namespaces, OWNER)
 
