@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from multiqueue.api import names
 from multiqueue.api.conditions import DISRUPTED, WorkloadCondition, find_condition
 from multiqueue.api.disruptions import Stop, parse_stops
 from multiqueue.api.v1beta2 import Condition
+from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import find
 from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.kube import resources
@@ -272,3 +274,72 @@ async def test_what_a_policy_cannot_say_is_refused_with_path_and_range() -> None
             with pytest.raises(Invalid) as refused:
                 await cluster.create(resources.DISRUPTION_POLICIES, make_policy(**spec))
             assert words in str(refused.value), spec
+
+
+# -------------------------------------------------------------------- claims
+
+
+@asynccontextmanager
+async def small_jobs_keep_coming(cluster: QueueCluster) -> AsyncIterator[None]:
+    """Every seven minutes a job of one CPU comes that runs for half an hour, and says so."""
+
+    async def submit_them() -> None:
+        for number in range(200):
+            job = ranked(f"small-{number}", "low", run="1750")
+            job["metadata"]["labels"][names.MAX_EXEC_TIME_SECONDS] = "1800"
+            await submit(cluster, job)
+            await asyncio.sleep(420)
+
+    task = asyncio.create_task(submit_them())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+@virtual_time
+async def test_a_gang_behind_small_jobs_starts_by_the_time_it_was_promised() -> None:
+    clock = LoopClock()
+    policy = make_policy(waiting={"claims": 1, "after": "30m"})
+    async with (
+        governed_cluster(policy, cpu="4", clock=clock) as cluster,
+        cluster.manager(CONFIG, clock=clock),
+        small_jobs_keep_coming(cluster),
+    ):
+        await asyncio.sleep(3600)
+        await submit(cluster, ranked("gang", "low", run="60", pods=4))
+        waits = await until_waiting(cluster, "gang", "room is kept for this Workload")
+        promised = parse_time(waits.message.rpartition("starts by ")[2].split()[0].rstrip(".;,"))
+        assert timedelta(0) < promised - clock.now() <= timedelta(minutes=31)
+        held_up = await until_waiting_other(cluster, "would delay one that is promised to start")
+        assert "it may run for 1800s" in held_up
+        await until(cluster, lambda: running(cluster, "gang"), "the gang running")
+        assert clock.now() <= promised + timedelta(seconds=30)
+
+
+@virtual_time
+async def test_a_gang_behind_small_jobs_starves_without_claims() -> None:
+    clock = LoopClock()
+    async with (
+        governed_cluster(make_policy(), cpu="4", clock=clock) as cluster,
+        cluster.manager(CONFIG, clock=clock),
+        small_jobs_keep_coming(cluster),
+    ):
+        await asyncio.sleep(3600)
+        await submit(cluster, ranked("gang", "low", run="60", pods=4))
+        await asyncio.sleep(2 * 3600)
+        assert not running(cluster, "gang")
+
+
+async def until_waiting_other(cluster: QueueCluster, words: str) -> str:
+    """Wait until one of the small jobs is refused with these words."""
+
+    def found() -> str:
+        for workload in cluster.informers.workloads.store.list():
+            waits = find(workload.status, WorkloadCondition.QUOTA_RESERVED)
+            if waits and words in waits.message:
+                return waits.message
+        return ""
+
+    got: str = await until(cluster, found, words)
+    return got
