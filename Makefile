@@ -91,6 +91,11 @@ release-tools: $(VENV)/.installed
 release: release-tools ## Everything of a release but publishing it, in dist/, from the last commit; the version is that of its tag
 	$(BIN)/python -m tools.release dist
 
+.PHONY: docs
+docs: $(VENV)/.installed ## Build the documentation site in build/site; a page without a place, or a link that leads nowhere, is an error
+	$(BIN)/python -m pip install --quiet --group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m tools.site build/site
+
 test-browser: $(VENV)/.installed ## The dashboard of the demo in Chromium; SCREENSHOTS=folder keeps pictures
 	$(BIN)/python -m pip install --quiet --group browser
 	$(BIN)/python -m pytest -n 0 -m browser tests/browser

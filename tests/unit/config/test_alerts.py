@@ -130,14 +130,14 @@ def test_each_alert_has_a_case_that_fires_and_one_that_does_not() -> None:
 
 def list_commands() -> list[str]:
     found: set[str] = set()
-    for path in RUNBOOKS.glob("*.md"):
+    for path in (*RUNBOOKS.glob("*.md"), ROOT / "docs" / "troubleshooting.md"):
         found |= set(re.findall(r"^(multiqueue .+)$", path.read_text(), re.MULTILINE))
         found |= set(re.findall(r"`(multiqueue [^`]+)`", path.read_text()))
     return sorted(found)
 
 
 @pytest.mark.parametrize("command", list_commands())
-def test_the_command_line_takes_the_commands_of_runbooks(command: str) -> None:
+def test_the_command_line_takes_the_commands_for_who_is_on_call(command: str) -> None:
     arguments = shlex.split(command)[1:]
     found: Any = cli
     with click.Context(found) as context:
