@@ -21,7 +21,8 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.TAS_ASSIGNMENTS_ENCODING_BY_HOSTNAME_PREFIX: "one encoding is written; all are read",
         Gate.KUEUE_DRA_INTEGRATION_PARTITIONABLE_DEVICES: _SOURCES,
         Gate.KUEUE_DRA_INTEGRATION_CONSUMABLE_CAPACITY: _SOURCES,
-        Gate.MULTIKUEUE_ADAPTERS_FOR_CUSTOM_JOBS: "always on; without externalFrameworks it does nothing",
+        Gate.MULTIKUEUE_ADAPTERS_FOR_CUSTOM_JOBS: "always on; without "
+        "externalFrameworks it does nothing",
         Gate.MULTIKUEUE_KUBE_CONFIG_PATH_VALIDATION: "files elsewhere are never read: whoever "
         "makes a MultiKueueCluster must not choose what the manager opens",
         Gate.REMOVE_FINALIZERS_WITH_STRICT_PATCH: "finalizers are always removed from the version "
