@@ -18,13 +18,17 @@ from multiqueue.engine.disruption.claims import (
     describe_claim,
     describe_delay,
 )
-from multiqueue.engine.flavors.assignment import Assignment
+from multiqueue.engine.flavors.assignment import Assignment, Mode
+from multiqueue.engine.nominate import judge_again
 from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.pending_reasons import Explanation, HeldBack
 from multiqueue.engine.plan import Admit, Evict, HeadDecision, Preempt, Requeue, RequeueReason, Skip
 from multiqueue.engine.world import Course, EngineParts, Head
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import QueueingStrategy
+from multiqueue.model.disruption_policy import NO_RULES, ClaimRule, OwnQuota
+
+_ALL_FLAVORS = Assignment()
 
 
 def make_claim(
@@ -35,26 +39,51 @@ def make_claim(
     held_back: HeldBack | None,
 ) -> HeldBack | None:
     """Make or renew the claim of a head that waits for others to end, and say so (P-69)."""
-    governed = world.disruption.governance.of_tree(course.tree)
-    if governed is None or not governed[head.queue.name].rules.waiting.claims:
-        return held_back
     entry, tree, now = head.entry, course.tree, world.disruption.now
-    rule = governed[head.queue.name].rules.waiting
-    usage = _by_name(head.queue, assignment)
-    if entry.workload.replaces or any(tree.forest.tree(flavor) for flavor, _ in usage):
+    rule = _waiting_rule(world, tree, head.queue.name)
+    if not rule.claims or entry.workload.replaces:
         return held_back
     due = int(entry.workload.created_at.timestamp()) + rule.after
     if now < due:
         world.agenda.wake_at(tree.key, due)
         return held_back
-    claims = world.disruption.claims
     with course.reservations.lifted():
-        start = claims.make(tree, Claim(entry, head.queue.name, usage, rule), now)
+        usage = _find_usage(world, tree, head, assignment)
+        claim = Claim(entry, head.queue.name, usage, rule)
+        start = world.disruption.claims.make(tree, claim, now) if usage else None
     if start is None:
         return held_back
     world.agenda.wake_at(tree.key, start)
     words = describe_claim(start)
-    return HeldBack(words if held_back is None else f"{held_back}; {words}")
+    return HeldBack(words if held_back is None else f"{held_back}; {words}", start)
+
+
+def _waiting_rule(world: EngineParts, tree: Tree, cluster_queue: str) -> ClaimRule:
+    """Return what the policy of a ClusterQueue says about waiting."""
+    governed = world.disruption.governance.of_tree(tree)
+    return NO_RULES.waiting if governed is None else governed[cluster_queue].rules.waiting
+
+
+def _find_usage(
+    world: EngineParts, tree: Tree, head: Head, assignment: Assignment
+) -> Mapping[FlavorResource, Amount]:
+    """Return what a head waits for; empty if it cannot have a claim.
+
+    Who has to borrow is told that no flavor fits. Its flavors are those that it would get if all
+    who say when they end had left. A gang with alternatives has none: its size depends on them.
+    """
+    workload = head.entry.workload
+    if assignment.mode is Mode.NO_FIT:
+        if workload.has_alternatives:
+            return {}
+        ending = world.disruption.claims.list_ending(tree, world.disruption.now)
+        anew = Nominated(assignment=_ALL_FLAVORS)
+        found = judge_again(world, workload, head.queue, anew, ending)
+        if found.assignment.mode is not Mode.DEFERRED_FIT:
+            return {}
+        assignment = found.assignment
+    usage = _by_name(head.queue, assignment)
+    return {} if any(tree.forest.tree(flavor) for flavor, _ in usage) else usage
 
 
 def keep_claim(
@@ -65,9 +94,13 @@ def keep_claim(
     claim = claims.of(course.tree)
     if claim is None:
         return None
-    if head.queue.name != claim.cluster_queue and verdict.assignment.borrowing == 0:
-        return None  # own quota first: a claim does not hold up who does not borrow
     tree, queue, now = course.tree, head.queue, world.disruption.now
+    if (
+        queue.name != claim.cluster_queue
+        and verdict.assignment.borrowing == 0
+        and _waiting_rule(world, tree, queue.name).own_quota is OwnQuota.PASSES
+    ):
+        return None
     victims = tuple(target.entry for target in verdict.targets)
     usage = _by_name(queue, verdict.assignment)
     with course.reservations.lifted():
@@ -101,7 +134,11 @@ def settle_claim(world: EngineParts, tree: Tree, head: Head, decision: HeadDecis
 
 
 _STILL_WAITING = frozenset(
-    {RequeueReason.PREEMPTION_NO_CANDIDATES, RequeueReason.PENDING_PREEMPTION}
+    {
+        RequeueReason.NO_FIT,
+        RequeueReason.PREEMPTION_NO_CANDIDATES,
+        RequeueReason.PENDING_PREEMPTION,
+    }
 )
 
 

@@ -146,9 +146,9 @@ def judge_again(
 ) -> Nominated:
     """Search for other targets, as if the victims of this cycle were already gone (E-70).
 
-    Only the flavors of the first nomination are tried, from the beginning. A result without
-    targets fits only after the victims of others have left; if there are none, it fits on other
-    nodes.
+    Only the flavors of the first nomination are tried, from the beginning; all if it has none. A
+    result without targets fits only after the victims of others have left; if there are none, it
+    fits on other nodes.
     """
     workload = as_nominated(workload, first.assignment)
     tree = world.cache.tree_by_queue[queue.name]
@@ -162,7 +162,7 @@ def judge_again(
         flavors=world.cache.flavors,
         rooms={},
         oracle=PreemptionOracle(world.cache.tree_by_queue, context),
-        nominated=first.assignment.flavors(),
+        nominated=first.assignment.flavors() or None,
         is_fair=world.options.fair_sharing is not None,
         topologies=_topologies(world, queue),
         is_fungible=world.options.fungibility,

@@ -276,9 +276,14 @@ class ShareLoss(NamedTuple):
 
 
 class HeldBack(NamedTuple):
-    """Why DisruptionPolicies keep workloads running that would have to leave, with the ends."""
+    """Why DisruptionPolicies keep workloads running that would have to leave, with the ends.
+
+    Shape: ``promised`` is when the workload starts at the latest because room is kept for it, in
+    seconds since the epoch; None if none is.
+    """
 
     words: str
+    promised: int | None = None
 
     def __str__(self) -> str:
         return self.words

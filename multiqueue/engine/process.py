@@ -83,7 +83,8 @@ def process(world: EngineParts, course: Course, head: Head, now: datetime) -> He
         return refuse(head, verdict.requeue_reason, cause=verdict.reason, note=verdict.note)
     assignment, queue = verdict.assignment, head.queue
     if assignment.mode is Mode.NO_FIT:
-        return refuse(head, RequeueReason.NO_FIT)  # E-72
+        promise = make_claim(world, course, head, assignment, None)
+        return refuse(head, RequeueReason.NO_FIT, held_back=promise)  # E-72
     if assignment.mode is Mode.PREEMPT and not verdict.targets:
         return _refuse_preemption(world, course, head, assignment)
     if assignment.mode is Mode.PREEMPT and not is_migration(verdict) and is_gated(world, head):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -41,6 +41,7 @@ from multiqueue.views.start import (
     TreeRuntimes,
     tell_no_start,
     tell_start,
+    with_promise,
 )
 
 STEP = 20
@@ -129,13 +130,19 @@ class ManagerStarts:
         for _ in range(len(self._changed) // STEP + 1):
             self._catch_up()
             await asyncio.sleep(0)
-        return self._answer(key, self._now())
-
-    def _answer(self, key: str, now: datetime) -> Json | None:
         explanation = self._engine.workload_reason(key)
         workload = self._engine.find_workload(key)
         if explanation is None or workload is None:
             return None
+        held_back = explanation.held_back
+        promised = None if held_back is None else held_back.promised
+        start = self._answer(workload, explanation, self._now())
+        if promised is None:
+            return start
+        return with_promise(start, datetime.fromtimestamp(promised, UTC))
+
+    def _answer(self, workload: Workload, explanation: Explanation, now: datetime) -> Json:
+        key = workload.key
         code = NO_ESTIMATE.get(explanation.reason)
         if code is not None:
             return tell_no_start(code, explanation.message)

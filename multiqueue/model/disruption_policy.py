@@ -49,6 +49,13 @@ class BudgetScope(StrEnum):
     OWNER = "Owner"
 
 
+class OwnQuota(StrEnum):
+    """Whether use of the own nominal quota comes before the claims of other ClusterQueues."""
+
+    PASSES = "Passes"
+    WAITS = "Waits"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetRule:
     """A budget; 0 means no limit."""
@@ -87,11 +94,16 @@ class ProtectionRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRule:
-    """When room is kept for a Workload that waits; ``claims`` is 0 for never."""
+    """When room is kept for a Workload that waits; ``claims`` is 0 for never.
+
+    ``own_quota`` says what Workloads of the governed ClusterQueues do if they stay within its
+    nominal quota and would delay a Workload of another ClusterQueue that has room kept for it.
+    """
 
     claims: int = 0
     after: int = 14_400
     horizon: int = 86_400
+    own_quota: OwnQuota = OwnQuota.PASSES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +133,7 @@ class DisruptionRules:
             or self.protection.min_run
             or self.protection.max_preemptions
             or self.waiting.claims
+            or self.waiting.own_quota is not OwnQuota.PASSES
         )
 
 
@@ -150,6 +163,7 @@ def build_disruption_rules(obj: DisruptionPolicy) -> DisruptionRules:
                 claims=_count("spec.waiting.claims", spec.waiting.claims, most=1),
                 after=_seconds("spec.waiting.after", spec.waiting.after),
                 horizon=_seconds("spec.waiting.horizon", spec.waiting.horizon),
+                own_quota=_one_of("spec.waiting.ownQuota", OwnQuota, spec.waiting.own_quota),
             ),
             exempt_priority=spec.exempt_priority,
         )

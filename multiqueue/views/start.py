@@ -128,15 +128,37 @@ def tell_no_start(code: NoEstimate, message: str = "") -> Json:
     return {"code": code, "reason": SENTENCES[code].format(message=message)}
 
 
+def with_promise(start: Json, promised: datetime) -> Json:
+    """Add when a Workload with room kept for it starts at the latest. Parity: P-91."""
+    told = {**start, "promised": format_time(promised)}
+    for name in ("at", "latest"):
+        moment = parse_time(start.get(name))
+        if moment is not None and moment > promised:
+            told[name] = told["promised"]
+    if "caveats" in told:
+        passers = StartCaveat.LATER_ARRIVALS
+        told["caveats"] = [each for each in told["caveats"] if each["code"] != passers]
+    return told
+
+
 def say_start(start: Json, now: datetime) -> str:
     """Return an estimate as people read it, in the time zone of ``now``.
 
-    It names no time in the past. Parity: S-103.
+    It names no time in the past. Parity: S-103, P-91.
     """
     at, earliest, latest = (parse_time(start.get(name)) for name in ("at", "earliest", "latest"))
+    promise = _say_promise(start, now)
     if at is None or earliest is None or latest is None:
-        return f"not known: {start['reason']}"
-    return "; ".join(filter(None, (_say_when(at, earliest, latest, now), _say_ahead(start))))
+        return promise or f"not known: {start['reason']}"
+    when = _say_when(at, earliest, latest, now)
+    return "; ".join(filter(None, (when, _say_ahead(start), promise)))
+
+
+def _say_promise(start: Json, now: datetime) -> str:
+    promised = parse_time(start.get("promised"))
+    if promised is None:
+        return ""
+    return f"room is kept for it, by {_clock(promised, promised - now, now)} at the latest"
 
 
 def say_caveats(start: Json) -> list[str]:

@@ -201,6 +201,16 @@ class ClaimsOfWaiting(Struct, frozen=True, kw_only=True):
             "No room is kept for a start that is farther off than this.", default="24h", **_DURATION
         ),
     ] = "24h"
+    own_quota: Annotated[
+        str,
+        described(
+            "What Workloads of these ClusterQueues do that stay within their nominal quota and "
+            "would delay a Workload of another ClusterQueue with room kept for it. Without Waits, "
+            "nothing is kept from the owners of quota for who borrows it.",
+            default="Passes",
+            enum=["Passes", "Waits"],
+        ),
+    ] = "Passes"
 
 
 class DisruptionPolicySpec(Struct, frozen=True, kw_only=True):

@@ -18,9 +18,13 @@ def list_start_lines(start: Mapping[str, Any]) -> list[str]:
 
 
 def say_start_shortly(start: Mapping[str, Any], now: datetime) -> str:
-    """Return an estimate for a column: the time until the start; empty if there is none."""
-    at = parse_time(start.get("at"))
+    """Return an estimate for a column: the time until the start; empty if there is none.
+
+    "kept" means that room is kept for the Workload.
+    """
+    kept = ", kept" if start.get("promised") else ""
+    at = parse_time(start.get("at") or start.get("promised"))
     if at is None:
         return ""
     seconds = (at - now).total_seconds()
-    return f"in ~{format_seconds(seconds)}" if seconds > 0 else "soon"
+    return f"in ~{format_seconds(seconds)}{kept}" if seconds > 0 else f"soon{kept}"

@@ -2,14 +2,14 @@
 
 A Workload that waits for others to end, for longer than its DisruptionPolicy says, gets a claim.
 Its start is when enough holders of quota have ended, by the run times that they declare. From then
-on another Workload starts only if that does not make the start later. Who ranks before it, and who
-stays within the quota of another ClusterQueue, is not held up.
+on another Workload starts only if that does not make the start later. Who ranks before it is not
+held up, nor is who stays within the quota of another ClusterQueue, unless the policy of that one
+says so.
 
 Deviates: from P-69 to P-78. There is one claim for each tree, because the room of one flavor may
 depend on the loans of another. Only declared run times (maximumExecutionTimeSeconds) count; a start
 that depends on other holders is unknown, and nothing is kept for it. A claim is about quota, so
-flavors with a topology have none. Who needs more than the nominal quota of its ClusterQueue is told
-that no flavor fits, not that somebody holds it, and has no claim.
+flavors with a topology have none.
 
 Units: times are whole seconds since the epoch.
 """
@@ -33,7 +33,7 @@ from multiqueue.model.workload import Workload
 LOOK_AGAIN = 60
 """Seconds after which a Workload that would hold up a claim is tried again at the latest."""
 _GRACE = 60
-"""Seconds that a holder which should have ended, or was told to leave, is expected to need."""
+"""Seconds that a holder which was told to leave is expected to take."""
 
 Usage = Mapping[FlavorResource, Amount]
 
@@ -77,6 +77,11 @@ class Claims:
         if holder is not None and holder.entry is claim.entry:
             del self._claims[tree.key]
         return None
+
+    def list_ending(self, tree: Tree, now: int) -> dict[str, Entry]:
+        """Return the holders of quota in a tree whose end is known, by key."""
+        holders = self._list_holders(tree)
+        return {each.key: each for each in holders if holder_end(each, now) is not None}
 
     def end(self, tree: Tree, entry: Entry) -> bool:
         """End the claim of a Workload; return whether it had one."""
@@ -183,10 +188,15 @@ def holder_end(holder: Entry, now: int) -> int | None:
 
 
 def find_end(workload: Workload, started: int, now: int) -> int | None:
-    """Return when a Workload that started then ends by its declared run time; None without one."""
+    """Return when a Workload that started then ends by its declared run time; None without one.
+
+    Who is overdue is expected to take as long again, and a minute at most.
+    """
     if not workload.run_limit:
         return None
-    return max(now + _GRACE, started + workload.run_limit - workload.ran_before)
+    end = started + workload.run_limit - workload.ran_before
+    overdue = now - end
+    return end if overdue < 0 else now + min(_GRACE, overdue + 1)
 
 
 def _ends_by(holder: Entry, moment: int, now: int) -> bool:

@@ -18,6 +18,7 @@ from multiqueue.views.start import (
     say_start,
     tell_no_start,
     tell_start,
+    with_promise,
 )
 
 NOW = datetime(2026, 1, 5, 12, 0, 20, tzinfo=UTC)
@@ -55,6 +56,18 @@ def test_times_are_rounded_to_what_is_known_and_never_past(
     minutes: tuple[float, float, float], said: str
 ) -> None:
     assert say_start(tell(minutes), NOW) == said
+
+
+def test_a_promise_bounds_the_estimate_and_nobody_passes() -> None:
+    told = with_promise(
+        tell((50, 80, 110), caveats=[StartCaveat.ASSUMED_RUNTIMES, StartCaveat.LATER_ARRIVALS]),
+        NOW + timedelta(minutes=70),
+    )
+    kept = "room is kept for it, by 13:10 at the latest"
+    assert say_start(told, NOW) == f"about 13:10 (12:50 to 13:10); {kept}"
+    assert [each["code"] for each in told["caveats"]] == ["AssumedRuntimes"]
+    unknown = with_promise(tell_no_start(NoEstimate.PARKED), NOW + timedelta(minutes=70))
+    assert say_start(unknown, NOW) == kept
 
 
 def test_who_is_before_it_is_a_number() -> None:

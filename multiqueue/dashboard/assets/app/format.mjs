@@ -46,8 +46,9 @@ export function clock(time, seconds = true) {
 /** When a job starts, in words. @param {any} start @param {number} now */
 export function startWords(start, now) {
   if (!start) return "";
-  if (start.reason) return "not known";
-  if (start.basis === "Assumed") return "not known yet";
+  const kept = start.promised ? `room is kept, by ${clock(start.promised, false)} at the latest` : "";
+  if (start.reason) return kept || "not known";
+  if (start.basis === "Assumed") return kept || "not known yet";
   const at = Date.parse(start.at);
   const latest = Date.parse(start.latest);
   if (at - now < 5000 && latest >= now) return "now";
@@ -55,7 +56,7 @@ export function startWords(start, now) {
   if (at - now < 60_000) return "in under a minute";
   const range = start.earliest && start.latest && start.earliest !== start.latest
     ? ` (${clock(start.earliest, false)} to ${clock(start.latest, false)})` : "";
-  return `about ${clock(start.at, false)}${range}`;
+  return `about ${clock(start.at, false)}${range}${kept && `; ${kept}`}`;
 }
 
 /** A reason without the words that all reasons have. @param {string} why */

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiqueue.engine.plan import Admit
 from multiqueue.model.cluster_queue import QueueingStrategy
-from multiqueue.model.disruption_policy import ClaimRule, DisruptionRules
+from multiqueue.model.disruption_policy import ClaimRule, DisruptionRules, OwnQuota
 from multiqueue.model.workload import Workload
 from tests.builders.engine import (
     NAMESPACE,
@@ -148,6 +148,37 @@ def test_a_claim_does_not_hold_up_who_stays_within_the_quota_of_another_queue() 
     assert "room is kept" in world.reason("gang")
     assert submit(world, job("x", 2, queue="cq0", after=30)) == []
     assert submit(world, job("owner", 6, queue="cq1", after=31)) == ["owner"]
+
+
+def make_borrower(rule: ClaimRule) -> EngineWorld:
+    """Two queues with 8 GPUs each, of which 5 are free; a gang of 12 has to borrow."""
+    world = make_world(rule, queues=2)
+    submit(world, job("a", 8, lasts=HOUR, queue="cq0"), job("b", 3, lasts=HOUR, queue="cq1"))
+    submit(world, job("gang", 12, queue="cq0"))
+    run(world, after=20)
+    return world
+
+
+def test_a_gang_that_has_to_borrow_has_room_kept_for_it() -> None:
+    world = make_borrower(RULE)
+    assert "room is kept for this Workload, which starts by" in world.reason("gang")
+    assert submit(world, job("x", 3, queue="cq0", after=30)) == ["x"]  # 13 GPUs are left
+    assert submit(world, job("y", 2, queue="cq0", after=31)) == []
+
+
+@pytest.mark.parametrize(("own_quota", "starts"), [("Passes", ["owner"]), ("Waits", [])])
+def test_the_policy_of_the_owner_says_whether_own_quota_waits(
+    own_quota: str, starts: list[str]
+) -> None:
+    world = make_borrower(ClaimRule(claims=1, after=10, own_quota=OwnQuota(own_quota)))
+    assert submit(world, job("owner", 5, queue="cq1", after=31)) == starts
+
+
+def test_no_room_is_kept_for_a_gang_that_never_fits() -> None:
+    world = make_world(RULE, queues=2)
+    submit(world, job("a", 8, lasts=HOUR, queue="cq0"), job("gang", 17, queue="cq0"))
+    run(world, after=20)
+    assert "room is kept" not in world.reason("gang")
 
 
 def test_a_claim_ends_with_its_workload() -> None:
