@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from multiqueue.runtime.demo.objects import TEAMS, WORKERS, DemoWorker
-from multiqueue.runtime.demo.tracker import JobStage, Track, Tracker
+from multiqueue.runtime.demo.tracker import PROMISE, JobStage, Track, Tracker
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -213,6 +213,9 @@ _BOILERPLATE = (
 
 def _brief(reason: str) -> str:
     """Remove the words that all waiting jobs have, so that the numbers can be seen."""
+    promise = PROMISE.search(reason)
+    if promise is not None:
+        return f"room is kept for it, starts by {promise['at'][11:]}"
     for text in _BOILERPLATE:
         reason = reason.replace(text, "")
     return reason

@@ -26,7 +26,7 @@ from multiqueue.engine.plan import Admit, Evict, HeadDecision, Preempt, Requeue,
 from multiqueue.engine.world import Course, EngineParts, Head
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import QueueingStrategy
-from multiqueue.model.disruption_policy import NO_RULES, ClaimRule, OwnQuota
+from multiqueue.model.disruption_policy import NO_RULES, ClaimRule, OwnQuotaRule
 
 _ALL_FLAVORS = Assignment()
 
@@ -98,7 +98,7 @@ def keep_claim(
     if (
         queue.name != claim.cluster_queue
         and verdict.assignment.borrowing == 0
-        and _waiting_rule(world, tree, queue.name).own_quota is OwnQuota.PASSES
+        and _waiting_rule(world, tree, queue.name).own_quota is OwnQuotaRule.PASSES
     ):
         return None
     victims = tuple(target.entry for target in verdict.targets)

@@ -49,7 +49,7 @@ class BudgetScope(StrEnum):
     OWNER = "Owner"
 
 
-class OwnQuota(StrEnum):
+class OwnQuotaRule(StrEnum):
     """Whether use of the own nominal quota comes before the claims of other ClusterQueues."""
 
     PASSES = "Passes"
@@ -103,7 +103,7 @@ class ClaimRule:
     claims: int = 0
     after: int = 14_400
     horizon: int = 86_400
-    own_quota: OwnQuota = OwnQuota.PASSES
+    own_quota: OwnQuotaRule = OwnQuotaRule.PASSES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ class DisruptionRules:
             or self.protection.min_run
             or self.protection.max_preemptions
             or self.waiting.claims
-            or self.waiting.own_quota is not OwnQuota.PASSES
+            or self.waiting.own_quota is not OwnQuotaRule.PASSES
         )
 
 
@@ -163,7 +163,7 @@ def build_disruption_rules(obj: DisruptionPolicy) -> DisruptionRules:
                 claims=_count("spec.waiting.claims", spec.waiting.claims, most=1),
                 after=_seconds("spec.waiting.after", spec.waiting.after),
                 horizon=_seconds("spec.waiting.horizon", spec.waiting.horizon),
-                own_quota=_one_of("spec.waiting.ownQuota", OwnQuota, spec.waiting.own_quota),
+                own_quota=_one_of("spec.waiting.ownQuota", OwnQuotaRule, spec.waiting.own_quota),
             ),
             exempt_priority=spec.exempt_priority,
         )

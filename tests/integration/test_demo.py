@@ -93,6 +93,17 @@ async def test_a_job_of_every_kind_runs_on_a_worker() -> None:
         assert job["state"] in ("Succeeded", "Running")
 
 
+async def test_a_gang_starts_by_its_promised_time_under_the_policy() -> None:
+    pipe = asyncio.subprocess.PIPE
+    process = await start("demo", "--once", "--policy", "gentle", "-o", "json", stdout=pipe)
+    output, _ = await asyncio.wait_for(process.communicate(), 180)
+    gang = orjson.loads(output)
+    assert process.returncode == 0, gang
+    assert gang["gpus"] == 4
+    assert gang["promisedSeconds"] is not None
+    assert 10 <= gang["reservedSeconds"] <= gang["promisedSeconds"] + 1
+
+
 class Served:
     """A demo that keeps running, with clients of its clusters."""
 

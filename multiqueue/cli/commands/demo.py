@@ -18,6 +18,8 @@ from multiqueue.cli.output import echo, print_data, print_table
 if TYPE_CHECKING:
     from multiqueue.dashboard.gateway import Gateway
     from multiqueue.runtime.demo.once import JobOutcome
+    from multiqueue.runtime.demo.stream import JobStream
+    from multiqueue.runtime.demo.tracker import Tracker
     from multiqueue.runtime.demo.world import DemoWorld
 
 
@@ -50,6 +52,13 @@ if TYPE_CHECKING:
     "job of each is run instead of the twelve.",
 )
 @click.option(
+    "--policy",
+    type=click.Choice(["gentle"]),
+    help="Govern the teams' queues by this DisruptionPolicy, and let all jobs declare their run "
+    "time: room is kept for a gang that small jobs would pass for ever. With --once, the demo ends "
+    "once the gang runs.",
+)
+@click.option(
     "--snapshot",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
@@ -72,6 +81,7 @@ def command(
     jobs: bool | None,
     speed: float,
     kinds: str,
+    policy: str | None,
     snapshot: Path | None,
     output: str,
 ) -> int:
@@ -82,20 +92,17 @@ def command(
     """
     from multiqueue.runtime.process import Stopped, run_process
 
-    if once and serve:
-        raise UsageProblem("choose --once or --serve")
-    if jobs and once:
-        raise UsageProblem("--once has its own jobs")
-    if snapshot is not None and (kinds or not once):
-        raise UsageProblem(
-            "--snapshot needs --once without --kinds; `multiqueue snapshot` does not"
-        )
+    _check_choices(once=once, serve=serve, jobs=jobs, kinds=kinds, policy=policy, snapshot=snapshot)
     require_local_extra("multiqueue demo")
     with _data_directory(data) as directory, _logs(directory / "demo.log", to_stderr=serve):
-        world = _make_world(directory, persist=data is not None, speed=speed, kinds=kinds)
+        world = _make_world(
+            directory, persist=data is not None, speed=speed, kinds=kinds, policy=policy or ""
+        )
         try:
             if once and kinds:
                 return run_process(lambda: _kinds(world, output))
+            if once and policy:
+                return run_process(lambda: _gang(world, output))
             if once:
                 return run_process(lambda: _once(world, output, snapshot))
             if serve:
@@ -107,6 +114,27 @@ def command(
         except BaseExceptionGroup as group:
             raise _explain(group, world) from group
     return ExitCode.OK
+
+
+def _check_choices(
+    *,
+    once: bool,
+    serve: bool,
+    jobs: bool | None,
+    kinds: str,
+    policy: str | None,
+    snapshot: Path | None,
+) -> None:
+    if once and serve:
+        raise UsageProblem("choose --once or --serve")
+    if jobs and once:
+        raise UsageProblem("--once has its own jobs")
+    if snapshot is not None and (kinds or policy or not once):
+        raise UsageProblem(
+            "--snapshot needs --once without --kinds and --policy; `multiqueue snapshot` does not"
+        )
+    if once and kinds and policy:
+        raise UsageProblem("with --once choose --kinds or --policy")
 
 
 async def _once(world: DemoWorld, output: str, snapshot: Path | None) -> int:
@@ -162,9 +190,39 @@ async def _kinds(world: DemoWorld, output: str) -> int:
     return ExitCode.FAILED if any(each.problem for each in outcomes) else ExitCode.OK
 
 
+async def _gang(world: DemoWorld, output: str) -> int:
+    from multiqueue.runtime.demo.gang import run_gang
+    from multiqueue.runtime.demo.tracker import Tracker
+    from multiqueue.runtime.demo.world import MANAGER
+
+    _say(f"Setting up in {world.options.data_dir} ...")
+    async with world.running():
+        _say(f"Manager: {world.manager.command_line}")
+        tracker = Tracker(world.clients, manager=MANAGER)
+        outcome = await run_gang(tracker, _make_stream(world, tracker))
+    if output == "human":
+        times = (outcome.promised_seconds, outcome.reserved_seconds, outcome.running_seconds)
+        row = [outcome.name, outcome.gpus, *map(_seconds, times), outcome.problem]
+        print_table(["GANG", "GPUS", "PROMISED WITHIN", "GOT QUOTA", "RAN", "PROBLEM"], [row])
+    else:
+        print_data(outcome.to_dict(), output)
+    return ExitCode.FAILED if outcome.problem else ExitCode.OK
+
+
+def _make_stream(world: DemoWorld, tracker: Tracker) -> JobStream:
+    """Return the stream of jobs; they declare their run times if there is a policy."""
+    from multiqueue.runtime.demo.gang import declare_runtime
+    from multiqueue.runtime.demo.stream import JobStream
+    from multiqueue.runtime.demo.world import MANAGER
+
+    client, options = world.clients[MANAGER], world.options
+    if not options.policy:
+        return JobStream(client, tracker)
+    return JobStream(client, tracker, change=lambda job: declare_runtime(job, options.speed))
+
+
 async def _serve(world: DemoWorld, output: str, *, with_jobs: bool) -> None:
     from multiqueue.runtime.components import open_scope
-    from multiqueue.runtime.demo.stream import JobStream
     from multiqueue.runtime.demo.tracker import Tracker
     from multiqueue.runtime.demo.world import MANAGER
 
@@ -172,7 +230,7 @@ async def _serve(world: DemoWorld, output: str, *, with_jobs: bool) -> None:
         if with_jobs:
             tracker = Tracker(world.clients, manager=MANAGER)
             await tracker.start(scope)
-            scope.start(JobStream(world.clients[MANAGER], tracker))
+            scope.start(_make_stream(world, tracker))
         _announce(world, output, dashboard.address)
         await world.manager.exited.wait()
         echo(
@@ -186,7 +244,6 @@ async def _serve(world: DemoWorld, output: str, *, with_jobs: bool) -> None:
 async def _live(world: DemoWorld, *, with_jobs: bool) -> None:
     from multiqueue.cli.demo_screen import DemoScreen
     from multiqueue.runtime.components import open_scope
-    from multiqueue.runtime.demo.stream import JobStream
     from multiqueue.runtime.demo.tracker import Tracker
     from multiqueue.runtime.demo.world import MANAGER
 
@@ -195,7 +252,7 @@ async def _live(world: DemoWorld, *, with_jobs: bool) -> None:
         tracker = Tracker(world.clients, manager=MANAGER)
         await tracker.start(scope)
         if with_jobs:
-            scope.start(JobStream(world.clients[MANAGER], tracker))
+            scope.start(_make_stream(world, tracker))
         await DemoScreen(world, tracker, dashboard=dashboard.address).run()
 
 
@@ -209,7 +266,9 @@ async def _open_dashboard(world: DemoWorld) -> AsyncIterator[Gateway]:
         yield gateway
 
 
-def _make_world(directory: Path, *, persist: bool, speed: float, kinds: str) -> DemoWorld:
+def _make_world(
+    directory: Path, *, persist: bool, speed: float, kinds: str, policy: str
+) -> DemoWorld:
     from multiqueue.runtime.demo.kinds import choose_kinds
     from multiqueue.runtime.demo.world import DemoWorld, WorldOptions
 
@@ -217,8 +276,9 @@ def _make_world(directory: Path, *, persist: bool, speed: float, kinds: str) -> 
         chosen = choose_kinds(kinds) if kinds else ()
     except ValueError as error:
         raise UsageProblem(f"--kinds: {error}") from error
-    options = WorldOptions(data_dir=directory, persist=persist, speed=speed, kinds=chosen)
-    return DemoWorld(options)
+    return DemoWorld(
+        WorldOptions(data_dir=directory, persist=persist, speed=speed, kinds=chosen, policy=policy)
+    )
 
 
 @contextlib.contextmanager

@@ -164,12 +164,37 @@ _SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (1, 4), (4, 2), (8, 1))
 _SHAPE_WEIGHTS = (4, 4, 3, 3, 2, 2, 1, 1)
 
 
+_GANG = "flagship"
+_FIRST_GANG, _GANG_EVERY = 8, 40
+
+
+def is_gang(job: DemoJob) -> bool:
+    """Whether a job is the large gang of the stream."""
+    return job.name.startswith(_GANG)
+
+
+def _make_gang(number: int) -> DemoJob:
+    """Return a gang that needs all H100 GPUs, and before all other jobs by its priority."""
+    return DemoJob(
+        team="training",
+        name=f"{_GANG}-{number:03}",
+        pods=4,
+        gpus_each=1,
+        run_seconds=12,
+        accelerator="h100",
+        priority="flagship",
+    )
+
+
 def endless_jobs(seed: int = 7) -> Iterator[DemoJob]:
-    """Generate gangs of all teams; the same seed gives the same gangs."""
+    """Generate jobs of all teams, with a large gang now and then; the same seed gives the same."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     number = 0
     while True:
         number += 1
+        if number % _GANG_EVERY == _FIRST_GANG:
+            yield _make_gang(number)
+            continue
         team = chance.choice(TEAMS).name
         pods, gpus_each = chance.choices(_SHAPES, _SHAPE_WEIGHTS)[0]
         gpus = pods * gpus_each

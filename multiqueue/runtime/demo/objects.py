@@ -55,11 +55,20 @@ TEAMS = (
     Team(name="training", gpus={"a100": 4, "h100": 1}),
     Team(name="inference", gpus={"a100": 1, "h100": 2}),
 )
-PRIORITIES = {"inference-prod": 1000, "interactive-experiment": 500, "batch-training": 100}
+PRIORITIES = {
+    "flagship": 2000,
+    "inference-prod": 1000,
+    "interactive-experiment": 500,
+    "batch-training": 100,
+}
 
 
-def manager_objects() -> list[Object]:
-    """Return the manager cluster's objects, in an order in which they can be created."""
+def manager_objects(disruption_policy: str = "") -> list[Object]:
+    """Return the manager cluster's objects, in an order in which they can be created.
+
+    Args:
+        disruption_policy: The DisruptionPolicy that governs the teams' ClusterQueues; "" for none.
+    """
     objects = [
         _namespace(names.DEFAULT_NAMESPACE),
         *(_namespace(team.name, team=team.name) for team in TEAMS),
@@ -83,7 +92,7 @@ def manager_objects() -> list[Object]:
         ),
         *(_flavor(worker.flavor) for worker in WORKERS),
         *(_priority_class(name, value) for name, value in PRIORITIES.items()),
-        *(_team_queue(team) for team in TEAMS),
+        *(_team_queue(team, disruption_policy) for team in TEAMS),
         *(_local_queue(team.name, team.name) for team in TEAMS),
     ]
     return [_as_applied(obj) for obj in objects]
@@ -130,11 +139,12 @@ def _as_applied(obj: Object) -> Object:
     """Add the mark of kubectl apply, so that kubectl does not warn users who apply manifests."""
     if obj["kind"] == "Secret":
         return obj
-    annotations = {LAST_APPLIED: orjson.dumps(obj).decode()}
+    own = obj["metadata"].get("annotations", {})
+    annotations = {**own, LAST_APPLIED: orjson.dumps(obj).decode()}
     return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
 
 
-def _team_queue(team: Team) -> Object:
+def _team_queue(team: Team, disruption_policy: str) -> Object:
     by_name = {worker.flavor: worker for worker in WORKERS}
     quotas = {}
     for flavor, gpus in team.gpus.items():
@@ -145,6 +155,8 @@ def _team_queue(team: Team) -> Object:
             "memory": f"{worker.memory_gib * gpus // worker.gpus}Gi",
         }
     queue = _cluster_queue(team.name, quotas)
+    if disruption_policy:
+        queue["metadata"]["annotations"] = {names.DISRUPTION_POLICY: disruption_policy}
     queue["spec"].update(
         cohortName=COHORT,
         namespaceSelector={"matchLabels": {TEAM_LABEL: team.name}},

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import Callable
 
 import structlog
 
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.kube.resources import JOBS
-from multiqueue.runtime.demo.jobs import endless_jobs
+from multiqueue.runtime.demo.jobs import DemoJob, endless_jobs
 from multiqueue.runtime.demo.once import submit
 from multiqueue.runtime.demo.tracker import Tracker
 
@@ -24,19 +25,34 @@ log = structlog.get_logger("multiqueue.demo")
 
 
 class JobStream:
-    """Submits jobs as long as the demo runs, and deletes ended ones."""
+    """Submits jobs as long as the demo runs, and deletes ended ones.
+
+    Args:
+        client: Of the manager's cluster.
+        tracker: Follows the jobs.
+        pace_seconds: The mean time between two jobs, about.
+        change: Changes each job before it is submitted.
+    """
 
     name = "job-stream"
 
-    def __init__(self, client: KubeClient, tracker: Tracker, *, pace_seconds: float = 0.8) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        tracker: Tracker,
+        *,
+        pace_seconds: float = 0.8,
+        change: Callable[[DemoJob], DemoJob] = lambda job: job,
+    ) -> None:
         self._client = client
         self._tracker = tracker
         self._pace_seconds = pace_seconds
+        self._change = change
 
     async def run(self) -> None:
         """Submit until cancelled."""
         chance = random.Random(11)  # noqa: S311 - no secret
-        for job in endless_jobs():
+        for job in map(self._change, endless_jobs()):
             await self._tracker.wait_for(self._has_room)
             try:
                 await submit(self._client, self._tracker, job)

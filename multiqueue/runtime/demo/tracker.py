@@ -7,8 +7,10 @@ themselves, so that a job on two workers at once would be noticed.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -23,6 +25,8 @@ from multiqueue.runtime.components import TaskScope
 from multiqueue.runtime.demo.jobs import DemoJob
 from multiqueue.views.phase import AT_WORK, ENDED, PhaseState, find_phase
 
+PROMISE = re.compile(r"; (?P<words>room is kept for this Workload, which starts by (?P<at>\S+Z))")
+"""How a condition says that room is kept."""
 HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
 """Reasons that mean: the job can never be admitted."""
 
@@ -72,6 +76,7 @@ class Track:
     Attributes:
         worker: The worker on which it runs or ran; empty before it is dispatched.
         ran_on: Every cluster on which a pod of it was seen running.
+        promised_at: By when it starts, as it was told first; None if no room was kept for it.
         remote_at: When its job appeared on the worker.
     """
 
@@ -83,6 +88,7 @@ class Track:
     nominated: tuple[str, ...] = ()
     ran_on: set[str] = field(default_factory=set)
     queued_at: float | None = None
+    promised_at: float | None = None
     reserved_at: float | None = None
     remote_at: float | None = None
     running_at: float | None = None
@@ -201,6 +207,9 @@ def observe_workload(track: Track, workload: Workload, at: float) -> None:
         track.ended_at = at
         return
     track.reserved_at = track.reserved_at or at if has_quota(workload.status) else None
+    if track.promised_at is None and (promise := PROMISE.search(phase.why)) is not None:
+        promised = datetime.fromisoformat(promise["at"])
+        track.promised_at = at + (promised - datetime.now(UTC)).total_seconds()
     if phase.state is PhaseState.QUEUED and phase.why.partition(":")[0] in HOPELESS:
         track.stage = JobStage.IMPOSSIBLE
     elif phase.state in AT_WORK and track.running_at is not None:

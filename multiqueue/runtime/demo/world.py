@@ -30,6 +30,7 @@ from multiqueue.runtime.demo import objects
 from multiqueue.runtime.demo.kinds import build_integrations, list_crds, list_objects
 from multiqueue.runtime.demo.manager_process import ManagerProcess
 from multiqueue.runtime.demo.objects import WORKERS, DemoWorker
+from multiqueue.runtime.demo.policies import build_policy
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
 from multiqueue.runtime.files import write_yaml
 
@@ -61,12 +62,14 @@ class WorldOptions:
         persist: Keep the objects of the clusters over restarts.
         speed: Simulated seconds per second.
         kinds: Kinds of jobs to serve beside Job.
+        policy: The name of the DisruptionPolicy for the teams; "" for none.
     """
 
     data_dir: Path
     persist: bool = False
     speed: float = 1.0
     kinds: tuple[SimulatedKind, ...] = ()
+    policy: str = ""
 
 
 class DemoWorld:
@@ -144,12 +147,17 @@ class DemoWorld:
                 name=MANAGER,
                 data_dir=self._data_dir(MANAGER),
                 kubeconfig=self._kubeconfig(MANAGER),
-                objects=[*objects.manager_objects(), *list_objects(self.options.kinds)],
+                objects=[*self._list_manager_objects(), *list_objects(self.options.kinds)],
                 secrets=objects.kubeconfig_secrets(kubeconfigs),
                 crds=list_crds(self.options.kinds),
                 simulation=SimOptions(pools=[pool], speed=self.options.speed),
             )
         )
+
+    def _list_manager_objects(self) -> list[objects.Object]:
+        policy = self.options.policy
+        policies = [build_policy(policy)] if policy else []
+        return [*policies, *objects.manager_objects(policy)]
 
     async def _wait_until_connected(self) -> None:
         """Return once workers are connected, ClusterQueues active, and the manager ready."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
+from multiqueue.api.serde import decode
+from multiqueue.api.v1alpha1 import DisruptionPolicy
+from multiqueue.engine.disruption.claims import describe_claim
+from multiqueue.model.disruption_policy import build_disruption_rules
 from multiqueue.runtime.demo import objects
-from multiqueue.runtime.demo.jobs import ONCE, End, build_job, endless_jobs
+from multiqueue.runtime.demo.gang import declare_runtime, judge_gang
+from multiqueue.runtime.demo.jobs import ONCE, End, build_job, endless_jobs, is_gang
 from multiqueue.runtime.demo.once import is_as_planned, judge
+from multiqueue.runtime.demo.policies import build_policy
 from multiqueue.runtime.demo.tracker import JobStage, Track, observe_remote_job, observe_workload
 from tests.unit.cli.builders import condition, make_workload
 
@@ -85,6 +92,65 @@ def test_the_samples_describe_the_demo() -> None:
     for worker in objects.WORKERS:
         sample = essence(read_samples(f"samples-worker/{worker.name}"))
         assert sample == essence(objects.worker_objects(worker))
+
+
+def test_the_policy_is_the_sample_in_the_times_of_the_demo() -> None:
+    policy = objects_of("DisruptionPolicy", read_samples("samples-disruption"))["gentle"]["spec"]
+    own = build_policy("gentle")["spec"]
+    assert own["waiting"] == {
+        **policy["waiting"],
+        "after": "10s",
+        "horizon": "10m",
+        "ownQuota": "Waits",
+    }
+    assert build_disruption_rules(decode(DisruptionPolicy, build_policy("gentle"))).problem == ""
+    for queue in objects_of("ClusterQueue", objects.manager_objects("gentle")).values():
+        assert queue["metadata"]["annotations"]["multiqueue.dev/disruption-policy"] == "gentle"
+
+
+def objects_of(kind: str, manifests: list[dict[str, Any]]) -> dict[str, Any]:
+    return {each["metadata"]["name"]: each for each in manifests if each["kind"] == kind}
+
+
+def test_the_stream_has_a_gang_that_needs_all_h100_gpus() -> None:
+    gangs = [job for job in islice(endless_jobs(), 100) if is_gang(job)]
+    assert len(gangs) == 3
+    assert {(job.gpus, job.accelerator, job.team) for job in gangs} == {(4, "h100", "training")}
+    declared = declare_runtime(gangs[0], speed=2)
+    assert build_job(declared)["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] == "21"
+
+
+class TestGangs:
+    def observe(self, seconds: float, **fields: Any) -> Track:
+        """A gang that is told now that it starts in so many seconds; it was submitted at 10."""
+        track = make_track(**fields)
+        words = describe_claim(int(datetime.now(UTC).timestamp() + seconds))
+        waits = condition("QuotaReserved", "False", "WaitingForQuota", f"4 more needed; {words}")
+        observe_workload(track, make_workload("w", waits), 20)
+        return track
+
+    def test_the_first_promise_counts(self) -> None:
+        track = self.observe(30)
+        assert track.promised_at == pytest.approx(50, abs=2)
+        observe_workload(track, make_workload("w", QUOTA, admission=HOLDS), 40)
+        outcome = judge_gang(track)
+        assert (outcome.reserved_seconds, outcome.problem) == (30, "")
+
+    def test_a_start_after_the_promise_is_a_problem(self) -> None:
+        track = self.observe(30)
+        observe_workload(track, make_workload("w", QUOTA, admission=HOLDS), 60)
+        assert "later than promised" in judge_gang(track).problem
+
+    @pytest.mark.parametrize(
+        ("track", "problem"),
+        [
+            (make_track(), "no room was kept for it"),
+            (make_track(promised_at=20.0), "it did not start"),
+            (make_track(reserved_at=12.0), ""),
+        ],
+    )
+    def test_what_did_not_happen_is_said(self, track: Track, problem: str) -> None:
+        assert judge_gang(track).problem == problem
 
 
 class TestTracks:

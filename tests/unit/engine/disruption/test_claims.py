@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiqueue.engine.plan import Admit
 from multiqueue.model.cluster_queue import QueueingStrategy
-from multiqueue.model.disruption_policy import ClaimRule, DisruptionRules, OwnQuota
+from multiqueue.model.disruption_policy import ClaimRule, DisruptionRules, OwnQuotaRule
 from multiqueue.model.workload import Workload
 from tests.builders.engine import (
     NAMESPACE,
@@ -170,7 +170,7 @@ def test_a_gang_that_has_to_borrow_has_room_kept_for_it() -> None:
 def test_the_policy_of_the_owner_says_whether_own_quota_waits(
     own_quota: str, starts: list[str]
 ) -> None:
-    world = make_borrower(ClaimRule(claims=1, after=10, own_quota=OwnQuota(own_quota)))
+    world = make_borrower(ClaimRule(claims=1, after=10, own_quota=OwnQuotaRule(own_quota)))
     assert submit(world, job("owner", 5, queue="cq1", after=31)) == starts
 
 
