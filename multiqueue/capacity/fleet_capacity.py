@@ -16,7 +16,7 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason
-from multiqueue.api.workload_state import has_quota
+from multiqueue.api.workload_state import has_quota, is_finished
 from multiqueue.capacity.checks import list_clusters
 from multiqueue.capacity.exclusions import Exclusions, exclude
 from multiqueue.capacity.filters import CONSTRAINTS, list_constraints
@@ -179,9 +179,8 @@ class FleetCapacity:
             never={name: fit.reason for name, fit in standing.never.items()},
             hopeless=standing.explain(view).words if is_hopeless else "",
         )
-        if len(self._prospects) >= MEMO_SIZE:
-            self._prospects.clear()
-        self._prospects[metadata.key] = (state, prospects)
+        if not is_finished(workload.status):
+            self._prospects[metadata.key] = (state, prospects)
         return prospects
 
     def stand(
@@ -255,8 +254,13 @@ class FleetCapacity:
             self._change()
 
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
-        """Note that the user's constraints may have changed."""
-        if old is None or new is None or has_quota(new.status):
+        """Note that the user's constraints may have changed, or that nobody asks any more."""
+        if new is None or is_finished(new.status):
+            known = new or old
+            assert known is not None, "an event is about an object"
+            self._prospects.pop(known.metadata.key, None)
+            return
+        if old is None or has_quota(new.status):
             return
         if list_constraints(old, None) != list_constraints(new, None):
             self._change()

@@ -239,7 +239,8 @@ class RateLimiter:
         """Give turns to writes that can wait, or set the timer for the next turn.
 
         Half of the tokens are kept for steps: those that come in a burst do not wait for tokens
-        that Events took a moment before.
+        that Events took a moment before. While steps wait, others get what steps have earned for
+        them (`WriteBudget`): with a low rate, queues would have no status for minutes.
         """
         if self._spare_timer is not None:
             self._spare_timer.cancel()
@@ -248,11 +249,12 @@ class RateLimiter:
         self._refill(now)
         half = self._limit() / 2
         refilled_in = (half - self._tokens) / self.rate
-        while self._spare and not self._waiters:
+        scarce = refilled_in > 0 or bool(self._waiters)
+        while self._spare:
             turn = self._spare[0][2]
             if turn.done():
                 heapq.heappop(self._spare)
-            elif now >= self._paused_until and self.budget.take(now, scarce=refilled_in > 0):
+            elif now >= self._paused_until and self.budget.take(now, scarce=scarce):
                 heapq.heappop(self._spare)
                 turn.set_result(None)
             else:

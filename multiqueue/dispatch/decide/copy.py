@@ -109,7 +109,7 @@ def encode_pod_sets(pod_sets: tuple[PodSet, ...]) -> bytes:
     return msgspec.json.encode(pod_sets, order="deterministic")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _digest(queue: str, pod_sets: bytes) -> str:
     text = queue.encode() + b"\0" + pod_sets
     return hashlib.sha256(text).hexdigest()[:DIGEST_LENGTH]

@@ -185,3 +185,15 @@ async def test_what_can_wait_leaves_the_rate_to_steps() -> None:
     assert asyncio.get_running_loop().time() - 1000.0 < 11.0, "25 steps are half a second's rate"
     assert server.sent.count("EXPLANATION") <= 80
     await asyncio.gather(*told)
+
+
+@virtual_time
+async def test_statuses_are_written_while_steps_wait_for_the_rate() -> None:
+    """More steps than the rate allows never leave a pause, and queues have a status even so."""
+    server = Server(0.005, limiter=RateLimiter(rate=50, burst=1))
+    told = [asyncio.create_task(server.tell(WriteClass.QUEUE_STATUS)) for _ in range(40)]
+    await settle()
+    await admit(server, 200, at_a_time=64)
+    written = server.sent.count("QUEUE_STATUS")
+    assert 5 <= written <= 200 * STEPS_OF_AN_ADMISSION * SHARE + MAX_WINDOW
+    await stop(told)
