@@ -29,7 +29,7 @@ async def test_nothing_is_kept_of_a_job_that_is_gone() -> None:
         for number in range(6):
             await live(world, f"train-{number}x")
         await asyncio.sleep(HOUR)  # what was to be done later is done
-        found = {owner for owner in find_owners([context, world.multikueue], "train-2x")}
+        found = set(find_owners([context, world.multikueue], "train-2x"))
         assert {name for name, _ in found} <= KEPT.keys(), found
 
 
