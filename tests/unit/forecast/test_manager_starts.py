@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import DISRUPTION_POLICY
 from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import format_time
 from multiqueue.engine.engine import Engine
 from multiqueue.forecast.manager_starts import STEP, ManagerStarts
 from multiqueue.model.build_workload import DEFAULT_OPTIONS
@@ -22,6 +24,7 @@ from multiqueue.model.cluster_queue import (
     build_cluster_queue,
     build_local_queue,
 )
+from multiqueue.model.disruption_policy import ClaimRule, DisruptionRules
 from multiqueue.model.resource_flavor import build_resource_flavor
 from multiqueue.model.workload import Workload
 from multiqueue.plugins.forecast import Basis, Runtime
@@ -54,7 +57,7 @@ class Manager:
         for name in queues or ("lq",):
             self.put_queue(name, **spec)
 
-    def put_queue(self, name: str, gpus: int = 4, **spec: Any) -> None:
+    def put_queue(self, name: str, gpus: int = 4, policy: str = "", **spec: Any) -> None:
         quota = {"name": "nvidia.com/gpu", "nominalQuota": str(gpus)}
         groups = [
             {
@@ -63,7 +66,8 @@ class Manager:
             }
         ]
         whole = {"cohortName": "all", "namespaceSelector": {}, "resourceGroups": groups, **spec}
-        cluster_queue = decode(api.ClusterQueue, {"metadata": {"name": name}, "spec": whole})
+        meta = {"name": name, "annotations": {DISRUPTION_POLICY: policy}}
+        cluster_queue = decode(api.ClusterQueue, {"metadata": meta, "spec": whole})
         self.engine.upsert_cluster_queue(build_cluster_queue(cluster_queue))
         self.informers.cluster_queues.put(cluster_queue)
         local = {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"clusterQueue": name}}
@@ -114,6 +118,18 @@ async def test_a_start_is_when_enough_of_those_that_run_have_ended() -> None:
     before = _usage(manager.engine)
     assert [await manager.minutes_until(name) for name in ("small", "large")] == [30, 90]
     assert _usage(manager.engine) == before, "asking changes nothing"
+
+
+async def test_with_room_kept_it_starts_by_what_others_declare_at_the_latest() -> None:
+    manager = Manager(policy="gentle")
+    rule = ClaimRule(claims=1, after=0)
+    manager.engine.upsert_disruption_policy(DisruptionRules(name="gentle", waiting=rule))
+    manager.submit("runs", 4, 90, run_limit=3600)
+    manager.submit("large", 4, 10)
+    told = await manager.starts.find_start(f"{NAMESPACE}/large")
+    assert told is not None
+    assert told["promised"] == told["at"] == format_time(T0 + timedelta(hours=1))
+    assert "LaterArrivals" not in {each["code"] for each in told["caveats"]}
 
 
 async def test_those_before_it_run_first_and_are_counted() -> None:
