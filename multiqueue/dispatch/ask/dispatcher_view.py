@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
@@ -19,6 +20,7 @@ from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.forecast.views import Forecasts
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import (
     ClusterView,
@@ -167,10 +169,8 @@ class DispatchViews:
             labels=labels,
             cordoned=cordoned,
             unusable=unusable,
-            kinds=frozenset(
-                adapter.gvk.dotted
-                for adapter in self._fleet.adapters
-                if session.serves(adapter.gvk)
+            kinds=_name_kinds(
+                tuple(each.gvk for each in self._fleet.adapters if session.serves(each.gvk))
             ),
             queue=queues.queue_view(workload.namespace, workload.queue, without=workload.key)
             if known
@@ -191,6 +191,12 @@ class DispatchViews:
     def _score(self, name: str) -> float:
         health = self._fleet.find_health(name)
         return health.score if health is not None else 1.0
+
+
+@lru_cache(maxsize=64)
+def _name_kinds(kinds: tuple[GroupVersionKind, ...]) -> frozenset[str]:
+    """Return the names of kinds, one set for all views of clusters that serve the same ones."""
+    return frozenset(kind.dotted for kind in kinds)
 
 
 def _annotations(job: Mapping[str, Any] | None) -> Mapping[str, str]:

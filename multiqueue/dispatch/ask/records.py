@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from multiqueue.plugins.recording import Decision
 
-MOST_CLUSTERS = 20_000
+MOST_CLUSTERS = 4_000
 """Limit of the clusters in all views together: a few kilobytes each at most, and much of it is
-shared. Each decision itself counts as one more."""
+shared. Each decision itself counts as one more: that is a thousand decisions about three
+clusters."""
 
 
 class DecisionRecords:
