@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 @click.command("simulate")
 @click.option(
+    "--scenario",
+    type=click.Choice(["hundred-gpus"]),
+    help="Play a scenario with fixed parameters instead of a trace: how four ways of sharing 100 "
+    "GPUs serve 50 people. Of the other options only --seeds, --first-seed, --processes, --csv and "
+    "--output count.",
+)
+@click.option(
     "--trace",
     default="helios-like",
     show_default=True,
@@ -132,6 +139,7 @@ if TYPE_CHECKING:
 @output_option
 def command(  # noqa: PLR0913 - one for each option
     *,
+    scenario: str | None,
     trace: str,
     jobs: int,
     load: float,
@@ -154,10 +162,16 @@ def command(  # noqa: PLR0913 - one for each option
     The engine, the rules and the dispatchers are those that run on clusters; only time and the API
     servers are made up. The same seed gives the same figures.
     """
+    from multiqueue.cli.scenario import play_scenario
     from multiqueue.simulation.compare import Plan
     from multiqueue.simulation.traces.make import TraceRequest
 
     _check_folders(report, csv_file)
+    if scenario is not None:
+        if report is not None:
+            raise UsageProblem("--report: a scenario has no page; use --csv or -o json")
+        play_scenario(range(first_seed, first_seed + seeds), processes, csv_file, output)
+        return
     plan = Plan(
         wanted=TraceRequest(source=trace, count=jobs, load=load, teams=teams),
         fleet=_read_fleet(fleet_file, clusters, preemption, manager_quota),

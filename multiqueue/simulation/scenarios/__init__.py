@@ -1,0 +1,1 @@
+"""Scenarios with fixed parameters, which nobody tunes after their first run."""

@@ -1,0 +1,187 @@
+"""What comes of ``hundred-gpus``: the figures of a run, of all seeds, and the goals beside them."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from multiqueue.simulation.scenarios.hundred_gpus import (
+    DAY,
+    DAYS,
+    GPUS,
+    HOUR,
+    WARM_UP_DAYS,
+    System,
+    lay_out,
+    make_jobs,
+)
+from multiqueue.simulation.scenarios.pool import Pool, PoolRun
+
+RATES = (8.0, 12.0)
+LARGE = (8, 16)
+"""GPUs of the gangs that are shown apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFigures:
+    """One run. Waits are in seconds, shares from 0 to 1.
+
+    Attributes:
+        large_p99: The 99th percentile of the waits of gangs of 8 and 16 GPUs.
+        large_longest: The longest of these waits.
+        completed: Jobs that ended in an hour.
+        used: The share of the GPUs that jobs held.
+        useful: The same without work that was lost and time to begin again.
+        overhead: Lost work and time to begin again, as a share of what jobs held.
+    """
+
+    system: System
+    rate: float
+    seed: int
+    wait: float
+    p99: float
+    interactive_wait: float
+    large_p99: float
+    large_longest: float
+    completed: float
+    used: float
+    useful: float
+    overhead: float
+    stops: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A goal with what was measured, and whether that reaches it."""
+
+    words: str
+    measured: str
+    reached: bool
+
+
+def play_seed(system: System, rate: float, seed: int, days: float = DAYS) -> RunFigures:
+    """Play one seed with one system, and return its figures."""
+    runs = Pool(lay_out(system)).play(make_jobs(seed, rate, days=days))
+    return measure_run(system, rate, seed, runs, begin=days * WARM_UP_DAYS / DAYS * DAY)
+
+
+def measure_run(
+    system: System, rate: float, seed: int, runs: Sequence[PoolRun], *, begin: float
+) -> RunFigures:
+    """Measure from `begin` to the last submission; all jobs have ended."""
+    end = runs[-1].job.submitted
+    counted = [run for run in runs if run.job.submitted >= begin]
+    waits = sorted(run.waited for run in counted)
+    large = sorted(run.waited for run in counted if run.job.gpus in LARGE)
+    held = sum(
+        run.job.gpus * max(0.0, min(until, end) - max(since, begin))
+        for run in runs
+        for since, until in run.stays
+    )
+    lost = sum(run.job.gpus * run.lost for run in counted)
+    span = end - begin
+    return RunFigures(
+        system=system,
+        rate=rate,
+        seed=seed,
+        wait=statistics.fmean(waits),
+        p99=find_percentile(waits, 0.99),
+        interactive_wait=statistics.fmean(run.waited for run in counted if run.job.is_interactive),
+        large_p99=find_percentile(large, 0.99),
+        large_longest=large[-1],
+        completed=sum(begin <= (run.finished or 0.0) <= end for run in runs) / span * HOUR,
+        used=held / span / GPUS,
+        useful=(held - lost) / span / GPUS,
+        overhead=lost / held,
+        stops=sum(run.stops for run in counted),
+    )
+
+
+def find_percentile(ordered: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least this share of the values do not exceed."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def play_all(
+    seeds: Iterable[int],
+    *,
+    days: float = DAYS,
+    processes: int | None = None,
+    on_done: Callable[[int, int], None] = lambda _done, _total: None,
+) -> list[RunFigures]:
+    """Play all seeds with all systems at both rates.
+
+    Args:
+        seeds: The seeds.
+        days: How long jobs are submitted.
+        processes: Runs side by side; one for each core if None.
+        on_done: Gets how many runs have ended, and of how many.
+    """
+    todo = [(each, rate, seed, days) for seed in seeds for rate in RATES for each in System]
+    found = []
+    with ProcessPoolExecutor(processes or os.cpu_count()) as pool:
+        for run in [pool.submit(play_seed, *each) for each in todo]:
+            found.append(run.result())
+            on_done(len(found), len(todo))
+    return found
+
+
+def average(runs: Iterable[RunFigures], name: str) -> float:
+    """Return the mean of a figure over seeds."""
+    return statistics.fmean(getattr(run, name) for run in runs)
+
+
+def group(runs: Iterable[RunFigures]) -> dict[tuple[float, System], list[RunFigures]]:
+    """Return the runs of each rate and system, in the order of the seeds."""
+    found: dict[tuple[float, System], list[RunFigures]] = {}
+    for run in runs:
+        found.setdefault((run.rate, run.system), []).append(run)
+    return found
+
+
+def judge(runs: Sequence[RunFigures]) -> list[Goal]:
+    """Compare the policy with its goals and with the other systems, at the higher rate."""
+    of = {system: each for (rate, system), each in group(runs).items() if rate == RATES[-1]}
+    gentle, cohort, first = of[System.GENTLE], of[System.COHORT], of[System.FIRST_COME]
+    minutes = {name: average(gentle, name) / 60 for name in ("wait", "interactive_wait")}
+    worst = max(gentle, key=lambda run: run.wait)
+
+    def ratio(name: str, other: Sequence[RunFigures]) -> float:
+        return average(gentle, name) / max(average(other, name), 1e-9)
+
+    rows = [
+        ("mean wait, minutes", minutes["wait"], "<=", 7.5),
+        (f"mean wait of the worst seed ({worst.seed}), minutes", worst.wait / 60, "<=", 12.5),
+        ("completed in an hour", average(gentle, "completed"), ">=", 11.9),
+        ("GPUs in use", average(gentle, "used"), ">=", 0.845),
+        ("GPUs in useful work", average(gentle, "useful"), ">=", 0.84),
+        ("overhead of stops", average(gentle, "overhead"), "<=", 0.03),
+        ("wait of interactive jobs, minutes", minutes["interactive_wait"], "<=", 1.0),
+        ("mean wait, of that without a policy", ratio("wait", cohort), "<=", 0.85),
+        ("p99 of waits, of that without a policy", ratio("p99", cohort), "<=", 1.0),
+        ("p99 of large gangs, of that without", ratio("large_p99", cohort), "<=", 1.1),
+        ("longest wait of large gangs, of that without", ratio("large_longest", cohort), "<=", 1.0),
+        ("mean wait, of first come first served", ratio("wait", first), "<=", 0.6),
+    ]
+    return [
+        Goal(
+            words=f"{words} {sign} {goal:g}",
+            measured=f"{value:.3g}",
+            reached=value <= goal if sign == "<=" else value >= goal,
+        )
+        for words, value, sign, goal in rows
+    ]
+
+
+def to_document(runs: Sequence[RunFigures]) -> Mapping[str, Any]:
+    """Return all figures in their documented form."""
+    return {
+        "scenario": "hundred-gpus",
+        "runs": [asdict(run) for run in runs],
+        "goals": [asdict(goal) for goal in judge(runs)],
+    }

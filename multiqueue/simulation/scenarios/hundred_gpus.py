@@ -1,0 +1,202 @@
+"""The scenario ``hundred-gpus``: 50 people in two teams share 100 GPUs of one cluster.
+
+All parameters are here. Jobs arrive at independent random times. More than a third are interactive,
+short and urgent; the others are batch jobs that save their work every half hour. Batch jobs are
+scaled so that the mean job of each seed is as long as the seed's own benchmark says: 12 of them in
+an hour are 85 GPUs of work.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from multiqueue.api.disruptions import StopCause
+from multiqueue.api.v1beta2.meta import LabelSelector
+from multiqueue.model.cluster_queue import (
+    ClusterQueue,
+    FlavorQuotas,
+    Preemption,
+    PreemptionPolicy,
+    QueueingStrategy,
+    Quota,
+    ResourceGroup,
+)
+from multiqueue.model.disruption_policy import (
+    BudgetRule,
+    ClaimRule,
+    DisruptionRules,
+    Preference,
+    ProtectionRule,
+)
+from multiqueue.simulation.fleet import GPU
+
+HOUR, DAY = 3600.0, 86_400.0
+GPUS, USERS, TEAMS = 100, 50, ("team-1", "team-2")
+FLAVOR = "gpu"
+START_SECONDS, STOP_SECONDS = 10.0, 5.0
+DAYS, WARM_UP_DAYS = 12, 2
+INTERACTIVE_SHARE = 0.35
+INTERACTIVE_SIZES: tuple[int, ...] = (1, 2)
+INTERACTIVE_WEIGHTS: tuple[int, ...] = (80, 20)
+INTERACTIVE_MEDIAN, INTERACTIVE_SIGMA, INTERACTIVE_LONGEST = 15 * 60.0, 0.8, HOUR
+BATCH_SIZES: tuple[int, ...] = (1, 2, 4, 8, 16)
+BATCH_WEIGHTS: tuple[int, ...] = (40, 22, 18, 16, 4)
+BATCH_SIGMA, BATCH_LONGEST = 0.83, DAY
+SAVE_SECONDS, RESTART_SECONDS = 1800, 120
+MEAN_GPU_SECONDS = 7.083 * HOUR
+INTERACTIVE_PRIORITY, BATCH_PRIORITY = 500, 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolJob:
+    """One job. Times are seconds since the beginning; ``seconds`` is its work without stops."""
+
+    name: str
+    team: str
+    gpus: int
+    submitted: float
+    seconds: float
+    is_interactive: bool
+
+    @property
+    def saves(self) -> bool:
+        """Whether it goes on from its last checkpoint after a stop."""
+        return not self.is_interactive
+
+
+class System(StrEnum):
+    """How the GPUs are shared."""
+
+    STATIC_HALVES = "static-halves"
+    FIRST_COME = "first-come"
+    COHORT = "cohort"
+    GENTLE = "cohort+gentle"
+
+
+DESCRIPTIONS = {
+    System.STATIC_HALVES: "two queues of 50, StrictFIFO, no priorities, nothing is lent",
+    System.FIRST_COME: "one queue of 100, StrictFIFO, no priorities",
+    System.COHORT: "two queues of 50 in a cohort, BestEffortFIFO, preemption, no policy",
+    System.GENTLE: "the same with the sample policy gentle",
+}
+
+GENTLE = DisruptionRules(
+    name="gentle",
+    max_preempted_workloads=8,
+    prefer=Preference.LEAST_LOST_WORK,
+    budgets=(BudgetRule(policy="gentle", name="loss", window=86_400, max_lost_percent=3),),
+    protection=ProtectionRule(
+        min_run={StopCause.QUEUE: 600, StopCause.RECLAIM: 600, StopCause.FAIR_SHARE: 3600},
+        growth=2,
+        longest=7200,
+        max_preemptions=3,
+        concede=900,
+    ),
+    waiting=ClaimRule(claims=1, after=14_400),
+)
+"""What config/samples-disruption/1-gentle.yaml says; a test compares them."""
+
+
+def make_jobs(seed: int, rate: float, *, days: float = DAYS) -> tuple[PoolJob, ...]:
+    """Return the jobs of a seed, in the order of their submission.
+
+    Args:
+        seed: The seed.
+        rate: Jobs per hour.
+        days: How long jobs are submitted.
+    """
+    chance = random.Random(f"hundred-gpus {seed}")  # noqa: S311 - no secret
+    spread = BATCH_SIGMA / math.sqrt(2)
+    habits = [chance.gauss(0, spread) for _ in range(USERS)]
+    drafts: list[tuple[PoolJob, float]] = []
+    at = chance.expovariate(rate / HOUR)
+    while at < days * DAY:
+        user = chance.randrange(USERS)
+        is_interactive = chance.random() < INTERACTIVE_SHARE
+        sizes, weights = BATCH_SIZES, BATCH_WEIGHTS
+        if is_interactive:
+            sizes, weights = INTERACTIVE_SIZES, INTERACTIVE_WEIGHTS
+        job = PoolJob(
+            name=f"job-{len(drafts):05}",
+            team=TEAMS[user % len(TEAMS)],
+            gpus=chance.choices(sizes, weights)[0],
+            submitted=at,
+            seconds=0.0,
+            is_interactive=is_interactive,
+        )
+        own = chance.gauss(0, INTERACTIVE_SIGMA if is_interactive else spread)
+        drafts.append((job, own if is_interactive else own + habits[user]))
+        at += chance.expovariate(rate / HOUR)
+    median = _find_batch_median(drafts)
+    return tuple(replace(job, seconds=_length(job, own, median)) for job, own in drafts)
+
+
+def _length(job: PoolJob, own: float, batch_median: float) -> float:
+    if job.is_interactive:
+        return min(INTERACTIVE_MEDIAN * math.exp(own), INTERACTIVE_LONGEST)
+    return min(batch_median * math.exp(own), BATCH_LONGEST)
+
+
+def _find_batch_median(drafts: list[tuple[PoolJob, float]]) -> float:
+    """Return the median with which the mean job has `MEAN_GPU_SECONDS`; lengths have a limit."""
+    low, high = 1.0, BATCH_LONGEST
+    for _ in range(60):
+        middle = (low + high) / 2
+        total = sum(job.gpus * _length(job, own, middle) for job, own in drafts)
+        low, high = (middle, high) if total < MEAN_GPU_SECONDS * len(drafts) else (low, middle)
+    return low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The queues of a system.
+
+    Attributes:
+        queue_of: The ClusterQueue of each team.
+        has_priorities: Whether interactive jobs are more urgent.
+        policy: What governs the queues.
+    """
+
+    queues: tuple[ClusterQueue, ...]
+    queue_of: dict[str, str]
+    has_priorities: bool = False
+    policy: DisruptionRules | None = None
+    gpus: int = field(default=GPUS)
+
+
+def lay_out(system: System) -> Layout:
+    """Return the queues of a system."""
+    if system is System.FIRST_COME:
+        return Layout(queues=(_queue("all", GPUS),), queue_of=dict.fromkeys(TEAMS, "all"))
+    own = {team: team for team in TEAMS}
+    half = GPUS // len(TEAMS)
+    if system is System.STATIC_HALVES:
+        return Layout(queues=tuple(_queue(team, half) for team in TEAMS), queue_of=own)
+    policy = GENTLE if system is System.GENTLE else None
+    queues = tuple(
+        replace(
+            _queue(team, half),
+            cohort="all",
+            strategy=QueueingStrategy.BEST_EFFORT_FIFO,
+            preemption=Preemption(
+                within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,
+                reclaim_within_cohort=PreemptionPolicy.ANY,
+            ),
+            disruption_policy=policy.name if policy else "",
+        )
+        for team in TEAMS
+    )
+    return Layout(queues=queues, queue_of=own, has_priorities=True, policy=policy)
+
+
+def _queue(name: str, gpus: int) -> ClusterQueue:
+    quotas = FlavorQuotas(name=FLAVOR, quotas={GPU: Quota(nominal=gpus)})
+    return ClusterQueue(
+        name=name,
+        namespace_selector=LabelSelector(),
+        resource_groups=(ResourceGroup(covered_resources=(GPU,), flavors=(quotas,)),),
+        strategy=QueueingStrategy.STRICT_FIFO,
+    )

@@ -1,0 +1,182 @@
+"""One cluster in virtual time: the engine decides, and jobs start, work, are stopped and end.
+
+A job that is stopped loses what it did since its last checkpoint, and needs time to begin again.
+Times are seconds since the beginning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+
+from multiqueue.api.conditions import WorkloadCondition
+from multiqueue.api.v1beta2.meta import Condition, format_time
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.plan import Admit, Preempt, PreemptedWorkload
+from multiqueue.model.cluster_queue import LocalQueue
+from multiqueue.model.disruption_policy import SaveHabits
+from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.workload import PodSet, Reservation, Workload
+from multiqueue.simulation.agenda import SimulationAgenda, Timer
+from multiqueue.simulation.fleet import GPU
+from multiqueue.simulation.scenarios.hundred_gpus import (
+    BATCH_PRIORITY,
+    FLAVOR,
+    INTERACTIVE_PRIORITY,
+    RESTART_SECONDS,
+    SAVE_SECONDS,
+    START_SECONDS,
+    STOP_SECONDS,
+    Layout,
+    PoolJob,
+)
+
+LOCAL_QUEUE = "jobs"
+HABITS = SaveHabits(interval=SAVE_SECONDS, restart=RESTART_SECONDS)
+
+
+@dataclass(slots=True)
+class PoolRun:
+    """A job and what became of it.
+
+    Attributes:
+        stays: When it held its GPUs: from the admission until they were free again.
+        done: The seconds of its work that are saved.
+        lost: The seconds of work that it did in vain, and those in which it began again.
+        stops: How often it was stopped.
+    """
+
+    job: PoolJob
+    workload: Workload
+    stays: list[tuple[float, float]] = field(default_factory=list)
+    done: float = 0.0
+    lost: float = 0.0
+    stops: int = 0
+    admitted: float = 0.0
+    is_leaving: bool = False
+    finished: float | None = None
+
+    @property
+    def waited(self) -> float:
+        """Seconds in which it did not hold its GPUs, after stops, too."""
+        assert self.finished is not None, "it has ended"
+        held = sum(end - begin for begin, end in self.stays)
+        return self.finished - self.job.submitted - held
+
+
+class Pool:
+    """The cluster.
+
+    Args:
+        layout: The queues.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._agenda = SimulationAgenda()
+        self._engine = Engine(EngineOptions(topology=None))
+        self._engine.upsert_resource_flavor(ResourceFlavor(name=FLAVOR))
+        if layout.policy is not None:
+            self._engine.upsert_disruption_policy(layout.policy)
+        for queue in layout.queues:
+            self._engine.upsert_cluster_queue(queue)
+        for team, name in layout.queue_of.items():
+            self._engine.upsert_namespace(team, {})
+            local = LocalQueue(key=f"{team}/{LOCAL_QUEUE}", cluster_queue=name)
+            self._engine.upsert_local_queue(local)
+        self._runs: dict[str, PoolRun] = {}
+        self._timer = Timer(self._agenda, self._run_cycle)
+
+    def play(self, jobs: tuple[PoolJob, ...]) -> list[PoolRun]:
+        """Play all jobs to their ends; return them in the order of submission."""
+        for job in jobs:
+            self._agenda.after(job.submitted, partial(self._submit, job))
+        self._agenda.run()
+        return list(self._runs.values())
+
+    def _submit(self, job: PoolJob) -> None:
+        urgent, usual = (INTERACTIVE_PRIORITY, BATCH_PRIORITY)
+        priority = urgent if job.is_interactive else usual
+        workload = Workload(
+            key=f"{job.team}/{job.name}",
+            uid=job.name,
+            queue=f"{job.team}/{LOCAL_QUEUE}",
+            priority=priority if self._layout.has_priorities else 0,
+            created_at=self._agenda.now,
+            queue_order_at=self._agenda.now,
+            pod_sets=(PodSet(count=job.gpus, requests={GPU: 1}),),
+            saves=HABITS if job.saves else None,
+        )
+        self._runs[workload.key] = PoolRun(job=job, workload=workload)
+        self._put(self._runs[workload.key], workload)
+
+    def _put(self, run: PoolRun, workload: Workload) -> None:
+        run.workload = workload
+        self._engine.upsert_workload(workload, self._agenda.now)
+        self._rearm()
+
+    def _rearm(self) -> None:
+        at = self._engine.next_cycle_at(self._agenda.now)
+        if at is not None:
+            self._timer.set(at)
+
+    def _run_cycle(self) -> None:
+        plan = self._engine.run_cycle(self._agenda.now)
+        for failure in plan.failures:
+            raise failure.error
+        for decision in plan.decisions:
+            if isinstance(decision, Admit):
+                self._admit(decision)
+            elif isinstance(decision, Preempt):
+                for victim in decision.victims:
+                    if victim.is_new:
+                        self._stop(victim)
+        self._rearm()
+
+    def _admit(self, decision: Admit) -> None:
+        run, now = self._runs[decision.workload], self._agenda.now
+        run.admitted, run.is_leaving = self._agenda.seconds, False
+        held = Reservation(
+            admission=decision.admission, reserved_at=now, admitted=True, admitted_at=now
+        )
+        self._put(run, replace(run.workload, reservation=held, evicted=None))
+        left = run.job.seconds - run.done + START_SECONDS + self._restart(run)
+        self._agenda.after(left, partial(self._end, run, len(run.stays)))
+
+    def _restart(self, run: PoolRun) -> float:
+        return RESTART_SECONDS if run.stops and run.job.saves else 0.0
+
+    def _end(self, run: PoolRun, stay: int) -> None:
+        if stay != len(run.stays) or run.is_leaving:
+            return  # it was stopped before
+        run.lost += self._restart(run)
+        run.finished = self._agenda.seconds
+        run.stays.append((run.admitted, run.finished))
+        self._engine.delete_workload(run.workload.key, self._agenda.now)
+        self._rearm()
+
+    def _stop(self, victim: PreemptedWorkload) -> None:
+        run, now = self._runs[victim.workload], self._agenda.now
+        worked = self._agenda.seconds - run.admitted - START_SECONDS - self._restart(run)
+        reached = run.done + max(0.0, worked)
+        saved = max(run.done, reached // SAVE_SECONDS * SAVE_SECONDS) if run.job.saves else 0.0
+        run.lost += reached - saved + min(self._restart(run), max(0.0, worked + RESTART_SECONDS))
+        run.done, run.is_leaving, run.stops = saved, True, run.stops + 1
+        evicted = Condition(
+            type=WorkloadCondition.EVICTED,
+            status="True",
+            reason=victim.reason,
+            last_transition_time=format_time(now),
+        )
+        stops = run.workload.stops
+        if victim.stop is not None:
+            stops = (*stops, victim.stop)
+        self._put(run, replace(run.workload, evicted=evicted, stops=stops))
+        self._agenda.at(now + timedelta(seconds=STOP_SECONDS), partial(self._free, run))
+
+    def _free(self, run: PoolRun) -> None:
+        run.stays.append((run.admitted, self._agenda.seconds))
+        ran = sum(end - begin for begin, end in run.stays)
+        self._put(run, replace(run.workload, reservation=None, ran_before=int(ran)))

@@ -1,0 +1,130 @@
+"""The scenario ``hundred-gpus``: its jobs, its cluster, and what is measured."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from multiqueue.api.serde import decode
+from multiqueue.api.v1alpha1 import DisruptionPolicy
+from multiqueue.cli.commands import simulate
+from multiqueue.model.disruption_policy import build_disruption_rules
+from multiqueue.simulation.scenarios import figures
+from multiqueue.simulation.scenarios.hundred_gpus import (
+    DAY,
+    GENTLE,
+    GPUS,
+    MEAN_GPU_SECONDS,
+    PoolJob,
+    System,
+    lay_out,
+    make_jobs,
+)
+from multiqueue.simulation.scenarios.pool import Pool, PoolRun
+
+SAMPLES = Path(__file__).parents[3] / "config" / "samples-disruption"
+
+
+def job(name: str, gpus: int, hours: float, *, at: float = 0, urgent: bool = False) -> PoolJob:
+    return PoolJob(
+        name=name,
+        team="team-1",
+        gpus=gpus,
+        submitted=at * 3600,
+        seconds=hours * 3600,
+        is_interactive=urgent,
+    )
+
+
+def play(system: System, *jobs: PoolJob) -> dict[str, PoolRun]:
+    return {run.job.name: run for run in Pool(lay_out(system)).play(jobs)}
+
+
+def test_the_policy_is_the_shipped_sample() -> None:
+    text = (SAMPLES / "1-gentle.yaml").read_text()
+    assert build_disruption_rules(decode(DisruptionPolicy, yaml.safe_load(text))) == GENTLE
+
+
+def test_jobs_are_the_same_for_a_seed_and_have_the_stated_mean() -> None:
+    jobs = make_jobs(3, 12.0)
+    assert jobs == make_jobs(3, 12.0)
+    assert jobs != make_jobs(4, 12.0)
+    mean = sum(each.gpus * each.seconds for each in jobs) / len(jobs)
+    assert mean == pytest.approx(MEAN_GPU_SECONDS, rel=1e-6)
+    assert len(jobs) == pytest.approx(12 * 24 * 12, rel=0.1)
+    assert sum(each.is_interactive for each in jobs) / len(jobs) == pytest.approx(0.35, abs=0.03)
+
+
+@pytest.mark.parametrize("system", System)
+def test_the_queues_have_all_gpus(system: System) -> None:
+    nominal = [
+        quota.nominal
+        for queue in lay_out(system).queues
+        for group in queue.resource_groups
+        for flavor in group.flavors
+        for quota in flavor.quotas.values()
+    ]
+    assert sum(nominal) == GPUS
+
+
+def test_who_is_stopped_goes_on_from_its_last_checkpoint() -> None:
+    """At 1:10 an urgent job takes all GPUs for half an hour; 40 minutes of work are saved."""
+    runs = play(System.COHORT, job("batch", 100, 2), job("now", 50, 0.5, at=7 / 6, urgent=True))
+    batch, urgent = runs["batch"], runs["now"]
+    assert batch.stops == 1
+    assert urgent.waited == pytest.approx(5, abs=2)
+    assert batch.lost == pytest.approx(600 - 10 + 120, abs=2)
+    assert batch.finished == pytest.approx(urgent.finished + 10 + 120 + 3600, abs=2)
+    assert batch.waited == pytest.approx(1800 + 10, abs=5)
+
+
+def test_in_order_of_arrival_a_small_job_waits_behind_a_large_one() -> None:
+    jobs = (job("runs", 60, 1), job("large", 80, 1, at=0.1), job("small", 1, 0.1, at=0.2))
+    assert play(System.FIRST_COME, *jobs)["small"].waited == pytest.approx(2890, abs=2)
+    assert play(System.COHORT, *jobs)["small"].waited < 10
+
+
+def test_the_figures_add_up() -> None:
+    runs = Pool(lay_out(System.FIRST_COME)).play(
+        tuple(job(f"job-{n}", 8, 1, at=n, urgent=n == 2) for n in range(24))
+    )
+    found = figures.measure_run(System.FIRST_COME, 1.0, 1, runs, begin=0.0)
+    assert found.wait == pytest.approx(0, abs=2)
+    assert found.used == pytest.approx(0.08, abs=0.005)
+    assert found.useful == found.used
+    assert found.completed == pytest.approx(1, abs=0.05)
+
+
+def test_the_command_prints_all_systems_and_says_what_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def play_two_days(seeds: range, **_options: object) -> list[figures.RunFigures]:
+        return [
+            figures.play_seed(system, rate, seed, days=2)
+            for seed in seeds
+            for rate in figures.RATES
+            for system in System
+        ]
+
+    monkeypatch.setattr("multiqueue.cli.scenario.play_all", play_two_days)
+    file = tmp_path / "runs.csv"
+    result = CliRunner().invoke(
+        simulate.command, ["--scenario", "hundred-gpus", "--csv", str(file)], env={"COLUMNS": "200"}
+    )
+    assert result.exit_code == 0, result.output
+    for system in System:
+        assert system in result.output
+    assert "missed" in result.output
+    with file.open() as stream:
+        assert len(list(csv.DictReader(stream))) == 8
+
+
+def test_a_run_ends_every_job() -> None:
+    runs = Pool(lay_out(System.GENTLE)).play(make_jobs(1, 12.0, days=1))
+    assert all(run.finished is not None for run in runs)
+    assert all(run.waited >= -1e-6 for run in runs)
+    assert max(run.finished or 0 for run in runs) < 5 * DAY
