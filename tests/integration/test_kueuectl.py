@@ -50,15 +50,15 @@ def logs_are_not_output() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def _has_quota(workloads: list[dict[str, Any]]) -> bool:
-    return any(is_true(each, "QuotaReserved") for each in workloads)
+def _runs(workloads: list[dict[str, Any]]) -> bool:
+    return any(is_true(each, "PodsReady") for each in workloads)
 
 
 async def submit(shell: UserShell, client: KubeClient, folder: Path) -> str:
     """Run the job "train" with the whole quota, and let "next" wait; return its Workload."""
     first = write_job(folder, "train", gpus=4, seconds="100000")
     await shell.run("submit", "-f", first, *NAMESPACE)
-    await until(client, WORKLOADS, _has_quota, namespace="team")
+    await until(client, WORKLOADS, _runs, namespace="team")
     await shell.run("submit", "-f", write_job(folder, "next", gpus=2), *NAMESPACE)
     listed = await client.list(WORKLOADS, namespace="team")
     (name,) = (each["metadata"]["name"] for each in listed.items if "next" in str(each["metadata"]))

@@ -57,7 +57,8 @@ def _quota_option(name: str, help_: str) -> Callable[[F], F]:
     type=click.Choice(PREEMPTION),
     default="Never",
     show_default=True,
-    help="Whom a job may preempt in this queue.",
+    metavar="POLICY",
+    help=f"Whom a job may preempt in this queue: {', '.join(PREEMPTION)}.",
 )
 @_quota_option("nominal-quota", "What it owns, by flavor; flavors are separated by commas.")
 @_quota_option("borrowing-limit", "What it may borrow at most.")

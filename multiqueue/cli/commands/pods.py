@@ -91,7 +91,7 @@ def print_pods(job: str, pods: list[Json], output: str) -> None:
         return
     wide, now = output == "wide", datetime.now(UTC)
     headers = [*HEADERS, *WIDE] if wide else list(HEADERS)
-    print_table(headers, [pod_row(pod, now, wide=wide) for pod in pods])
+    print_table(headers, [pod_row(pod, now, wide=wide) for pod in pods], wide=wide)
 
 
 async def _watch(follower: Follower, output: str) -> None:
