@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,14 +17,16 @@ from multiqueue.capacity.filters import Candidate, why_not
 from multiqueue.capacity.own_quota import Choice, OwnQuota, QuotaClaim
 from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
-from multiqueue.dispatch.observe.observe import Observation, Observer
 from multiqueue.drain.chance import Chance
 from multiqueue.drain.stop_time import find_cut_off
-from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.multikueue import NO_PODS
 from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import ClusterView, Fit, Outlook, WorkloadView, judge
-from multiqueue.workers.connections.fleet import Fleet
+
+if TYPE_CHECKING:  # as in `jobs.context`
+    from multiqueue.dispatch.observe.observe import Observation, Observer
+    from multiqueue.jobs.context import ManagerContext
+    from multiqueue.workers.connections.fleet import Fleet
 
 _CHANCES = {
     Outlook.FITS: Chance.NOW,
