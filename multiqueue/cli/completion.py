@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import click
 
 from multiqueue.cli.connect import ClusterTarget
 
+SECONDS_VARIABLE = "MULTIQUEUE_COMPLETION_SECONDS"
 SECONDS = 0.3
 """How long names may take: people wait for a completion, and nothing is better than late."""
 NO_FILES, DEFAULT = 4, 0
@@ -57,7 +59,7 @@ def _read_names(target: ClusterTarget, plural: str) -> list[str]:
     }
 
     async def read() -> list[str]:
-        async with asyncio.timeout(SECONDS), connect(target) as (client, namespace):
+        async with asyncio.timeout(_seconds()), connect(target) as (client, namespace):
             resource = collections["workloads" if plural == "jobs" else plural]
             where = namespace if resource.namespaced else None
             listed = await client.list(resource, namespace=where)
@@ -70,6 +72,14 @@ def _read_names(target: ClusterTarget, plural: str) -> list[str]:
         return run_async(read())
     except (CliError, TimeoutError):
         return []
+
+
+def _seconds() -> float:
+    """Return how long names may take; the environment may say."""
+    try:
+        return float(os.environ.get(SECONDS_VARIABLE, SECONDS))
+    except ValueError:
+        return SECONDS
 
 
 def main() -> int:

@@ -191,7 +191,7 @@ async def test_names_are_completed_from_the_cluster(
     async with queue_cluster(tmp_path, capsys) as (shell, client):
         await submit(shell, client, tmp_path)
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
-        monkeypatch.setattr(completion, "SECONDS", 10.0)
+        monkeypatch.setenv("MULTIQUEUE_COMPLETION_SECONDS", "10")
 
         async def complete(*words: str) -> list[str]:
             monkeypatch.setattr("sys.argv", ["kubectl_complete-multiqueue", *words])
