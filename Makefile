@@ -65,8 +65,9 @@ metrics: $(VENV)/.installed ## Regenerate docs/metrics.md from the table of metr
 	$(BIN)/python -m tools.generate_metrics_page
 
 .PHONY: reference
-reference: $(VENV)/.installed ## Regenerate docs/reference: commands, configuration, kinds, names, conditions, Events, gates and roles
+reference: $(VENV)/.installed ## Regenerate docs/reference and the snapshots of help texts and tables: commands, configuration, kinds, names, conditions, Events, gates and roles
 	$(BIN)/python -m tools.reference
+	UPDATE_SNAPSHOTS=1 $(BIN)/python -m pytest -q tests/unit/cli/test_snapshots.py
 
 .PHONY: rules
 rules: $(VENV)/.installed ## Regenerate config/prometheus/rules.yaml and config/grafana; check rules and alerts with promtool (Go builds it, once)

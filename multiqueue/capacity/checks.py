@@ -7,11 +7,14 @@ only.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER
-from multiqueue.jobs.context import Informers
+
+if TYPE_CHECKING:  # as in `jobs.context`
+    from multiqueue.jobs.context import Informers
 
 CONFIG_KIND = "MultiKueueConfig"
 

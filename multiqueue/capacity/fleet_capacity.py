@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason
@@ -24,15 +24,17 @@ from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.capacity.owners import find_job
 from multiqueue.capacity.workload_view import build_asked_view, build_workload_view
 from multiqueue.engine.remote import ChosenFlavors, Impossible
-from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.registry import SupportedKind
-from multiqueue.kube.informer import InformerState
+from multiqueue.kube.informer_state import InformerState
 from multiqueue.model.build_workload import BuildOptions
 from multiqueue.model.workload import Workload
 from multiqueue.plugins import Fit, Limit, Outlook, WorkloadView, find_refusal
 from multiqueue.plugins.limits import NO_FLAVOR, find_impossibility
-from multiqueue.workers.connections.connection import ConnectionState
-from multiqueue.workers.connections.fleet import Fleet
+from multiqueue.workers.connections.connection_state import ConnectionState
+
+if TYPE_CHECKING:  # as in `jobs.context`
+    from multiqueue.jobs.context import ManagerContext
+    from multiqueue.workers.connections.fleet import Fleet
 
 Json = dict[str, Any]
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from multiqueue.capacity.worker_limits import WorkerLimits
 from multiqueue.capacity.worker_state import WorkerState
-from multiqueue.workers.connections.fleet import Fleet, FleetListener
-from multiqueue.workers.connections.session import WorkerSession
+
+if TYPE_CHECKING:  # as in `jobs.context`
+    from multiqueue.workers.connections.fleet import Fleet
+    from multiqueue.workers.connections.session import WorkerSession
 
 
 class FleetLimits:
@@ -20,6 +23,8 @@ class FleetLimits:
     """
 
     def __init__(self, fleet: Fleet) -> None:
+        from multiqueue.workers.connections.fleet import FleetListener
+
         self._find_session = fleet.find_session
         self._sessions: dict[str, tuple[WorkerSession, WorkerLimits]] = {}
         # One for each name that ever existed; small compared with a connection.

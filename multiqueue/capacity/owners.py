@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
+
+if TYPE_CHECKING:  # as in `jobs.context`
+    from multiqueue.jobs.context import ManagerContext
 
 Json = dict[str, Any]
 

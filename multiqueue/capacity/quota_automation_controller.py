@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -29,14 +29,16 @@ from multiqueue.capacity.quota_automation import (
     sum_up,
     unsupported,
 )
-from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.informers import BY_CLUSTER_QUEUE
 from multiqueue.kube.errors import NotFound
-from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import CLUSTER_QUEUES
 from multiqueue.model.cluster_queue import build_cluster_queue
-from multiqueue.workers.connections.fleet import Fleet
+
+if TYPE_CHECKING:  # as in `jobs.context`
+    from multiqueue.jobs.context import ManagerContext
+    from multiqueue.kube.informer import Informer
+    from multiqueue.workers.connections.fleet import Fleet
 
 BATCH_SECONDS = 1.0
 """Changes come in bursts, and each would cause a write (M-204)."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import key_of
@@ -20,12 +20,14 @@ from multiqueue.capacity import quota_view
 from multiqueue.capacity.intents import INTENT_SECONDS, Intents
 from multiqueue.capacity.quota_view import QueueObject
 from multiqueue.capacity.workload_view import build_workload_view, usage_of
-from multiqueue.kube.informer import Informer
 from multiqueue.model import cluster_queue as model
 from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import QueueView, WorkloadView
-from multiqueue.workers.connections.fleet import Fleet
-from multiqueue.workers.connections.session import WorkerSession
+
+if TYPE_CHECKING:  # as in `jobs.context`
+    from multiqueue.kube.informer import Informer
+    from multiqueue.workers.connections.fleet import Fleet
+    from multiqueue.workers.connections.session import WorkerSession
 
 SETTLE_SECONDS = 1.0
 """How long a copy that just got quota counts as missing in the ClusterQueue's status, unless that

@@ -7,28 +7,27 @@ from typing import Any
 
 from multiqueue.api.job_kinds import KnownKind, known_kinds
 from multiqueue.api.names import QUEUE_NAME
-from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_finished
 from multiqueue.cli.declared_kinds import learn_kinds, note_unknown
 from multiqueue.cli.errors import CliError
+from multiqueue.cli.job_names import WAIT_SECONDS, decode_workload, find_current
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
 from multiqueue.kube.resources import EVENTS, WORKLOADS, resource_of
 
 
-def decode_workload(data: bytes) -> Workload:
-    """Decode a Workload."""
-    return decode(Workload, data)
-
-
-async def find_workload(client: KubeClient, namespace: str, name: str) -> Workload:
+async def find_workload(
+    client: KubeClient, namespace: str, name: str, *, wait_seconds: float = WAIT_SECONDS
+) -> Workload:
     """Return the Workload called ``name``, or the newest one of the job with that name.
 
     Args:
         client: The cluster's client.
         namespace: The namespace, unless the name contains one.
         name: ``NAME``, ``KIND/NAME`` or ``NAMESPACE/NAME``.
+        wait_seconds: How long to wait for the Workload of a job that has just taken over the name
+            of another job.
 
     Raises:
         CliError: there is no such Workload.
@@ -43,6 +42,8 @@ async def find_workload(client: KubeClient, namespace: str, name: str) -> Worklo
         except NotFound:
             there = None
         found = pick_workload(there.items, "", bare) if there else None
+    if found is not None and found.metadata.name != bare:
+        found = await find_current(client, found, bare, wait_seconds=wait_seconds)
     if found is None:
         note_unknown([("", kind)])
         told = await _explain_absence(client, namespace, kind.lower(), bare)

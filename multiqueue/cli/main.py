@@ -44,6 +44,16 @@ COMMANDS = {
     "snapshot": "Write what the manager decides from into one file",
     "replay": "Decide from a snapshot, and try changes on it",
     "simulate": "Compare dispatchers on a trace of jobs, in virtual time",
+    "create": "Create a queue or a flavor from options",
+    "list": "List Workloads, queues, flavors, or the pods of a job, as kueuectl does",
+    "stop": "Stop a Workload, or hold a queue",
+    "resume": "Resume what was stopped or held",
+    "delete": "Delete Workloads with their jobs, queues or flavors",
+    "get": "Hand over to kubectl get",
+    "describe": "Hand over to kubectl describe",
+    "edit": "Hand over to kubectl edit",
+    "patch": "Hand over to kubectl patch",
+    "completion": "Print the completion script for a shell",
     "version": "Print the version",
 }
 

@@ -6,18 +6,16 @@ Colours appear on a terminal only (click removes them elsewhere, and `NO_COLOR` 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
+from multiqueue.cli.columns import CUT, GAP, fit, len_of
+
 F = TypeVar("F", bound=Callable[..., Any])
 
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_GAP = 3
-CUT = "…"
 COLOURS = {
     "running": "green",
     "succeeded": "green",
@@ -95,14 +93,14 @@ def print_data(data: Any, output: str) -> None:
 def print_table(
     headers: Sequence[str], rows: Sequence[Sequence[Any]], *, wide: bool = False
 ) -> bool:
-    """Print aligned columns; the last is cut to the terminal's width unless ``wide`` is set.
+    """Print aligned columns that fit the terminal; all in full if ``wide`` is set.
 
     Returns:
         Whether anything was cut.
     """
     told = format_table(headers, rows, width=None if wide else _terminal_width())
     click.echo(told, color=_wants_colour())
-    return told.count(CUT) > sum(str(row[-1]).count(CUT) for row in rows)
+    return told.count(CUT) > sum(str(cell).count(CUT) for row in rows for cell in row)
 
 
 class RowPrinter:
@@ -146,20 +144,17 @@ def format_table(
     Args:
         headers: The titles.
         rows: The cells; None prints as ``-``.
-        width: The longest line; None leaves lines as long as they are.
+        width: The longest line: columns leave and cells are cut. None leaves all as it is.
     """
-    texts = [[_text(cell) for cell in row] for row in rows]
+    titles, texts = list(headers), [[_text(cell) for cell in row] for row in rows]
+    if width is not None:
+        titles, texts = fit(titles, texts, width)
     widths = [
-        max(len(header), *(_visible(row[i]) for row in texts)) if texts else len(header)
-        for i, header in enumerate(headers)
+        max(len_of(each) for each in (title, *(row[i] for row in texts)))
+        for i, title in enumerate(titles)
     ]
-    lines = [_join(list(headers), widths)]
-    for row in texts:
-        if width is not None:
-            used = sum(w + _GAP for w in widths[:-1])
-            row[-1] = _cut(row[-1], max(20, width - used))
-        lines.append(_join([_coloured(headers[i], cell) for i, cell in enumerate(row)], widths))
-    return "\n".join(lines)
+    rows = [[_coloured(titles[i], cell) for i, cell in enumerate(row)] for row in texts]
+    return "\n".join(_join(row, widths) for row in [titles, *rows])
 
 
 def style_state(text: str, state: str = "") -> str:
@@ -197,14 +192,6 @@ def _text(cell: Any) -> str:
     return " ".join(str(cell).split())
 
 
-def _visible(text: str) -> int:
-    return len(_ESCAPE.sub("", text))
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + CUT
-
-
 def _join(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [cell + " " * (widths[i] - _visible(cell) + _GAP) for i, cell in enumerate(cells[:-1])]
+    padded = [cell + " " * (widths[i] - len_of(cell) + GAP) for i, cell in enumerate(cells[:-1])]
     return ("".join(padded) + cells[-1]).rstrip()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multiqueue import __version__
 from multiqueue.api.conditions import WorkloadCondition
@@ -16,13 +16,13 @@ from multiqueue.api.job_kinds import find_job_kind
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import MultiKueueCluster
 from multiqueue.cli.errors import CliError, UsageProblem
-from multiqueue.cli.stored import CONFIG_MAP, read_config
-from multiqueue.cli.worker_access import WORKER_SECONDS, worker_credentials
-from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
 from multiqueue.whatif.contents import KINDS, SnapshotKind, keep_configuration
 from multiqueue.whatif.snapshot import MANAGER, Snapshot, SnapshotError, unpack
+
+if TYPE_CHECKING:
+    from multiqueue.kube.client import KubeClient  # a snapshot in a file needs no cluster
 
 Json = dict[str, Any]
 
@@ -40,6 +40,8 @@ async def take_snapshot(
     Raises:
         CliError: the user may not read a kind without which the snapshot would be wrong.
     """
+    from multiqueue.cli.stored import CONFIG_MAP, read_config
+
     notes: list[str] = []
     found = config or await read_config(client, system_namespace)
     if found is None:
@@ -147,6 +149,9 @@ async def _read_workers(
 async def _read_worker(
     client: KubeClient, obj: Mapping[str, Any], snapshot: Snapshot, namespace: str, notes: list[str]
 ) -> None:
+    from multiqueue.cli.worker_access import WORKER_SECONDS, worker_credentials
+    from multiqueue.kube.client import KubeClient
+
     cluster = decode(MultiKueueCluster, obj)
     name = cluster.metadata.name
     assert name != MANAGER, "an object has a name"

@@ -19,7 +19,7 @@ from multiqueue.api.conditions import (
     set_condition,
 )
 from multiqueue.api.v1beta2.meta import Condition
-from multiqueue.drain.relocation import Chance
+from multiqueue.drain.chance import Chance
 from multiqueue.drain.report import DrainReport, is_news, parse_report
 
 

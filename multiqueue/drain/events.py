@@ -8,7 +8,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CORDONED, DRAINED, DrainReason, find_condition
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.dispatch.execute.manager_writes import EVENT_REASON
-from multiqueue.drain.relocation import Chance
+from multiqueue.drain.chance import Chance
 from multiqueue.drain.state import DrainRun
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import reference_of, workload_reference

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,25 +17,16 @@ from multiqueue.capacity.filters import Candidate, why_not
 from multiqueue.capacity.own_quota import Choice, OwnQuota, QuotaClaim
 from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
-from multiqueue.dispatch.observe.observe import Observation, Observer
+from multiqueue.drain.chance import Chance
 from multiqueue.drain.stop_time import find_cut_off
-from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.multikueue import NO_PODS
 from multiqueue.model.build_workload import BuildOptions
 from multiqueue.plugins import ClusterView, Fit, Outlook, WorkloadView, judge
-from multiqueue.workers.connections.fleet import Fleet
 
-
-class Chance(Enum):
-    """Whether another cluster would take a Workload."""
-
-    NOW = "Now"
-    ROOM = "Room"
-    """A cluster can hold it, once it has room."""
-    MEND = "Mend"
-    """A cluster might, once somebody mends something: a connection, a queue, a restriction."""
-    NEVER = "Never"
-
+if TYPE_CHECKING:  # as in `jobs.context`
+    from multiqueue.dispatch.observe.observe import Observation, Observer
+    from multiqueue.jobs.context import ManagerContext
+    from multiqueue.workers.connections.fleet import Fleet
 
 _CHANCES = {
     Outlook.FITS: Chance.NOW,

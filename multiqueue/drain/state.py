@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 
 from multiqueue.api.cluster_orders import DrainOrder, DrainPace
 from multiqueue.capacity.own_quota import QuotaClaim
+from multiqueue.drain.chance import Chance
 from multiqueue.drain.pace import Bucket, Resident, estimate_end
-from multiqueue.drain.relocation import Chance
 from multiqueue.drain.report import DrainReport
 
 RECHECK_SECONDS = 0.25

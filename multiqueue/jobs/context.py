@@ -21,15 +21,15 @@ from multiqueue.api.v1beta2 import (
     Workload,
     WorkloadPriorityClass,
 )
-from multiqueue.jobs.registry import IntegrationRegistry
-from multiqueue.jobs.workload_writer import WorkloadWriter
-from multiqueue.kube.client import KubeClient
-from multiqueue.kube.clock import Clock
-from multiqueue.kube.events import EventRecorder
-from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import Resource
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # commands that only decide import this module, and none of these
+    from multiqueue.jobs.registry import IntegrationRegistry
+    from multiqueue.jobs.workload_writer import WorkloadWriter
+    from multiqueue.kube.client import KubeClient
+    from multiqueue.kube.clock import Clock
+    from multiqueue.kube.events import EventRecorder
+    from multiqueue.kube.informer import Informer
     from multiqueue.observability.metrics import ManagerMetrics
 
 

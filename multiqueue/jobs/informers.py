@@ -10,7 +10,7 @@ import msgspec
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Configuration
-from multiqueue.api.names import PREBUILT_WORKLOAD_NAME, PRIORITY_CLASS, key_of
+from multiqueue.api.names import PRIORITY_CLASS, key_of
 from multiqueue.api.serde import decode
 from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1alpha1 import DispatchProfile, DisruptionPolicy, JobKind
@@ -18,7 +18,14 @@ from multiqueue.jobs.context import Informers
 from multiqueue.jobs.framework.ancestors import controller_of
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration
-from multiqueue.jobs.framework.job_source import BY_OWNER, BY_OWNER_KEY, BY_PREBUILT, owner_key
+from multiqueue.jobs.framework.job_source import (
+    BY_CONTROLLER,
+    BY_OWNER,
+    BY_OWNER_KEY,
+    BY_PREBUILT,
+    owner_key,
+    prebuilt_name,
+)
 from multiqueue.jobs.framework.related import list_related, related_keys
 from multiqueue.jobs.registry import IntegrationRegistry, SupportedKind
 from multiqueue.kube import resources
@@ -47,17 +54,8 @@ BY_NAMESPACE = "namespace"
 """Jobs by namespace."""
 BY_RELATED = "related"
 """Jobs by the `related_keys` of the objects that they are read with."""
-BY_CONTROLLER = "controller"
-"""Jobs by the uid of the object that controls them."""
 BY_FLAVOR = "flavor"
 """ClusterQueues by the flavors they have quota in."""
-
-
-def prebuilt_name(job: dict[str, Any]) -> str:
-    """Return the name of the Workload that was made before the job (E-183), or an empty string."""
-    metadata = job["metadata"]
-    annotation = (metadata.get("annotations") or {}).get(PREBUILT_WORKLOAD_NAME)
-    return str(annotation or (metadata.get("labels") or {}).get(PREBUILT_WORKLOAD_NAME) or "")
 
 
 def build_informers(

@@ -351,6 +351,7 @@ class KubeClient:
         uid: str | None = None,
         resource_version: str | None = None,
         grace_seconds: int | None = None,
+        dry_run: bool = False,
     ) -> None:
         """Delete an object.
 
@@ -362,6 +363,7 @@ class KubeClient:
             uid: Delete the object only if it has this uid.
             resource_version: Delete the object only if it has this resourceVersion.
             grace_seconds: Seconds that a Pod gets to end.
+            dry_run: Whether the server only checks the deletion.
 
         Raises:
             NotFound: no object has that name.
@@ -375,6 +377,8 @@ class KubeClient:
             options["preconditions"] = preconditions
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
+        if dry_run:
+            options["dryRun"] = ["All"]
         await self._call("DELETE", resource, namespace, name, body=options, decode=bytes)
 
     async def watch(

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from enum import Enum
 from typing import Any, Generic, TypeVar, cast
 
 import orjson
@@ -34,6 +33,7 @@ from multiqueue.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
+from multiqueue.kube.informer_state import InformerState
 from multiqueue.kube.resources import Resource
 from multiqueue.kube.sizes import MemoryBudget
 from multiqueue.kube.store import Indexer, ObjectKeyAndVersion, Store, identify, parse_version
@@ -61,15 +61,6 @@ YIELD_EVERY = 200
 """Listed objects that are handled before the event loop gets a turn: some milliseconds."""
 
 log = structlog.get_logger(component="kube")
-
-
-class InformerState(Enum):
-    """The state of an informer's connection."""
-
-    STARTING = "Starting"
-    WATCHING = "Watching"
-    RETRYING = "Retrying"
-    UNAVAILABLE = "Unavailable"
 
 
 class Informer(Generic[T]):

@@ -18,9 +18,12 @@ __all__ = ["aiohttp"]
 def _without_authorities() -> Iterator[None]:
     make = ssl.create_default_context
     ssl.create_default_context = lambda *_, **__: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # The context for requests that verify nothing loads them, too. The class inherits the method.
+    ssl.SSLContext.set_default_verify_paths = lambda _: None  # type: ignore[assignment, method-assign]
     try:
         yield
     finally:
+        del ssl.SSLContext.set_default_verify_paths
         ssl.create_default_context = make
 
 

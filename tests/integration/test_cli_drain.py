@@ -11,7 +11,7 @@ import structlog
 import yaml
 
 from multiqueue.api import names
-from multiqueue.cli.projection.prerequisites import LEASE
+from multiqueue.cli.manager_names import LEASE
 from multiqueue.kube.resources import LEASES
 from multiqueue.runtime.manifests import apply_all
 from tests.builders.workloads import NAMESPACE

@@ -15,7 +15,8 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import NotFound, TransportError
 from multiqueue.kube.events import EventRecorder, build_reference
-from multiqueue.kube.informer import Informer, InformerState
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.informer_state import InformerState
 from multiqueue.kube.leader_election import LeaderElector
 from multiqueue.kube.resources import CONFIG_MAPS, EVENTS, LEASES, WORKLOADS
 from tests.integration.test_kube_client import NAMESPACE, cluster, config_map

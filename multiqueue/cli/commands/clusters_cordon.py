@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.output import echo
 
 
 @click.command("cordon")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=names_of("multikueueclusters"))
 @click.option("--reason", metavar="TEXT", help="Why, for whoever looks; as before by default.")
 @cluster_options
 def command(name: str, reason: str | None, kubeconfig: str | None, context: str | None) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import (
     ClusterTarget,
     cluster_options,
@@ -32,7 +33,7 @@ UNSEEN_SECONDS = 10.0
 
 
 @click.command("drain")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=names_of("multikueueclusters"))
 @click.option("--rate", metavar="N/min", help="Moves begun per minute (or N/h); 10/min by default.")
 @click.option(
     "--at-once", type=click.IntRange(1, 1000), help="Moves under way at a time; 4 by default."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import (
     ClusterTarget,
     cluster_options,
@@ -15,7 +16,7 @@ from multiqueue.cli.output import echo, output_option, print_data
 
 
 @click.command("eta")
-@click.argument("workload", metavar="WORKLOAD|JOB")
+@click.argument("workload", metavar="WORKLOAD|JOB", shell_complete=names_of("jobs"))
 @namespace_option
 @cluster_options
 @output_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import (
     ClusterTarget,
     cluster_options,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command("events")
-@click.argument("job", metavar="JOB")
+@click.argument("job", metavar="JOB", shell_complete=names_of("jobs"))
 @click.option("-w", "--watch", is_flag=True, help="Go on with what happens, until the job ends.")
 @system_namespace_option
 @namespace_option

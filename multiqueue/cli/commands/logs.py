@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import (
     ClusterTarget,
     cluster_options,
@@ -34,7 +35,7 @@ LAST_LINES_SECONDS = 10.0
 
 
 @click.command("logs")
-@click.argument("job", metavar="JOB")
+@click.argument("job", metavar="JOB", shell_complete=names_of("jobs"))
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended, wherever it is.")
 @click.option("--pod", default="", metavar="NAME", help="One of its pods; the first by default.")
 @click.option("--all-pods", is_flag=True, help="All pods, each line with its cluster and pod.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import (
     ClusterTarget,
     cluster_options,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command("pods")
-@click.argument("job", metavar="JOB")
+@click.argument("job", metavar="JOB", shell_complete=names_of("jobs"))
 @click.option("-w", "--watch", is_flag=True, help="Go on with what changes, until the job ends.")
 @click.option(
     "-o",
@@ -71,10 +72,11 @@ async def _pods(
             await _watch(follower, output)
             return
         _, pods = await list_pods(workload, places)
-    _print(job, pods, output)
+    print_pods(job, pods, output)
 
 
-def _print(job: str, pods: list[Json], output: str) -> None:
+def print_pods(job: str, pods: list[Json], output: str) -> None:
+    """Print pods as a table or in another form; say if there are none."""
     from multiqueue.cli.views.pods import HEADERS, WIDE, pod_row
 
     if output in {"json", "yaml"}:
@@ -89,7 +91,7 @@ def _print(job: str, pods: list[Json], output: str) -> None:
         return
     wide, now = output == "wide", datetime.now(UTC)
     headers = [*HEADERS, *WIDE] if wide else list(HEADERS)
-    print_table(headers, [pod_row(pod, now, wide=wide) for pod in pods])
+    print_table(headers, [pod_row(pod, now, wide=wide) for pod in pods], wide=wide)
 
 
 async def _watch(follower: Follower, output: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.api.names import split_key
+from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import (
     ClusterTarget,
     cluster_options,
@@ -46,7 +47,7 @@ HEADERS = (
 
 
 @click.command("queue")
-@click.argument("localqueue", required=False)
+@click.argument("localqueue", required=False, shell_complete=names_of("localqueues"))
 @click.option("--cluster-queue", metavar="NAME", help="Show a ClusterQueue instead.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Queues of all namespaces.")
 @click.option("--all", "show_all", is_flag=True, help="Also show Workloads that have ended.")

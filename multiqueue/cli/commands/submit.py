@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -203,37 +202,17 @@ async def _follow(
     seconds: float | None = None,
 ) -> bool:
     """Watch the job's Workload until a condition holds; return whether it does."""
-    from multiqueue.cli.find import decode_workload
-    from multiqueue.kube.resources import WORKLOADS
+    from multiqueue.cli.job_names import await_workload, is_owned_by
     from multiqueue.views.workloads import view_workload
 
     def is_enough(workload: Workload) -> bool:
+        if not is_owned_by(workload, result.uid):
+            return False
         result.view = view_workload(workload)
         return until(workload, result.view)
 
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                listed = await client.list(
-                    WORKLOADS, namespace=result.namespace, decode=decode_workload
-                )
-                owned = next((w for w in listed.items if _is_owned(w, result.uid)), None)
-                if owned is not None and is_enough(owned):
-                    return True
-                events = client.watch(
-                    WORKLOADS,
-                    namespace=result.namespace,
-                    resource_version=listed.resource_version,
-                )
-                async with aclosing(events):
-                    async for event in events:
-                        if event.type == "BOOKMARK":
-                            continue
-                        workload = decode_workload(event.raw)
-                        if _is_owned(workload, result.uid) and is_enough(workload):
-                            return True
-    except TimeoutError:
-        return False
+    found = await await_workload(client, result.namespace, is_enough, seconds=seconds)
+    return found is not None
 
 
 def _is_judged(workload: Workload, _: WorkloadRow) -> bool:
@@ -266,10 +245,6 @@ async def _follow_to_verdict(client: KubeClient, result: _Submitted) -> bool:
         )
         if not is_better:
             return False
-
-
-def _is_owned(workload: Workload, uid: str) -> bool:
-    return any(owner.uid == uid for owner in workload.metadata.owner_references)
 
 
 async def _find_positions(client: KubeClient, jobs: list[_Submitted]) -> None:

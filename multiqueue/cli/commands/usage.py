@@ -130,7 +130,7 @@ async def _usage(target: ClusterTarget, by: list[str], days: float, output: str)
         echo(f"Nothing was reserved since {since:%Y-%m-%d}.")
         return
     titles, table, unit = list_table(sums, wide=output == "wide")
-    print_table((*(name.upper() for name in by), *titles), table)
+    print_table((*(name.upper() for name in by), *titles), table, wide=output == "wide")
     echo(f"\n{unit} of each resource since {since:%Y-%m-%d} 00:00 UTC.")
     echo(_describe_source(through))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import (
     ClusterTarget,
     cluster_options,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @click.command("why")
-@click.argument("workload", metavar="WORKLOAD|JOB")
+@click.argument("workload", metavar="WORKLOAD|JOB", shell_complete=names_of("jobs"))
 @click.option(
     "--clusters",
     "about_clusters",

@@ -9,7 +9,7 @@ from typing import Any
 
 from multiqueue.api.names import OWN_GROUP
 from multiqueue.api.validation.access import boolean, items, mapping, number, strings, text
-from multiqueue.cli.projection.prerequisites import DEPLOYMENT
+from multiqueue.cli.manager_names import DEPLOYMENT
 from multiqueue.cli.stored import CONFIG_KEY, CONFIG_MAP
 
 Object = Mapping[str, Any]

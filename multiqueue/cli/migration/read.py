@@ -12,9 +12,9 @@ from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.validation.access import items, mapping, text
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.leader import ALLOWED
+from multiqueue.cli.manager_names import DEPLOYMENTS, LEASE
 from multiqueue.cli.migration.installation import Installation, name_of
 from multiqueue.cli.projection.access import identify
-from multiqueue.cli.projection.prerequisites import DEPLOYMENTS, LEASE
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound

@@ -12,6 +12,7 @@ import orjson
 from multiqueue.api.names import DEFAULT_NAMESPACE
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.validation.access import Object, mapping, number, text
+from multiqueue.cli.manager_names import DEPLOYMENT, DEPLOYMENTS, LEASE
 from multiqueue.cli.projection.access import WorkerError, identify, stored, with_worker
 from multiqueue.cli.projection.observe import read_served
 from multiqueue.kube.client import KubeClient
@@ -21,12 +22,6 @@ from multiqueue.kube.resources import LEASES, MULTIKUEUE_CLUSTERS, Resource
 from multiqueue.lint.world import name_of
 from multiqueue.projection.checks import find_unserved
 
-LEASE = "c1f6bfd2.kueue.x-k8s.io"
-"""The Lease of Kueue's leader, upstream's and ours, if leader election is on."""
-DEPLOYMENT = "kueue-controller-manager"
-DEPLOYMENTS = Resource(
-    group="apps", version="v1", plural="deployments", kind="Deployment", namespaced=True
-)
 ALIVE = timedelta(minutes=2)
 """If a Lease was renewed within this time, its holder runs."""
 SKEW = timedelta(seconds=5)

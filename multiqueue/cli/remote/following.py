@@ -10,7 +10,7 @@ from typing import Any
 
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.cli.errors import CliError
-from multiqueue.cli.find import decode_workload
+from multiqueue.cli.job_names import decode_workload
 from multiqueue.cli.remote.places import JobPlace, JobPlaces
 from multiqueue.jobs.belongings import Json
 from multiqueue.kube.client import KubeClient

@@ -22,9 +22,9 @@ from multiqueue.capacity.filters import Candidate, why_not
 from multiqueue.capacity.own_quota import OwnQuota, QuotaClaim
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.cli.views.ages import format_seconds
+from multiqueue.drain.chance import Chance
 from multiqueue.drain.pace import Bucket, Resident, estimate_end, sort_residents
 from multiqueue.drain.relocation import (
-    Chance,
     RelocationProspect,
     judge_ways,
     list_ways,

@@ -31,9 +31,8 @@ from multiqueue.jobs.framework.ancestors import (
 )
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Job
-from multiqueue.jobs.framework.job_source import BY_OWNER
+from multiqueue.jobs.framework.job_source import BY_CONTROLLER, BY_OWNER, prebuilt_name
 from multiqueue.jobs.framework.reconciler import wait_settled
-from multiqueue.jobs.informers import BY_CONTROLLER, prebuilt_name
 from multiqueue.jobs.owners import InformerOwners
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.kube.informer import Informer

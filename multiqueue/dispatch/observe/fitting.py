@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.alternatives import find_alternatives
@@ -17,11 +17,13 @@ from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.jobs.build_options import build_options
-from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.multikueue import NO_PODS
 from multiqueue.plugins import QueueView, WorkloadView
 from multiqueue.plugins.capacity import find_room
-from multiqueue.workers.connections.fleet import Fleet
+
+if TYPE_CHECKING:  # as in `jobs.context`
+    from multiqueue.jobs.context import ManagerContext
+    from multiqueue.workers.connections.fleet import Fleet
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import key_of
@@ -16,12 +16,14 @@ from multiqueue.api.slices import is_elastic, list_earlier, replaced_key
 from multiqueue.api.workload_state import has_quota, is_finished
 from multiqueue.capacity.owners import find_kind
 from multiqueue.dispatch.decide.slice_chain import Successor, find_successor
-from multiqueue.jobs.context import Informers
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.job_source import BY_OWNER_KEY, owner_key
 from multiqueue.jobs.informers import BY_REPLACED
-from multiqueue.workers.connections.fleet import Fleet
 from multiqueue.workers.connections.informers import list_workload_keys
+
+if TYPE_CHECKING:  # as in `jobs.context`
+    from multiqueue.jobs.context import Informers
+    from multiqueue.workers.connections.fleet import Fleet
 
 
 class Lineage:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Gate
@@ -29,10 +29,12 @@ from multiqueue.dispatcher_host.references import (
     Reference,
     find_reference,
 )
-from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
-from multiqueue.workers.connections.fleet import Fleet
+
+if TYPE_CHECKING:  # as in `jobs.context`
+    from multiqueue.jobs.context import ManagerContext
+    from multiqueue.workers.connections.fleet import Fleet
 
 Json = dict[str, Any]
 

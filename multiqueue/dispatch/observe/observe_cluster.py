@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
@@ -20,10 +20,12 @@ from multiqueue.dispatch.observe.departures import Departures
 from multiqueue.dispatch.observe.fitting import FITS, Fitting
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.view_build import build_copy, build_job_end
-from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
-from multiqueue.workers.connections.fleet import Fleet
 from multiqueue.workers.connections.session import CREATE_JOB, WorkerSession
+
+if TYPE_CHECKING:  # as in `jobs.context`
+    from multiqueue.jobs.context import ManagerContext
+    from multiqueue.workers.connections.fleet import Fleet
 
 Json = dict[str, Any]
 

@@ -17,8 +17,8 @@ from multiqueue.jobs.batch_job.sizes import completions_of, parallelism_of, size
 from multiqueue.jobs.framework.copy_adapter import GONE_REASON, MAX_LABEL_VALUE, slice_patch
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Finished, Job
+from multiqueue.jobs.framework.job_source import prebuilt_name
 from multiqueue.jobs.framework.multikueue import NO_PODS, AdapterDefaults, StatusSync
-from multiqueue.jobs.informers import prebuilt_name
 from multiqueue.jobs.workload_wire import diff
 from multiqueue.kube.resources import JOBS, Resource
 

@@ -14,9 +14,9 @@ from multiqueue.api import names
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.jobs.framework.fields import FieldPath, describe_path, drop_field, get_field
 from multiqueue.jobs.framework.integration import Finished, Job
+from multiqueue.jobs.framework.job_source import prebuilt_name
 from multiqueue.jobs.framework.multikueue import NO_PODS, AdapterDefaults, StatusSync
 from multiqueue.jobs.framework.template_kind import TemplateKind
-from multiqueue.jobs.informers import prebuilt_name
 from multiqueue.jobs.workload_wire import diff
 from multiqueue.kube.resources import Resource
 

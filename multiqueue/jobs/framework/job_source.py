@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from multiqueue.api.names import key_of
+from multiqueue.api.names import PREBUILT_WORKLOAD_NAME, key_of
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration, Job
@@ -19,6 +19,15 @@ BY_OWNER_KEY = "owner-key"
 """Workloads by `owner_key` of each owner: finds those whose owner is gone."""
 BY_PREBUILT = "prebuilt"
 """Jobs by the key of their prebuilt Workload."""
+BY_CONTROLLER = "controller"
+"""Jobs by the uid of the object that controls them."""
+
+
+def prebuilt_name(job: Job) -> str:
+    """Return the name of the Workload that was made before the job (E-183), or an empty string."""
+    metadata = job["metadata"]
+    annotation = (metadata.get("annotations") or {}).get(PREBUILT_WORKLOAD_NAME)
+    return str(annotation or (metadata.get("labels") or {}).get(PREBUILT_WORKLOAD_NAME) or "")
 
 
 class JobSource(Protocol):

@@ -12,11 +12,10 @@ from multiqueue.api.workload_state import is_finished
 from multiqueue.jobs.context import Informers, ManagerContext
 from multiqueue.jobs.framework.compose import queue_name
 from multiqueue.jobs.framework.integration import Integration, Job
-from multiqueue.jobs.framework.job_source import BY_OWNER, JobSource
+from multiqueue.jobs.framework.job_source import BY_OWNER, JobSource, prebuilt_name
 from multiqueue.jobs.framework.priority import PriorityClasses
 from multiqueue.jobs.framework.related import add_related
 from multiqueue.jobs.framework.view import JobOptions, JobView
-from multiqueue.jobs.informers import prebuilt_name
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 

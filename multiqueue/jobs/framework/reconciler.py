@@ -24,12 +24,12 @@ from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.execute import JobExecutor
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration, Job
+from multiqueue.jobs.framework.job_source import BY_CONTROLLER
 from multiqueue.jobs.framework.observe import JobObserver
 from multiqueue.jobs.framework.priority import DEFAULT_CLASS
 from multiqueue.jobs.framework.related import list_related, related_key
 from multiqueue.jobs.framework.view import JobView
 from multiqueue.jobs.informers import (
-    BY_CONTROLLER,
     BY_JOB_CLASS,
     BY_NAMESPACE,
     BY_RELATED,

@@ -13,8 +13,8 @@ from multiqueue.jobs.framework.ancestors import controller_of
 from multiqueue.jobs.framework.compose import workload_name
 from multiqueue.jobs.framework.fields import FieldPath, get_field
 from multiqueue.jobs.framework.integration import Job
+from multiqueue.jobs.framework.job_source import prebuilt_name
 from multiqueue.jobs.framework.topology_request import build_topology_request
-from multiqueue.jobs.informers import prebuilt_name
 from multiqueue.jobs.pod.pods import Pod, annotations_of, is_gated, labels_of
 from multiqueue.jobs.pod.source import BY_REPLICA_OWNER, LWS_NAME
 from multiqueue.jobs.pod_owners.groups import GroupOwnerKind, PodGroup, is_copy, origin_uid

@@ -13,8 +13,8 @@ from typing import Any
 from multiqueue.jobs.framework.copy_adapter import GONE_REASON, copy_object
 from multiqueue.jobs.framework.fields import get_field
 from multiqueue.jobs.framework.integration import Finished, Job
+from multiqueue.jobs.framework.job_source import prebuilt_name
 from multiqueue.jobs.framework.multikueue import NO_PODS, AdapterDefaults, StatusSync
-from multiqueue.jobs.informers import prebuilt_name
 from multiqueue.jobs.pod.integration import PodKind
 from multiqueue.jobs.pod.pods import (
     Pod,

@@ -22,6 +22,7 @@ from multiqueue.jobs.framework.integration import (
     MemberAction,
     MemberWrite,
 )
+from multiqueue.jobs.framework.job_source import prebuilt_name
 from multiqueue.jobs.framework.plan import (
     EventNote,
     JobPlan,
@@ -31,7 +32,6 @@ from multiqueue.jobs.framework.plan import (
 )
 from multiqueue.jobs.framework.rules.ending import NEVER_RAN
 from multiqueue.jobs.framework.view import JobView
-from multiqueue.jobs.informers import prebuilt_name
 from multiqueue.jobs.pod.pods import (
     Pod,
     by_last_activity,

@@ -12,8 +12,8 @@ from typing import Any
 from multiqueue.api import names
 from multiqueue.jobs.framework.copy_adapter import copy_object
 from multiqueue.jobs.framework.integration import Finished, Job
+from multiqueue.jobs.framework.job_source import prebuilt_name
 from multiqueue.jobs.framework.multikueue import NO_PODS, AdapterDefaults, StatusSync
-from multiqueue.jobs.informers import prebuilt_name
 from multiqueue.jobs.pod_owners.kind import PodOwnerKind
 
 

@@ -11,8 +11,8 @@ from multiqueue.jobs.framework.ancestors import controller_of
 from multiqueue.jobs.framework.compose import workload_name
 from multiqueue.jobs.framework.fields import get_field
 from multiqueue.jobs.framework.integration import Job
+from multiqueue.jobs.framework.job_source import BY_CONTROLLER, prebuilt_name
 from multiqueue.jobs.framework.topology_request import build_topology_request
-from multiqueue.jobs.informers import BY_CONTROLLER, prebuilt_name
 from multiqueue.jobs.pod.pods import Pod
 from multiqueue.jobs.pod_owners.groups import GroupOwnerKind, PodGroup, is_copy, origin_uid
 from multiqueue.jobs.pod_owners.webhook import followed_labels, with_metadata

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from datetime import timedelta
-from enum import Enum
 from typing import Protocol
 
 import structlog
@@ -24,6 +23,7 @@ from multiqueue.api.v1beta2 import format_time
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.clock import Clock, Moment
 from multiqueue.workers.connections.attempt import Attempt, Ended, SessionMaker
+from multiqueue.workers.connections.connection_state import ConnectionState
 from multiqueue.workers.connections.retry_pause import retry_pause
 from multiqueue.workers.connections.session import WorkerSession
 from multiqueue.workers.connections.session_run import SessionHooks
@@ -47,16 +47,6 @@ SHORTEST_WAIT = 0.001
 """Seconds; the clock may not move at all in a shorter wait, whatever its length."""
 
 log = structlog.get_logger("multiqueue.dispatch")
-
-
-class ConnectionState(Enum):
-    """The state of a connection."""
-
-    CONNECTING = "Connecting"
-    CONNECTED = "Connected"
-    DISCONNECTED = "Disconnected"
-    REFUSED = "Refused"
-    """There is no kubeconfig that may be used."""
 
 
 class ConnectionListener(Protocol):

@@ -27,7 +27,8 @@ from multiqueue.kube.store import ObjectKeyAndVersion, identify
 from multiqueue.kube.transport import HttpTransport, OpenTransport
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.attempt import SessionMaker
-from multiqueue.workers.connections.connection import GRACE, ConnectionState, WorkerConnection
+from multiqueue.workers.connections.connection import GRACE, WorkerConnection
+from multiqueue.workers.connections.connection_state import ConnectionState
 from multiqueue.workers.connections.informers import build_remote_jobs
 from multiqueue.workers.connections.servers import ServerTable
 from multiqueue.workers.connections.session import SessionPart, WorkerSession

@@ -23,7 +23,8 @@ from multiqueue.kube.errors import (
     RequestTimeout,
     TransportError,
 )
-from multiqueue.kube.informer import Informer, InformerState
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.informer_state import InformerState
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.informers import (
     WorkerInformers,

@@ -62,3 +62,26 @@ def test_an_unknown_age_is_a_dash() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert format_age(None, now) == "-"
     assert format_age(now - timedelta(seconds=5), now) == "5s"
+
+
+class TestNarrowTerminals:
+    def test_columns_leave_by_rank_and_never_the_first_or_the_last(self) -> None:
+        titles = ["AGE", "WORKLOAD", "JOB", "PRIORITY", "RAN"]
+        row = ["3h", "team/job-train-5f8a2", "Job/train", "1000", "12s"]
+        text = format_table(titles, [row], width=40)
+        assert text.splitlines()[0].split() == ["AGE", "JOB", "RAN"]
+
+    def test_what_a_row_is_about_stays(self) -> None:
+        text = format_table(["TIME", "WORKLOAD", "NOW"], [["10:14", "w" * 40, "a"]], width=30)
+        assert text.splitlines()[1] == "10:14   wwwwwwwwwwwwwww…   a"
+
+    def test_the_widest_gives_way_and_short_cells_stay_whole(self) -> None:
+        row = ["frankfurt-1", "connected", "y" * 60]
+        text = format_table(["WORKER", "IS", "WHY"], [row], width=50)
+        assert text.splitlines()[1] == f"frankfurt-1   connected   {'y' * 23}…"
+
+    def test_colours_take_no_room(self) -> None:
+        row = ["x", "\x1b[32mRunning\x1b[0m", "why"]
+        assert format_table(["A", "PHASE", "WHY"], [row], width=21) == (
+            "A   PHASE     WHY\nx   \x1b[32mRunning\x1b[0m   why"
+        )

@@ -14,13 +14,14 @@ from multiqueue.api.names import CHECKPOINT_SECONDS, CORDON, DRAIN
 from multiqueue.api.v1beta2.meta import Condition, format_time
 from multiqueue.dispatch.decide.cluster_state import ClusterState
 from multiqueue.dispatch.decide.plan import SetCheck
+from multiqueue.drain.chance import Chance
 from multiqueue.drain.conditions import (
     build_conditions,
     describe_drain,
     find_unfinished,
     with_conditions,
 )
-from multiqueue.drain.relocation import Chance, RelocationProspect, combine
+from multiqueue.drain.relocation import RelocationProspect, combine
 from multiqueue.drain.report import DrainReport, find_stay, parse_report
 from multiqueue.drain.stop_time import find_cut_off, find_stop_time
 from multiqueue.plugins import Fit, Outlook

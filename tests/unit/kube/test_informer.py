@@ -10,7 +10,8 @@ import pytest
 import structlog
 
 from multiqueue.kube import errors
-from multiqueue.kube.informer import Informer, InformerState
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.informer_state import InformerState
 from multiqueue.kube.resources import PODS
 from multiqueue.kube.store import ObjectKeyAndVersion, identify
 from tests.unit.kube.scripted_server import (

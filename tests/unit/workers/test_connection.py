@@ -14,7 +14,8 @@ from multiqueue.embedded.server.certificates import create_authority
 from multiqueue.kube.clock import SystemClock
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.attempt import SessionMaker
-from multiqueue.workers.connections.connection import ConnectionState, WorkerConnection
+from multiqueue.workers.connections.connection import WorkerConnection
+from multiqueue.workers.connections.connection_state import ConnectionState
 from multiqueue.workers.connections.worker_health import WorkerHealth
 from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
 from multiqueue.workers.owner import ManagerIdentity

@@ -9,7 +9,8 @@ from datetime import timedelta
 
 from multiqueue.kube.clock import Clock
 from multiqueue.workers.connections.attempt import Ended, OtherClusterError
-from multiqueue.workers.connections.connection import ConnectionState, WorkerConnection
+from multiqueue.workers.connections.connection import WorkerConnection
+from multiqueue.workers.connections.connection_state import ConnectionState
 from multiqueue.workers.connections.worker_health import WorkerHealth
 from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
 from tests.virtual_time import LoopClock, SteppingClock, settle, virtual_time

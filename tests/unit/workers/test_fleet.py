@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from multiqueue.kube.clock import SystemClock
 from multiqueue.observability.metrics import ManagerMetrics
-from multiqueue.workers.connections.connection import ConnectionState
+from multiqueue.workers.connections.connection_state import ConnectionState
 from multiqueue.workers.connections.fleet import Fleet
 from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
 from tests.virtual_time import virtual_time

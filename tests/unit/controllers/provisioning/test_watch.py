@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from multiqueue.controllers.provisioning.watch import RequestWatch
-from multiqueue.kube.informer import Informer, InformerState
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.informer_state import InformerState
 from multiqueue.kube.resources import ADMISSION_CHECKS
 from tests.unit.kube.scripted_server import ScriptedServer, pod_list, status, stream
 from tests.virtual_time import virtual_time

@@ -1,0 +1,71 @@
+"""``list pods``: the pods of a job, wherever they are, filtered as the server would."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from multiqueue.cli.commands.pods import print_pods
+from multiqueue.cli.errors import UsageProblem
+from multiqueue.cli.find import find_workload
+from multiqueue.cli.kueuectl.lists import ListQuery, find_for_object
+from multiqueue.cli.remote.places import JobPlaces
+from multiqueue.cli.remote.standing import list_pods
+from multiqueue.kube.client import KubeClient
+from multiqueue.lib.selectors import SelectorError, parse_label_selector
+
+Json = Mapping[str, Any]
+
+
+async def list_pods_of(
+    client: KubeClient, query: ListQuery, for_object: str, system_namespace: str
+) -> None:
+    """Print the pods of a job here and on its worker.
+
+    Raises:
+        UsageProblem: a selector is malformed.
+        CliError: the job has no Workload, or no pods.
+    """
+    try:
+        labels = parse_label_selector(query.selector)
+    except SelectorError as error:
+        raise UsageProblem(f'--selector "{query.selector}": {error}') from error
+    fields = _parse_fields(query.field_selector)
+    owner = await find_for_object(client, for_object, query.namespace)
+    if owner is None:
+        query.say_none()
+        return
+    metadata = owner["metadata"]
+    kind = owner["kind"].lower()
+    async with AsyncExitStack() as stack:
+        workload = await find_workload(client, metadata["namespace"], f"{kind}/{metadata['name']}")
+        places = JobPlaces(client, stack, system_namespace=system_namespace)
+        _, pods = await list_pods(workload, places)
+    found = [
+        pod
+        for pod in pods
+        if labels.matches(pod["metadata"].get("labels") or {})
+        and all((_field(pod, path) == value) is equal for path, value, equal in fields)
+    ]
+    if not found and query.output in {"human", "wide"}:
+        query.say_none()
+        return
+    print_pods(for_object, found, query.output)
+
+
+def _parse_fields(text: str) -> list[tuple[str, str, bool]]:
+    """Return path, value and whether it must be equal, for each requirement."""
+    fields = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        path, equals, value = item.partition("=")
+        if not equals or not path:
+            raise UsageProblem(f'--field-selector "{item}": write FIELD=VALUE or FIELD!=VALUE')
+        fields.append((path.removesuffix("!"), value.removeprefix("="), not path.endswith("!")))
+    return fields
+
+
+def _field(obj: Any, path: str) -> str:
+    for part in path.split("."):
+        obj = obj.get(part) if isinstance(obj, Mapping) else None
+    return "" if obj is None else str(obj)
