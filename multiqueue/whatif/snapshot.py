@@ -10,7 +10,7 @@ import copy
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -152,6 +152,23 @@ def unpack(data: bytes, source: str) -> Snapshot:
     snapshot = _read_header(header, source)
     for number, line in enumerate(lines[1:], start=2):
         _put_line(snapshot, line, f'"{source}", line {number}')
+    return snapshot
+
+
+def read_lines(header: Json, lines: Iterable[bytes]) -> Snapshot:
+    """Read what this program has just written itself, so nothing is checked.
+
+    Args:
+        header: ``time``, ``program``, ``configuration`` and ``notes``.
+        lines: One object a line, with its ``cluster`` and ``kind``.
+
+    Raises:
+        SnapshotError: the header cannot be read.
+    """
+    snapshot = _read_header(header, "the manager's objects")
+    for line in lines:
+        record = orjson.loads(line)
+        snapshot.put({**record["object"], "kind": record["kind"]}, record["cluster"])
     return snapshot
 
 
