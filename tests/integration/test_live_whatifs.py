@@ -51,7 +51,9 @@ async def test_more_quota_starts_who_waits_and_nothing_is_written() -> None:
         after = [each["metadata"] for each in (await reader.client.list(WORKLOADS)).items]
     assert status == 200, found
     assert found["kind"] == "WhatIf"
-    told = {row["after"]["job"]: row["effect"] for row in found["status"]["workloads"]}
-    assert told["Job/one"] == "starts now"
+    rows = found["status"]["workloads"]
+    # Jobs of one second have no order among themselves.
+    assert {row["after"]["job"] for row in rows} == {"Job/one", "Job/two"}
+    assert sum(row["effect"] == "starts now" for row in rows) == 1
     assert found["status"]["sums"]["starts"] == 1
     assert after == versions

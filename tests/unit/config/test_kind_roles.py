@@ -53,6 +53,7 @@ WANTED = {
         f"fleet-{what}-viewer": {ADMIN, USER, *TO_ALL}
         for what in ("standings", "stories", "lines", "feeds")
     },
+    "fleet-whatif-creator": {ADMIN, USER, *TO_ALL},
     "fleet-totals-viewer": {ADMIN, USER},
     **{f"fleet-{what}-viewer": {ADMIN} for what in ("quotas", "workers", "shares", "changes")},
     # All namespaces are in it: nothing for the administrators of one.

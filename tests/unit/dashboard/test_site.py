@@ -20,7 +20,7 @@ BANNED = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|dangerouslySetInnerHTML|srcdoc"
     r"|javascript:|\beval\(|new Function|setAttribute\(.style"
 )
-MAX_BYTES, MAX_GZIP_BYTES = 140 * 1024, 52 * 1024
+MAX_BYTES, MAX_GZIP_BYTES = 140 * 1024, 48 * 1024
 
 
 def test_vendored_files_are_those_that_were_looked_at() -> None:
