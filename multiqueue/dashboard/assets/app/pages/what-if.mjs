@@ -3,8 +3,8 @@ import { html, useState } from "../html.mjs";
 import { FLEET, useAnswer } from "../api.mjs";
 import { readFleet } from "../fleet.mjs";
 import { brief, count, isAccelerator, number, safe } from "../format.mjs";
-import { Figure, jobName, Look, Table } from "../parts.mjs";
-import { setQuery, to } from "../router.mjs";
+import { Figure, JobLink, jobName, Look, Table } from "../parts.mjs";
+import { setQuery } from "../router.mjs";
 
 /** The changes of the form: words, and the line with its fields. */
 const KINDS = {
@@ -15,10 +15,11 @@ const KINDS = {
   priority: ["Priority of a job", "priority {Job}={Priority}"],
 };
 const FIRST = { Name: "new-worker", GPUs: "8", Priority: "1000" };
-const EXAMPLES = ["quota cq/research nvidia.com/gpu=16", "borrowing-limit cq/research nvidia.com/gpu@a100=4", "weight cq/research=2", "strategy cq/research=StrictFIFO",
-  "cohort cq/research=gpu-pool", "hold lq/team-a/research", "resume cq/research", "cordon worker-a100", "remove worker-a100", "cancel team-a/bert", "priority team-a/bert=1000"];
-const GOOD = new Set(["starts now", "is not stopped", "waits less"]);
-const BAD = new Set(["is stopped", "is stopped, starts again", "does not start now", "can never start", "waits longer"]);
+const EXAMPLES = ["quota cq/research nvidia.com/gpu=16", "borrowing-limit cq/research nvidia.com/gpu=4", "weight cq/research=2", "strategy cq/research=StrictFIFO", "cohort cq/research=pool",
+  "resume cq/research", "hold lq/team/research", "cordon worker", "remove worker", "cancel team/job"];
+const GOOD = ["starts now", "is not stopped", "waits less"];
+const NEITHER = ["is new", "is gone"];
+const sideOf = (row) => (GOOD.includes(row.effect) ? "good" : NEITHER.includes(row.effect) ? "" : "bad");
 
 /** @param {{store: import("../store.mjs").Store, query: URLSearchParams}} props */
 export function WhatIfPage({ store, query }) {
@@ -88,68 +89,62 @@ function Answer({ changes }) {
 
 function Result({ status, rows, others }) {
   const { sums } = status;
-  const pair = (each) => (each.before === each.after ? number(each.after) : `${number(each.before)} → ${number(each.after)}`);
+  const pair = ({ before, after }) => (before === after ? number(after) : `${number(before)} → ${number(after)}`);
   const hidden = others.reduce((sum, [, value]) => sum + value, 0);
+  const hasWhy = rows.some(why);
   return html`<div class="figures">
-      <${Figure} value=${number(sums.starts)} words="start now that would wait" />
-      <${Figure} value=${number(sums.longer)} words=${sums.never ? `wait longer, ${number(sums.never)} of them for ever` : "wait longer"} tone=${sums.longer ? "warn" : ""} />
-      <${Figure} value=${number(sums.stopped)} words=${sums.stopped ? `stopped: ${number(Math.round(sums.gpuHoursLost * 10) / 10)} GPU hours at stake` : "stopped"} tone=${sums.stopped ? "warn" : ""} />
+      <${Figure} value=${number(sums.starts)} words="start now, and would wait" />
+      <${Figure} value=${number(sums.longer)} words=${`wait longer${sums.never ? `, ${number(sums.never)} for ever` : ""}`} tone=${sums.longer ? "warn" : ""} />
+      <${Figure} value=${number(sums.stopped)} words=${`stopped${sums.stopped ? `, ${number(Math.round(sums.gpuHoursLost * 10) / 10)} GPU hours at stake` : ""}`} tone=${sums.stopped ? "warn" : ""} />
       <${Figure} value=${pair(sums.gpusIdle)} words="GPUs of quota without a job" />
       <${Figure} value=${pair(sums.gpusBorrowed)} words="GPUs borrowed" />
     </div>
     ${rows.length > 0 && html`<section class="card-like"><h2>GPUs that gain and lose, by queue</h2><${Sides} rows=${rows} /></section>
     <section class="card-like"><${Table} caption="Jobs that fare differently" rows=${rows} columns=${[
-      { title: "Job", cell: (row) => html`<${Job} row=${row} />` }, { title: "Queue", cell: (row) => safe(row.clusterQueue) },
+      { title: "Job", cell: (row) => (row.before ? html`<${JobLink} row=${row} />` : safe(jobName(row))) }, { title: "Queue", cell: (row) => safe(row.clusterQueue) },
       { title: "GPUs", right: true, cell: (row) => number(row.gpus) },
-      { title: "Effect", cell: (row) => html`<span class=${`state ${tone(row)}`}><span aria-hidden="true">${GOOD.has(row.effect) ? "▲" : BAD.has(row.effect) ? "▼" : "•"}</span> ${row.effect}</span>` },
+      { title: "Effect", cell: (row) => html`<span class=${`state ${sideOf(row)}`}><span aria-hidden="true">${{ good: "▲", bad: "▼" }[sideOf(row)] ?? "•"}</span> ${row.effect}</span>` },
       { title: "Before", cell: (row) => world(row.before) }, { title: "After", cell: (row) => world(row.after) },
-      { title: "Why", wide: true, cell: (row) => safe(why(row)) },
+      ...(hasWhy ? [{ title: "Why", wide: true, cell: why }] : []),
     ]} />${status.more > 0 && html`<p class="soft">and ${count(status.more, "more job")}</p>`}</section>`}
-    ${hidden > 0 && html`<p class="note">${count(hidden, "job")} of namespaces that you may not list: ${others.map(([effect, value]) => `${number(value)} ${value === 1 ? effect : effect.replace("starts", "start").replace(/^waits/, "wait").replace(/^is /, "are ")}`).join(", ")}.</p>`}
-    ${status.gpusBeyondWorkers > 0 && html`<p class="note">Jobs with quota would ask for ${count(status.gpusBeyondWorkers, "GPU")} more than the workers have: they wait on a worker.</p>`}`;
-}
-
-const tone = (row) => (GOOD.has(row.effect) ? "good" : BAD.has(row.effect) ? "bad" : "");
-
-function Job({ row }) {
-  const name = safe(row.job.split("/").pop());
-  const [namespace, workload] = row.key.split("/");
-  return row.before ? html`<a href=${to("jobs", namespace, workload)} title=${safe(row.key)}>${name}</a>` : html`<span title=${safe(row.key)}>${name}</span>`;
+    ${hidden > 0 && html`<p class="note">Also ${count(hidden, "job")} of namespaces that you may not list: ${others.map(([effect, value]) => `${effect} ${number(value)}`).join(", ")}.</p>`}
+    ${status.gpusBeyondWorkers > 0 && html`<p class="note">Jobs with quota ask for ${count(status.gpusBeyondWorkers, "GPU")} more than the workers have: they wait on a worker.</p>`}`;
 }
 
 function world(side) {
   if (!side) return "-";
-  if (side.fate === "waits" || side.fate === "stops") return side.position ? `waits, place ${number(side.position)}` : "waits";
-  return `${side.fate === "restarts" ? "restarts" : "runs"}${side.flavors.length ? ` on ${safe(side.flavors.join(", "))}` : ""}${side.borrows ? ", borrowed" : ""}`;
+  const flavors = side.flavors.length ? ` on ${safe(side.flavors.join(", "))}` : "";
+  return `${{ keeps: "runs", starts: "starts" }[side.fate] ?? side.fate}${side.position ? `, place ${number(side.position)}` : flavors}${side.borrows ? ", borrowed" : ""}`;
 }
 
 function why(row) {
   const stop = row.after?.stoppedBy;
-  if (stop && !row.before?.stoppedBy) return stop.workload ? `makes room for ${stop.workload}` : stop.message || stop.reason;
-  return brief((row.after ?? row.before).why);
+  if (stop && !row.before?.stoppedBy) return safe(stop.workload ? `makes room for ${stop.workload}` : stop.message || stop.reason);
+  return safe(brief((row.after ?? row.before).why));
 }
 
 /** By queue: GPUs of jobs that gain to the right, of those that lose to the left. */
 function Sides({ rows }) {
   const queues = new Map();
-  for (const row of rows) {
-    const sums = queues.get(row.clusterQueue) ?? { good: 0, bad: 0, jobs: [0, 0] };
-    const side = GOOD.has(row.effect) ? "good" : BAD.has(row.effect) ? "bad" : "";
-    if (side) {
-      sums[side] += row.gpus;
-      sums.jobs[side === "good" ? 0 : 1] += 1;
-    }
+  for (const row of rows.filter(sideOf)) {
+    const sums = queues.get(row.clusterQueue) ?? { good: 0, bad: 0 };
+    sums[sideOf(row)] += row.gpus;
     queues.set(row.clusterQueue, sums);
   }
-  const found = [...queues].filter(([, sums]) => sums.jobs[0] || sums.jobs[1]).sort(([a], [b]) => a.localeCompare(b)).slice(0, 20);
+  const found = [...queues].sort().slice(0, 20);
   const most = Math.max(1, ...found.flatMap(([, sums]) => [sums.good, sums.bad]));
-  const told = found.map(([name, sums]) => `${safe(name)}: ${count(sums.good, "GPU")} of ${count(sums.jobs[0], "job")} gain, ${count(sums.bad, "GPU")} of ${count(sums.jobs[1], "job")} lose`);
-  const [middle, wide] = [330, 150];
-  return html`<div class="scroll" tabindex="0" role="group" aria-label="GPUs by queue"><svg class="sides" viewBox=${`0 0 520 ${found.length * 26 + 6}`} role="img" aria-label=${told.join("; ")}>
+  const told = found.map(([name, sums]) => `${safe(name)}: ${count(sums.good, "GPU")} gain, ${count(sums.bad, "GPU")} lose`);
+  const kinds = [["bad", "stopped, or waits longer"], ["good", "starts now, or waits less"]].filter(([side]) => found.some(([, sums]) => sums[side]));
+  const middle = kinds[0]?.[0] === "bad" ? 260 : 110;
+  const bar = (side, value) => {
+    const wide = (110 * value) / most;
+    const left = side === "bad" ? middle - wide : middle;
+    return value > 0 && html`<rect class=${side} x=${left} width=${wide} height="18" rx="2" /><text x=${side === "bad" ? left - 6 : left + wide + 6} y="14" text-anchor=${side === "bad" ? "end" : "start"}>${number(value)}</text>`;
+  };
+  const high = found.length * 26 + 6;
+  return html`<div class="scroll" tabindex="0" role="group" aria-label="GPUs by queue"><svg class="sides" width=${middle + 150} height=${high} role="img" aria-label=${told.join("; ")}>
     ${found.map(([name, sums], index) => html`<g transform=${`translate(0 ${index * 26 + 4})`}><title>${told[index]}</title>
-      <text x="0" y="14">${safe(name.length > 18 ? `${name.slice(0, 17)}…` : name)}</text>
-      ${sums.bad > 0 && html`<rect class="bad" x=${middle - (wide * sums.bad) / most} width=${(wide * sums.bad) / most} height="18" rx="2" /><text x=${middle - (wide * sums.bad) / most - 6} y="14" text-anchor="end">${number(sums.bad)}</text>`}
-      ${sums.good > 0 && html`<rect class="good" x=${middle} width=${(wide * sums.good) / most} height="18" rx="2" /><text x=${middle + (wide * sums.good) / most + 6} y="14">${number(sums.good)}</text>`}</g>`)}
-    <line x1=${middle} x2=${middle} y1="0" y2=${found.length * 26 + 6} /></svg></div>
-    <p class="legend"><span><i class="dot lost"></i>stopped, or waits longer</span><span><i class="dot gained"></i>starts now, or waits less</span></p>`;
+      <text y="14">${safe(name.length > 15 ? `${name.slice(0, 14)}…` : name)}</text>${bar("bad", sums.bad)}${bar("good", sums.good)}</g>`)}
+    <line x1=${middle} x2=${middle} y1="0" y2=${high} /></svg></div>
+    <p class="legend">${kinds.map(([side, words]) => html`<span><i class=${`dot ${side === "bad" ? "lost" : "gained"}`}></i>${words}</span>`)}</p>`;
 }
