@@ -120,11 +120,11 @@ class WhatIfAnswers:
         question = read_question(body, namespace)
         for named in sorted(find_named_namespaces(question)):
             await self._rights.authorize(user, native_action(LIST_WORKLOADS, named))
-        self._take_token(user.name)
         if self._is_computing:
             raise refuse_rate(
                 "the manager computes one what-if at a time, and another one is under way", 2
             )
+        self._take_token(user.name)
         self._is_computing = True
         try:
             found = await self._source.try_out(question)
