@@ -106,6 +106,12 @@ export function Table({ caption, columns, rows }) {
   </table></div>`;
 }
 
+/** One of several values. @param {{title: string, value: string, options: [string, string][], onChoose: (value: string) => void}} props */
+export function Choice({ title, value, options, onChoose }) {
+  return html`<label>${title} <select value=${value} onChange=${(event) => onChoose(event.target.value)}>
+    ${options.map(([name, words]) => html`<option value=${name}>${safe(words)}</option>`)}</select></label>`;
+}
+
 /** A figure with its words. */
 export function Figure({ value, words, tone = "" }) {
   return html`<div class=${`figure ${tone}`}><span class="value">${value}</span><span class="words">${words}</span></div>`;

@@ -3,7 +3,7 @@ import { html, useState } from "../html.mjs";
 import { FLEET, useAnswer } from "../api.mjs";
 import { readFleet } from "../fleet.mjs";
 import { brief, count, isAccelerator, number, safe } from "../format.mjs";
-import { Figure, JobLink, jobName, Look, Table } from "../parts.mjs";
+import { Choice, Figure, JobLink, jobName, Look, Table } from "../parts.mjs";
 import { setQuery } from "../router.mjs";
 
 /** The changes of the form: words, and the line with its fields. */
@@ -62,13 +62,12 @@ function Builder({ fleet, write }) {
   const several = (one) => quotas.some((each) => each.resource === one.resource && each.flavor !== one.flavor);
   options.Resource = distinct([...quotas].sort((a, b) => isAccelerator(b.resource) - isAccelerator(a.resource)).map((each) => (several(each) ? `${each.resource}@${each.flavor}` : each.resource)));
   const fields = [...KINDS[kind][1].matchAll(/{(\w+)}/g)].map((found) => found[1]);
-  const set = (field) => (event) => setGiven({ ...given, [field]: event.target.value });
+  const set = (field) => (chosen) => setGiven({ ...given, [field]: chosen });
   const add = () => write((known) => [...linesOf(known), KINDS[kind][1].replace(/{(\w+)}/g, (_, field) => value(field))].join("\n"));
-  const select = (chosen, onChange, all) => html`<select value=${chosen} onChange=${onChange}>${all.map(([name, words]) => html`<option value=${name}>${safe(words)}</option>`)}</select>`;
-  return html`<div class="filters"><label>Change ${select(kind, (event) => setKind(event.target.value), Object.entries(KINDS).map(([name, [words]]) => [name, words]))}</label>
-    ${fields.map((field) => html`<label key=${field}>${field} ${options[field]
-      ? select(value(field), set(field), options[field].map((each) => [each, each]))
-      : html`<input type=${field === "Name" ? "text" : "number"} min="0" value=${value(field)} onInput=${set(field)} />`}</label>`)}
+  return html`<div class="filters"><${Choice} title="Change" value=${kind} options=${Object.entries(KINDS).map(([name, [words]]) => [name, words])} onChoose=${setKind} />
+    ${fields.map((field) => (options[field]
+      ? html`<${Choice} key=${field} title=${field} value=${value(field)} options=${options[field].map((each) => [each, each])} onChoose=${set(field)} />`
+      : html`<label key=${field}>${field} <input type=${field === "Name" ? "text" : "number"} min="0" value=${value(field)} onInput=${(event) => set(field)(event.target.value)} /></label>`))}
     <button type="button" disabled=${!fields.every(value)} onClick=${add}>Add</button></div>`;
 }
 
