@@ -48,19 +48,22 @@ function Builder({ fleet, write }) {
   const [kind, setKind] = useState("quota");
   const [given, setGiven] = useState({});
   const distinct = (values) => [...new Set(values)];
+  const first = { ...FIRST };
   const options = {
     Queue: fleet.queues.map((queue) => queue.name),
     Worker: fleet.workers.map((worker) => worker.key),
     Flavor: distinct(fleet.queues.flatMap((queue) => queue.quotas).filter((each) => isAccelerator(each.resource)).map((each) => each.flavor)),
-    Job: fleet.jobs.map((job) => `${job.key.split("/")[0]}/${jobName(job)}`),
+    Job: fleet.jobs.slice(0, 500).map((job) => `${job.key.split("/")[0]}/${jobName(job)}`),
   };
   const value = (field) => {
-    const known = given[field] ?? FIRST[field] ?? "";
+    const known = given[field] ?? first[field] ?? "";
     return options[field] && !options[field].includes(known) ? options[field][0] ?? "" : known;
   };
   const quotas = fleet.queues.find((queue) => queue.name === value("Queue"))?.quotas ?? [];
   const several = (one) => quotas.some((each) => each.resource === one.resource && each.flavor !== one.flavor);
   options.Resource = distinct([...quotas].sort((a, b) => isAccelerator(b.resource) - isAccelerator(a.resource)).map((each) => (several(each) ? `${each.resource}@${each.flavor}` : each.resource)));
+  const now = quotas.find((each) => isAccelerator(each.resource) && [each.resource, `${each.resource}@${each.flavor}`].includes(value("Resource")));
+  first.Quota = now && String(now.nominal);
   const fields = [...KINDS[kind][1].matchAll(/{(\w+)}/g)].map((found) => found[1]);
   const set = (field) => (chosen) => setGiven({ ...given, [field]: chosen });
   const add = () => write((known) => [...linesOf(known), KINDS[kind][1].replace(/{(\w+)}/g, (_, field) => value(field))].join("\n"));
@@ -134,14 +137,15 @@ function Sides({ rows }) {
   const most = Math.max(1, ...found.flatMap(([, sums]) => [sums.good, sums.bad]));
   const told = found.map(([name, sums]) => `${safe(name)}: ${count(sums.good, "GPU")} gain, ${count(sums.bad, "GPU")} lose`);
   const kinds = [["bad", "stopped, or waits longer"], ["good", "starts now, or waits less"]].filter(([side]) => found.some(([, sums]) => sums[side]));
-  const middle = kinds[0]?.[0] === "bad" ? 260 : 110;
+  const longest = Math.min(240, (innerWidth - 240) / 2);
+  const middle = kinds[0]?.[0] === "bad" ? 130 + longest : 110;
   const bar = (side, value) => {
-    const wide = (110 * value) / most;
+    const wide = (longest * value) / most;
     const left = side === "bad" ? middle - wide : middle;
     return value > 0 && html`<rect class=${side} x=${left} width=${wide} height="18" rx="2" /><text x=${side === "bad" ? left - 6 : left + wide + 6} y="14" text-anchor=${side === "bad" ? "end" : "start"}>${number(value)}</text>`;
   };
   const high = found.length * 26 + 6;
-  return html`<div class="scroll" tabindex="0" role="group" aria-label="GPUs by queue"><svg class="sides" width=${middle + 150} height=${high} role="img" aria-label=${told.join("; ")}>
+  return html`<div class="scroll" tabindex="0" role="group" aria-label="GPUs by queue"><svg class="sides" width=${middle + longest + 40} height=${high} role="img" aria-label=${told.join("; ")}>
     ${found.map(([name, sums], index) => html`<g transform=${`translate(0 ${index * 26 + 4})`}><title>${told[index]}</title>
       <text y="14">${safe(name.length > 15 ? `${name.slice(0, 14)}…` : name)}</text>${bar("bad", sums.bad)}${bar("good", sums.good)}</g>`)}
     <line x1=${middle} x2=${middle} y1="0" y2=${high} /></svg></div>
