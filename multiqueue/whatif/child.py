@@ -12,9 +12,12 @@ import resource
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
+
+if TYPE_CHECKING:  # the limits are set before anything large is imported
+    from multiqueue.whatif.difference import Effected
 
 Json = dict[str, Any]
 NICENESS = 19
@@ -74,30 +77,33 @@ def _answer(asked: Json, lines: Iterable[bytes]) -> Json:
     if job is not None:
         key = submit_job(changed, job, asked["namespace"])
         done.append(f"submitted: {key}")
-    tried = compare_worlds(snapshot, changed, tuple(done))
-    document = tried_to_dict(snapshot, tried)
-    document["workloads"], document["counts"] = _cut(document["workloads"])
+    tried = compare_worlds(
+        snapshot, changed, tuple(done), lambda rows: [*choose_rows(rows), *filter(None, [key])]
+    )
+    effected = tried.difference.effected
+    kept = set(choose_rows(effected))
+    document = tried_to_dict(snapshot, tried, [each for each in effected if each.key in kept])
+    counts = Counter((each.key.partition("/")[0], str(each.effect)) for each in effected)
+    document["counts"] = [
+        {"namespace": namespace, "effect": effect, "count": count}
+        for (namespace, effect), count in counts.items()
+    ]
     if key:
         found = workload_to_dict(tried.after.workloads[key], snapshot)
         document["job"] = {**found, "object": changed.of("Workload")[key]}
     return document
 
 
-def _cut(rows: list[Json]) -> tuple[list[Json], list[Json]]:
-    """Return some rows of every namespace, and how many there are of each namespace and effect."""
-    counts: Counter[tuple[str, str]] = Counter()
+def choose_rows(effected: Sequence[Effected]) -> list[str]:
+    """Return the keys of the Workloads to tell about: some of every namespace, in their order."""
     of_namespace: Counter[str] = Counter()
-    kept: list[Json] = []
-    for row in rows:
-        namespace = (row["after"] or row["before"])["workload"].partition("/")[0]
-        counts[namespace, row["effect"]] += 1
+    kept: list[str] = []
+    for each in effected:
+        namespace = each.key.partition("/")[0]
         of_namespace[namespace] += 1
         if of_namespace[namespace] <= ROWS_OF_A_NAMESPACE and len(kept) < ROWS:
-            kept.append(row)
-    told = [
-        {"namespace": name, "effect": effect, "count": n} for (name, effect), n in counts.items()
-    ]
-    return kept, told
+            kept.append(each.key)
+    return kept
 
 
 def _refuse_file(_snapshot: object, _file: str) -> Sequence[str]:

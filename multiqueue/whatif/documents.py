@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.whatif.difference import Effected
 from multiqueue.whatif.outcome import ReplayedWorkload
 from multiqueue.whatif.snapshot import Snapshot
 from multiqueue.whatif.trial import LEFT_OUT, TriedChanges
@@ -12,8 +14,17 @@ from multiqueue.whatif.trial import LEFT_OUT, TriedChanges
 Json = dict[str, Any]
 
 
-def tried_to_dict(snapshot: Snapshot, tried: TriedChanges) -> Json:
-    """Return the document of a what-if."""
+def tried_to_dict(
+    snapshot: Snapshot, tried: TriedChanges, rows: Sequence[Effected] | None = None
+) -> Json:
+    """Return the document of a what-if.
+
+    Args:
+        snapshot: What it was tried on.
+        tried: The result.
+        rows: The Workloads to tell about; by default all for which the worlds differ.
+    """
+    told = tried.difference.effected if rows is None else rows
     sums = tried.difference.sums
     return {
         **describe_snapshot(snapshot),
@@ -26,7 +37,7 @@ def tried_to_dict(snapshot: Snapshot, tried: TriedChanges) -> Json:
                 "before": workload_to_dict(each.before, snapshot) if each.before else None,
                 "after": workload_to_dict(each.after, snapshot) if each.after else None,
             }
-            for each in tried.difference.effected
+            for each in told
         ],
         "sums": {
             "starts": sums.starts,

@@ -6,7 +6,6 @@ manager's cluster or of a worker. Only listed fields go in (`contents`).
 
 from __future__ import annotations
 
-import copy
 import gzip
 import io
 import zlib
@@ -72,7 +71,7 @@ class Snapshot:
 
     def copy(self) -> Snapshot:
         """Return a snapshot that can be changed without changing this one."""
-        return replace(self, clusters=copy.deepcopy(self.clusters))
+        return replace(self, clusters=orjson.loads(orjson.dumps(self.clusters)))
 
     def workloads(self) -> dict[str, Workload]:
         """Return the manager's Workloads by key, typed, in the order of their keys."""
