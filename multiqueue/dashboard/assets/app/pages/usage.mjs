@@ -57,7 +57,7 @@ function Month({ data, by }) {
       figure("Held", "reserved_s"), figure("Used", "running_s"), figure("Kept", "kept_s"), figure("Lost", "lost_s"), figure("Failed", "failed_s"),
       { title: "Ended", right: true, cell: (row) => number(row.holds) },
       { title: "Of all", wide: true, cell: (row) => html`<${Bar} row=${row} top=${top} colour=${colourOf(by, row[column], rows, column)} total=${total} />` },
-    ]} /></section>`;
+    ]} />${data.more && html`<p class="soft">and ${number(data.more.rows)} more with ${time(data.more.reserved_s)} ${words}; the CSV has all</p>`}</section>`;
 }
 
 function Name({ by, value }) {
