@@ -24,6 +24,7 @@ from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.forecast.manager_starts import ManagerStarts
 from multiqueue.jobs.build_options import build_options
 from multiqueue.kube import resources
+from multiqueue.runtime.live_whatifs import LiveWhatIfs
 from multiqueue.runtime.manifests import apply_all
 from multiqueue.visibility.setup import VisibilityService, build_visibility
 from multiqueue.workers.kubeconfigs.worker_clients import WorkerAccess
@@ -144,6 +145,7 @@ async def remote_world(
             engine, leading = build_engine(config), asyncio.Event()
             leading.set()
             find_runtime = world.multikueue.forecasts.find_runtime
+            starts = ManagerStarts(context, engine, find_runtime, build_options(config))
             service = build_visibility(
                 context,
                 engine,
@@ -153,7 +155,8 @@ async def remote_world(
                 workers=WorkerAccess(context, world.multikueue.fleet),
                 fleet=world.multikueue.fleet,
                 decision_service=world.multikueue.workloads.open_decision_service(engine),
-                starts=ManagerStarts(context, engine, find_runtime, build_options(config)),
+                starts=starts,
+                whatifs=LiveWhatIfs(context, world.multikueue.fleet, starts),
                 environment={"KUBERNETES_SERVICE_HOST": "127.0.0.1"},
             )
             running = asyncio.create_task(service.run())

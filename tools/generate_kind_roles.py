@@ -110,6 +110,7 @@ KINDS = (
         Kind(f"fleet-{what}", FLEET, what, viewed_by=BOTH, status=False, editor=False)
         for what in ("standings", "stories", "lines", "feeds")
     ),
+    Kind("fleet-whatif", FLEET, "whatifs", viewed_by=BOTH, status=False, asked=True),
     Kind(
         "fleet-totals",
         FLEET,

@@ -23,6 +23,15 @@ def is_readable(path: str) -> bool:
     return _READABLE.fullmatch(path) is not None
 
 
+_QUESTION = re.compile(rf"/apis/fleet\.multiqueue\.dev/v1alpha1(/namespaces/{_NAME})?/whatifs")
+"""The only path that may be asked with POST: a what-if writes nothing."""
+
+
+def is_question(path: str) -> bool:
+    """Whether a raw path answers the body of a POST, and keeps nothing of it."""
+    return _QUESTION.fullmatch(path) is not None
+
+
 def is_stream(path: str, query: Mapping[str, str]) -> bool:
     """Whether the answer has no end: the feed, or a log that is followed."""
     return path.endswith("/feeds") or query.get("follow") == "true"

@@ -15,7 +15,7 @@ import orjson
 from aiohttp import web
 
 from multiqueue.dashboard.door import Door
-from multiqueue.dashboard.forwarding import is_readable, is_stream
+from multiqueue.dashboard.forwarding import is_question, is_readable, is_stream
 from multiqueue.dashboard.site import Site
 from multiqueue.dashboard.usage import MonthlyUsage, read_question
 from multiqueue.kube.client import KubeClient
@@ -36,6 +36,10 @@ POLICY = {
 }
 """Headers of every answer."""
 KEPT = "public, max-age=31536000, immutable"
+MAX_QUESTION = 64 * 1024
+"""Bytes of a what-if, as the manager takes them."""
+QUESTION_SECONDS = 30.0
+"""How long a what-if may take; the manager gives up earlier."""
 PASSED_ON = ("Accept", "Last-Event-ID")
 """Headers of the browser that the API server gets."""
 
@@ -55,7 +59,10 @@ class Gateway:
         self._clock = SystemClock()
         self._site = Site()
         self._server = HttpServer(
-            self._answer, host=HOST, port=port, bounds=Bounds(connections=64, body_bytes=0)
+            self._answer,
+            host=HOST,
+            port=port,
+            bounds=Bounds(connections=64, body_bytes=MAX_QUESTION),
         )
         self._door = Door(port)
 
@@ -86,6 +93,9 @@ class Gateway:
         refusal = refusal or door.check(request.headers, request.cookies)
         if refusal is not None:
             return _status(403, "Forbidden", refusal.text)
+        path = request.rel_url.raw_path
+        if request.method == "POST" and is_question(path):
+            return await self._answer_question(request, path)
         if request.method != "GET":
             return _status(405, "MethodNotAllowed", "this page reads only")
         if request.path == "/about.json":
@@ -94,17 +104,29 @@ class Gateway:
         if found is not None:
             kept = {"Cache-Control": KEPT} if found.immutable else {}
             return _build(200, found.body, **{"Content-Type": found.content_type}, **kept)
-        path = request.rel_url.raw_path
         try:
             if path in {"/usage.json", "/usage.csv"}:
                 return await self._describe_usage(request, as_csv=path.endswith("csv"))
             if not is_readable(path):
                 return _status(404, "NotFound", f"{path[:200]} is nothing that the page may read")
             return await self._forward(request, path)
-        except ApiError as error:
-            return _status(error.status, error.reason, error.server_message or str(error))
         except KubeError as error:
-            return _status(502, "Unreachable", f"the API server does not answer: {error}")
+            return _explain(error)
+
+    async def _answer_question(self, request: HttpRequest, path: str) -> web.Response:
+        """Pass a what-if on. Its origin is checked twice: a form of another site cannot send it."""
+        if request.headers.get("Origin") is None or request.content_type != "application/json":
+            return _status(403, "Forbidden", "questions are asked by this page only, as JSON")
+        try:
+            body = orjson.loads(await request.read())
+            answer = await self._client.request("POST", path, body=body, timeout=QUESTION_SECONDS)
+        except orjson.JSONDecodeError as error:
+            return _status(400, "BadRequest", f"the body cannot be read: {error}")
+        except web.HTTPRequestEntityTooLarge:
+            return _status(413, "RequestEntityTooLarge", f"limit is {MAX_QUESTION} bytes")
+        except KubeError as error:
+            return _explain(error)
+        return _build(200, answer.body)
 
     async def _describe_usage(self, request: HttpRequest, *, as_csv: bool) -> web.Response:
         now = self._clock.now().replace(microsecond=0)
@@ -151,6 +173,12 @@ class Gateway:
 def _build(status: int, body: bytes, **headers: str) -> web.Response:
     defaults = {**POLICY, "Content-Type": "application/json"}
     return web.Response(status=status, body=body, headers={**defaults, **headers})
+
+
+def _explain(error: KubeError) -> web.Response:
+    if isinstance(error, ApiError):
+        return _status(error.status, error.reason, error.server_message or str(error))
+    return _status(502, "Unreachable", f"the API server does not answer: {error}")
 
 
 def _status(code: int, reason: str, message: str) -> web.Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -56,11 +57,24 @@ class Site:
         return sorted(self._files)
 
 
+_NOT_NEEDED = re.compile(
+    rb"^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*\n|^[ \t]*//[^\n]*\n|^[ \t]+", re.MULTILINE | re.DOTALL
+)
+"""Lines that are comments, and indentation: a tenth of what a browser would have to load."""
+
+
+def shrink(name: str, body: bytes) -> bytes:
+    """Return a file as browsers get it: without comments and indentation if it is our own."""
+    is_ours = name.endswith((".mjs", ".css")) and not name.startswith("vendor/")
+    return _NOT_NEEDED.sub(b"", body) if is_ours else body
+
+
 def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
     found: list[tuple[str, bytes]] = []
     for entry in folder.iterdir():
         if entry.is_dir():
             found += _walk(entry, f"{prefix}{entry.name}/")
         elif entry.name.rpartition(".")[2] in TYPES:
-            found.append((prefix + entry.name, entry.read_bytes()))
+            name = prefix + entry.name
+            found.append((name, shrink(name, entry.read_bytes())))
     return found

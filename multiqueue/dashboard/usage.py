@@ -6,7 +6,7 @@ Everything is read with the credentials of the reader, so it is what the reader 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -32,6 +32,11 @@ from multiqueue.views.usage_sums import (
 )
 
 MONTH = "%Y-%m"
+MAX_ROWS = 200
+"""Rows of the table; ``more`` has the sum of the others, and the CSV has all."""
+MAX_NAMES = 20
+"""Values that the days tell apart; those of the others are added up."""
+MAX_MONTHS, MAX_RESOURCES = 36, 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +142,12 @@ class MonthlyUsage:
         asked = self._question.resource
         resource = asked if asked in names or not names else names[0]
         months = {report.metadata.name for report in self._reports}
+        rows = self._list_of(resource, [by])
         return {
             "month": self._month,
-            "months": sorted({*months, self._month, self._now.strftime(MONTH)}, reverse=True),
+            "months": sorted(months | {self._month, self._now.strftime(MONTH)}, reverse=True)[
+                :MAX_MONTHS
+            ],
             "from": format_time(self._question.begin),
             "to": format_time(self._until),
             "days": ((self._question.end - self._question.begin).days),
@@ -152,11 +160,25 @@ class MonthlyUsage:
             "namespace": self._narrowed,
             "column": COLUMNS[by],
             "resource": resource,
-            "resources": names,
+            "resources": names[:MAX_RESOURCES],
             "total": next(iter(self._list_of(resource, [])), None),
-            "rows": self._list_of(resource, [by]),
-            "byDay": self._list_of(resource, ["day", by]),
+            "rows": rows[:MAX_ROWS],
+            "more": _sum_rows(rows[MAX_ROWS:]),
+            "byDay": self._list_days(resource, [row[COLUMNS[by]] for row in rows[:MAX_NAMES]]),
         }
+
+    def _list_days(self, resource: str, names: Collection[str]) -> list[dict[str, Any]]:
+        """Return a row for each day and name, and one for each day of all other names: None."""
+        by = self._question.by
+        column = COLUMNS[by]
+        rows = self._list_of(resource, ["day", by])
+        rest: dict[str, list[dict[str, Any]]] = {}
+        for row in rows:
+            if row[column] not in names:
+                rest.setdefault(row["day"], []).append(row)
+        kept = [row for row in rows if row[column] in names]
+        others = {"resource": resource, column: None}
+        return kept + [{"day": day, **others, **(_sum_rows(of) or {})} for day, of in rest.items()]
 
     def _list_of(self, resource: str, by: list[str]) -> list[dict[str, Any]]:
         rows = list_dicts(add_up(self._rows, by), by)
@@ -172,6 +194,13 @@ class MonthlyUsage:
     def file_name(self) -> str:
         """The name under which a browser keeps the CSV."""
         return f"usage-{self._month}-by-{self._question.by}.csv"
+
+
+def _sum_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, int] | None:
+    """Return the sums of rows, and as ``rows`` how many there are; None if there are none."""
+    figures = [name for name in rows[0] if name == "holds" or name.endswith("_s")] if rows else []
+    sums = {name: sum(row[name] for row in rows) for name in figures}
+    return {"rows": len(rows), **sums} if rows else None
 
 
 def _order_resources(sums: UsageSums) -> list[str]:

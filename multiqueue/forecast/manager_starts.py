@@ -29,7 +29,7 @@ from multiqueue.forecast.other_workload import CheckTimes, read_check_time
 from multiqueue.forecast.starts import Starts
 from multiqueue.forecast.worker_forecast import follow
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.model.build_workload import BuildOptions
+from multiqueue.model.build_workload import BuildOptions, build_workload
 from multiqueue.model.cluster_queue import build_cluster_queue, build_local_queue
 from multiqueue.model.resource_flavor import build_resource_flavor
 from multiqueue.model.workload import Workload
@@ -88,6 +88,7 @@ class ManagerStarts:
     ) -> None:
         self._engine = engine
         self._find_runtime = find_runtime
+        self._options = options
         self._now = context.clock.now
         self._starts = Starts()
         self._check_times = CheckTimes()
@@ -127,28 +128,50 @@ class ManagerStarts:
         None if it does not wait for quota here. The first question after a restart reads all
         Workloads, 0.1 to 0.2 ms each; other tasks run meanwhile.
         """
+        await self._read_changed()
+        return self._answer(key, self._now())
+
+    async def _read_changed(self) -> None:
         for _ in range(len(self._changed) // STEP + 1):
             self._catch_up()
             await asyncio.sleep(0)
+
+    async def foresee(self, obj: api.Workload, reason: Reason, message: str) -> Json:
+        """Return when a Workload that does not exist would start, or why nobody knows.
+
+        Args:
+            obj: The Workload, which the engine does not know.
+            reason: Why it would wait.
+            message: The same in words.
+        """
+        await self._read_changed()
+        built = build_workload(obj, self._options)
+        queue = self._engine.local_queue_target(built.queue) or ""
+        explanation = Explanation(
+            workload=built.key, cluster_queue=queue, cause=reason, note=message
+        )
+        return self._estimate(built, explanation, self._now())
+
+    def _answer(self, key: str, now: datetime) -> Json | None:
         explanation = self._engine.workload_reason(key)
         workload = self._engine.find_workload(key)
         if explanation is None or workload is None:
             return None
+        if key not in self._seen and explanation.reason not in NO_ESTIMATE:
+            return tell_no_start(NoEstimate.STARTING)
+        start = self._estimate(workload, explanation, now)
         held_back = explanation.held_back
-        promised = None if held_back is None else held_back.promised
-        start = self._answer(workload, explanation, self._now())
-        if promised is None:
+        if held_back is None or held_back.promised is None:
             return start
-        return with_promise(start, datetime.fromtimestamp(promised, UTC))
+        return with_promise(start, datetime.fromtimestamp(held_back.promised, UTC))
 
-    def _answer(self, workload: Workload, explanation: Explanation, now: datetime) -> Json:
-        key = workload.key
+    def _estimate(self, workload: Workload, explanation: Explanation, now: datetime) -> Json:
         code = NO_ESTIMATE.get(explanation.reason)
         if code is not None:
             return tell_no_start(code, explanation.message)
         queue = self._engine.local_queue_target(workload.queue) or ""
         tree = self._engine.parts.cache.tree_by_queue.get(queue)
-        if tree is None or key not in self._seen:
+        if tree is None:
             return tell_no_start(NoEstimate.STARTING)
         found = self._starts.estimate(tree, workload, now, Budget(left=TRIES))
         if found is None:

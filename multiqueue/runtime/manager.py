@@ -43,6 +43,7 @@ from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
 from multiqueue.runtime.components import Component, Supervisor, TaskScope, open_scope
+from multiqueue.runtime.live_whatifs import LiveWhatIfs
 from multiqueue.runtime.metrics_endpoint import MetricsEndpoint
 from multiqueue.runtime.multikueue import MultiKueueParts, build_multikueue
 from multiqueue.runtime.preconditions import (
@@ -192,6 +193,9 @@ class Manager:
                 server=server,
             )
             return
+        starts = ManagerStarts(
+            context, engine, multikueue.forecasts.find_runtime, build_options(self.config)
+        )
         self.visibility = build_visibility(
             context,
             engine,
@@ -201,9 +205,8 @@ class Manager:
             workers=WorkerAccess(context, multikueue.fleet),
             fleet=multikueue.fleet,
             decision_service=multikueue.workloads.open_decision_service(engine),
-            starts=ManagerStarts(
-                context, engine, multikueue.forecasts.find_runtime, build_options(self.config)
-            ),
+            starts=starts,
+            whatifs=LiveWhatIfs(context, multikueue.fleet, starts),
         )
         self._keep(scope, self.visibility)
 

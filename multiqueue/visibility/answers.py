@@ -175,7 +175,8 @@ def _openapi(rest: list[str]) -> web.Response:
 
 def status_response(refusal: StatusRefusal) -> web.Response:
     """Return the response for a refused request."""
-    headers = {"Retry-After": "1"} if refusal.code == 429 else {}
+    seconds = (refusal.details or {}).get("retryAfterSeconds", 1)
+    headers = {"Retry-After": str(seconds)} if refusal.code == 429 else {}
     body = orjson.dumps(refusal.body())
     return web.Response(body=body, status=refusal.code, content_type=JSON, headers=headers)
 

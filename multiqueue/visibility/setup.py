@@ -35,6 +35,7 @@ from multiqueue.visibility.authorization import RightsReviewer
 from multiqueue.visibility.decisions import DecisionAnswers, DecisionSource
 from multiqueue.visibility.explanations import ExplanationAnswers, QuotaStarts
 from multiqueue.visibility.fleet.service import FleetApi
+from multiqueue.visibility.fleet.whatifs import WhatIfSource
 from multiqueue.visibility.front_proxy import FrontProxyTrust, read_trust
 from multiqueue.visibility.positions import PositionReader
 from multiqueue.visibility.registration import (
@@ -84,7 +85,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def build_visibility(
+def build_visibility(  # noqa: PLR0913 - the parts of the manager that it shows
     context: ManagerContext,
     engine: Engine,
     credentials: Credentials,
@@ -95,6 +96,7 @@ def build_visibility(
     fleet: Fleet,
     decision_service: DecisionSource,
     starts: QuotaStarts,
+    whatifs: WhatIfSource,
     environment: Mapping[str, str] = os.environ,
 ) -> VisibilityService:
     """Build the visibility API of a manager.
@@ -110,6 +112,7 @@ def build_visibility(
         fleet: The workers, for the fleet API.
         decision_service: Keeps the dispatch decisions.
         starts: Estimates when Workloads start.
+        whatifs: Tries changes out.
         environment: The environment variables, which show whether this is a cluster.
     """
     config = context.config
@@ -140,6 +143,7 @@ def build_visibility(
         fleet=fleet,
         decision_service=decision_service,
         starts=starts,
+        whatifs=whatifs,
     )
 
 
@@ -167,6 +171,7 @@ class VisibilityService:
         fleet: Fleet,
         decision_service: DecisionSource,
         starts: QuotaStarts,
+        whatifs: WhatIfSource,
     ) -> None:
         self.registered = asyncio.Event()
         self._context = context
@@ -201,6 +206,7 @@ class VisibilityService:
             reviewer=authorizer,
             leading=leading,
             starts=starts,
+            whatifs=whatifs,
         )
         self.server = VisibilityHttpServer(
             Answers(positions, find),

@@ -5,7 +5,7 @@ A worker whose queues are not in the snapshot counts as able to hold anything.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -33,15 +33,16 @@ class SnapshotFleet:
 
     Args:
         snapshot: The snapshot; not changed afterwards.
+        workloads: Its Workloads by key.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, workloads: Mapping[str, api.Workload]) -> None:
         self._snapshot = snapshot
         self._flavors = _typed(api.ResourceFlavor, snapshot.of("ResourceFlavor").values())
         self._clusters = _typed(api.MultiKueueCluster, snapshot.of("MultiKueueCluster").values())
         self._checks = _typed(api.AdmissionCheck, snapshot.of("AdmissionCheck").values())
         self._configs = _typed(api.MultiKueueConfig, snapshot.of("MultiKueueConfig").values())
-        self._workloads = snapshot.workloads()
+        self._workloads = workloads
         self._queues: dict[tuple[str, str], QueueView | str | None] = {}
         self._memo: dict[Hashable, Impossible | None] = {}
 

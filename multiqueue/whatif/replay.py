@@ -7,7 +7,7 @@ queue again at once. Nothing else happens: no job ends, none arrives, no backoff
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -64,30 +64,31 @@ def replay(snapshot: Snapshot, original: Snapshot | None = None) -> ReplayOutcom
     Raises:
         SnapshotError: the configuration cannot be read, or the engine failed.
     """
-    run = _ReplayRun(snapshot, list_holders(original or snapshot))
-    run.decide()
-    return ReplayOutcome(
-        workloads=run.describe(),
-        queues=sum_queues(run.engine, snapshot.of("ClusterQueue")),
-        worker_gpus=count_worker_gpus(snapshot),
-        problem="; ".join(filter(None, (*run.left_out, run.problem))),
-    )
+    run = ReplayRun(snapshot, list_holders(original or snapshot))
+    outcome = run.decide()
+    run.explain(outcome, outcome.workloads)
+    return outcome
 
 
-class _ReplayRun:
+class ReplayRun:
     """One replay.
+
+    Args:
+        snapshot: The objects; not changed.
+        held: The Workloads that had quota before the change that is tried.
 
     Attributes:
         engine: The engine that decides.
         left_out: The objects that cannot be read, each in a sentence.
         problem: Why it ended early; empty if it did not.
+
+    Raises:
+        SnapshotError: the configuration cannot be read.
     """
 
     def __init__(self, snapshot: Snapshot, held: Mapping[str, api.Workload]) -> None:
+        self._snapshot = snapshot
         self._now = snapshot.taken_at
-        self._feed = SnapshotEngine(snapshot)
-        self.engine = self._feed.engine
-        self.left_out = self._feed.left_out
         self.problem = ""
         self._held = held
         self._stops: dict[str, Stop] = {}
@@ -95,10 +96,13 @@ class _ReplayRun:
         self._admissions: dict[str, Admit] = {}
         self._workloads: dict[str, api.Workload] = {}
         self._built: dict[str, Workload] = {}
+        workloads = snapshot.workloads()
+        self._feed = SnapshotEngine(snapshot, workloads)
+        self.engine = self._feed.engine
+        self.left_out = self._feed.left_out
+        self._orders: dict[str, Positions] = {}
         unfinished = [
-            (key, each)
-            for key, each in snapshot.workloads().items()
-            if not is_finished(each.status)
+            (key, each) for key, each in workloads.items() if not is_finished(each.status)
         ]
         # Holders first: no cycle runs in between, but queues need not be sorted twice.
         for key, workload in sorted(unfinished, key=lambda item: not has_quota(item[1].status)):
@@ -108,8 +112,31 @@ class _ReplayRun:
             if key in held and not has_quota(settled):
                 self._note_evicted(key, settled)
 
-    def decide(self) -> None:
-        """Run cycles until nothing changes."""
+    def decide(self) -> ReplayOutcome:
+        """Run cycles until nothing changes; return the outcome without why Workloads wait.
+
+        Raises:
+            SnapshotError: the engine failed.
+        """
+        self._run_cycles()
+        return ReplayOutcome(
+            workloads=self._describe_all(),
+            queues=sum_queues(self.engine, self._snapshot.of("ClusterQueue")),
+            worker_gpus=count_worker_gpus(self._snapshot),
+            problem="; ".join(filter(None, (*self.left_out, self.problem))),
+        )
+
+    def explain(self, outcome: ReplayOutcome, keys: Iterable[str]) -> None:
+        """Add to an outcome of this replay why some of its Workloads wait.
+
+        A reason takes longer than the decision, and what-ifs tell only those of few Workloads.
+        """
+        for key in list(keys):
+            found = outcome.workloads.get(key)
+            if found is not None and self._built[key].reservation is None:
+                outcome.workloads[key] = self._add_why(found)
+
+    def _run_cycles(self) -> None:
         while not self.problem:
             plan = self.engine.run_cycle(self._now)
             for failure in plan.failures:
@@ -193,19 +220,17 @@ class _ReplayRun:
 
     # ------------------------------------------------------------ the result
 
-    def describe(self) -> dict[str, ReplayedWorkload]:
+    def _describe_all(self) -> dict[str, ReplayedWorkload]:
         """Return what became of each Workload, by key."""
         queues = self.engine.parts.pending
-        orders = {name: read_order(self.engine, name) for name in sorted(queues)}
+        self._orders = {name: read_order(self.engine, name) for name in sorted(queues)}
         numbers = {key: number for number, key in enumerate(self._admissions, start=1)}
         return {
-            key: self._describe(key, workload, orders, numbers.get(key))
+            key: self._describe(key, workload, numbers.get(key))
             for key, workload in sorted(self._workloads.items())
         }
 
-    def _describe(
-        self, key: str, obj: api.Workload, orders: Mapping[str, Positions], order: int | None
-    ) -> ReplayedWorkload:
+    def _describe(self, key: str, obj: api.Workload, order: int | None) -> ReplayedWorkload:
         built = self._built[key]
         target = self.engine.local_queue_target(built.queue) or ""
         told = ReplayedWorkload(
@@ -220,7 +245,7 @@ class _ReplayRun:
             stop=self._stops.get(key),
         )
         if built.reservation is None:
-            return self._add_reasons(told, orders.get(target))
+            return self._add_reason(told)
         admitted = self._admissions.get(key)
         held = built.reservation.admission
         flavors = {flavor for flavor, _ in held.usage()}
@@ -240,19 +265,28 @@ class _ReplayRun:
             return ReplayFate.RESTARTS if stopped else kept
         return ReplayFate.STOPS if stopped else ReplayFate.WAITS
 
-    def _add_reasons(self, told: ReplayedWorkload, positions: Positions | None) -> ReplayedWorkload:
-        """Add why a Workload waits, in the words of the manager's explanations."""
-        status = build_status(self.engine, told.key, told.cluster_queue, positions, leading=True)
-        if not status["pending"]:
+    def _add_reason(self, told: ReplayedWorkload) -> ReplayedWorkload:
+        """Add for which reason a Workload waits, and its place."""
+        explanation = self.engine.workload_reason(told.key)
+        if explanation is None:
             return replace(told, why="it is in no queue: it is inactive, or its LocalQueue is")
-        add_words(status)
-        place = status.get("positionInClusterQueue")
+        order = self._orders.get(told.cluster_queue)
+        place = order.places.get(told.key) if order is not None else None
         return replace(
             told,
             position=place + 1 if place is not None else None,
-            reason=str(status["reason"]),
-            why=status.get("why", ""),
+            reason=str(explanation.reason),
         )
+
+    def _add_why(self, told: ReplayedWorkload) -> ReplayedWorkload:
+        """Add why a Workload waits, in the words of the manager's explanations."""
+        queue = told.cluster_queue
+        order = self._orders.get(queue)
+        status = build_status(self.engine, told.key, queue, order, leading=True)
+        if not status["pending"]:
+            return told
+        add_words(status)
+        return replace(told, why=status.get("why", ""))
 
 
 def read_order(engine: Engine, cluster_queue: str) -> Positions:

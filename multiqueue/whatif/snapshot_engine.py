@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -40,6 +40,7 @@ class SnapshotEngine:
 
     Args:
         snapshot: The snapshot; not changed afterwards.
+        workloads: Its Workloads by key.
 
     Attributes:
         engine: The engine.
@@ -50,7 +51,7 @@ class SnapshotEngine:
         SnapshotError: this program cannot read the configuration.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, workloads: Mapping[str, api.Workload]) -> None:
         config = snapshot.read_configuration()
         options = replace(engine_options(config), wake_batch=AT_ONCE, busy_wake_batch=AT_ONCE)
         self.engine = Engine(options)
@@ -60,7 +61,7 @@ class SnapshotEngine:
         self._surroundings = SurroundingsCache()
         self._put_queues(snapshot)
         self._put_surroundings(snapshot)
-        self.engine.ask_fleet(SnapshotFleet(snapshot).ask)
+        self.engine.ask_fleet(SnapshotFleet(snapshot, workloads).ask)
 
     def build(self, obj: api.Workload) -> Workload:
         """Return a Workload as the engine sees it."""

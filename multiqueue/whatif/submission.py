@@ -95,8 +95,11 @@ def _check_queue(snapshot: Snapshot, namespace: str, queue: str, what: str) -> N
     if not queue:
         raise ChangeError(f"{what} names no queue: set the label kueue.x-k8s.io/queue-name")
     if key_of(namespace, queue) not in snapshot.of("LocalQueue"):
-        known = ", ".join(sorted(snapshot.of("LocalQueue"))) or "none"
-        raise ChangeError(f'{what}: there is no LocalQueue "{namespace}/{queue}", only {known}')
+        here = f"{namespace}/"
+        known = ", ".join(sorted(k for k in snapshot.of("LocalQueue") if k.startswith(here)))
+        raise ChangeError(
+            f'{what}: there is no LocalQueue "{namespace}/{queue}", only {known or "none"}'
+        )
 
 
 def _priority_classes(snapshot: Snapshot, config: Configuration) -> PriorityClasses:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from multiqueue.whatif.change_request import Submit
 from multiqueue.whatif.changes import apply_change
-from multiqueue.whatif.difference import Difference, compare_outcomes
+from multiqueue.whatif.difference import Difference, Effected, compare_outcomes
 from multiqueue.whatif.outcome import ReplayOutcome
-from multiqueue.whatif.replay import replay
+from multiqueue.whatif.replay import ReplayRun, list_holders
 from multiqueue.whatif.snapshot import Snapshot
 
 LEFT_OUT = (
@@ -56,10 +56,31 @@ def try_out(snapshot: Snapshot, changes: Sequence[str], submit: Submit) -> Tried
     return compare_worlds(snapshot, changed, done)
 
 
-def compare_worlds(snapshot: Snapshot, changed: Snapshot, done: tuple[str, ...]) -> TriedChanges:
-    """Replay two snapshots, of which the second is a changed copy of the first."""
-    before = replay(snapshot)
-    after = replay(changed, snapshot)
+def tell_all(effected: Sequence[Effected]) -> list[str]:
+    """Return the keys of all Workloads for which two worlds differ."""
+    return [each.key for each in effected]
+
+
+def compare_worlds(
+    snapshot: Snapshot,
+    changed: Snapshot,
+    done: tuple[str, ...],
+    choose: Callable[[Sequence[Effected]], Sequence[str]] = tell_all,
+) -> TriedChanges:
+    """Replay two snapshots, of which the second is a changed copy of the first.
+
+    Args:
+        snapshot: The snapshot.
+        changed: The changed copy.
+        done: What each change did, in a sentence.
+        choose: Chooses the Workloads whose reasons are told, by key.
+    """
+    held = list_holders(snapshot)
+    worlds = ReplayRun(snapshot, held), ReplayRun(changed, held)
+    before, after = (world.decide() for world in worlds)
+    keys = choose(compare_outcomes(before, after).effected)
+    for world, outcome in zip(worlds, (before, after), strict=True):
+        world.explain(outcome, keys)
     return TriedChanges(
         changes=done, before=before, after=after, difference=compare_outcomes(before, after)
     )

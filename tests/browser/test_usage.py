@@ -36,6 +36,7 @@ def make_month(**changes: Any) -> dict[str, Any]:
         "resources": ["nvidia.com/gpu", "cpu"],
         "total": {name: value * len(teams) for name, value in summed.items()},
         "rows": [{"owner": team, "resource": "nvidia.com/gpu", **summed} for team in teams],
+        "more": None,
         "byDay": [{"day": day, "owner": team, **row} for day in days for team in teams],
         **changes,
     }
@@ -75,8 +76,10 @@ def test_a_month_is_drawn_and_accessible(look: Look, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     look.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-    answer(look, **make_month())
+    more = {"rows": 312, "reserved_s": 36_000}
+    answer(look, **make_month(more=more))
     look.open("#/usage", "GPU hours by day")
+    look.page.get_by_text("and 312 more with 10 GPU hours; the CSV has all").wait_for()
     figures = look.page.locator(".figure .value").all_inner_texts()
     assert figures == ["2,760", "2,683", "345", "38.3"]
     assert look.page.locator(".days .held").count() == 23 * 6

@@ -12,17 +12,28 @@ from multiqueue.cli.connect import (
     namespace_option,
     run_async,
 )
+from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data
 
 
 @click.command("eta")
-@click.argument("workload", metavar="WORKLOAD|JOB", shell_complete=names_of("jobs"))
+@click.argument(
+    "workload", metavar="[WORKLOAD|JOB]", required=False, shell_complete=names_of("jobs")
+)
+@click.option("-f", "--filename", metavar="FILE|-", help="A job that is not submitted yet.")
+@click.option(
+    "--gpus", type=click.IntRange(1), metavar="N", help="A job of one pod with so many GPUs."
+)
+@click.option("--queue", metavar="LOCALQUEUE", help="The LocalQueue of that job.")
 @namespace_option
 @cluster_options
 @output_option
 def command(
     *,
-    workload: str,
+    workload: str | None,
+    filename: str | None,
+    gpus: int | None,
+    queue: str | None,
     namespace: str | None,
     kubeconfig: str | None,
     context: str | None,
@@ -32,9 +43,49 @@ def command(
 
     Four in five jobs start in the range in brackets. The manager computes it; no job is promised a
     start. Takes the name of a Workload or of its job: NAME, KIND/NAME or NAMESPACE/NAME.
-    """
+
+    With -f or --gpus it says when a job would start if it were submitted now, and who would be
+    stopped for it. Nothing is submitted.
+
+    \b
+    Examples:
+      multiqueue eta bert -n research
+      multiqueue eta -f job.yaml
+      multiqueue eta --gpus 8 -n research
+    """  # noqa: D301 - click reads the backspace
     target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
-    run_async(_eta(target, workload, output))
+    if sum(each is not None for each in (workload, filename, gpus)) != 1:
+        raise UsageProblem("name a job that waits, or give one of -f and --gpus")
+    if workload is not None and queue is not None:
+        raise UsageProblem("--queue is for -f and --gpus: a submitted job has a queue")
+    if workload is not None:
+        run_async(_eta(target, workload, output))
+    else:
+        run_async(_foresee(target, filename, gpus, queue, output))
+
+
+async def _foresee(
+    target: ClusterTarget, filename: str | None, gpus: int | None, queue: str | None, output: str
+) -> None:
+    from multiqueue.cli.imagined_jobs import find_only_queue, make_job, read_jobs
+    from multiqueue.cli.views.foreseen import show_foreseen
+    from multiqueue.cli.whatifs import foresee_job
+
+    async with connect(target) as (client, namespace):
+        if filename is not None:
+            jobs = read_jobs(filename, queue, target.namespace, namespace)
+        else:
+            assert gpus is not None, "the caller has looked"
+            name = queue or await find_only_queue(client, namespace)
+            jobs = [make_job(gpus, name, namespace)]
+        found = [await foresee_job(client, job, job["metadata"]["namespace"]) for job in jobs]
+    if output != "human":
+        print_data(found if len(found) > 1 else found[0], output)
+        return
+    for number, status in enumerate(found):
+        if number:
+            echo()
+        show_foreseen(status)
 
 
 async def _eta(target: ClusterTarget, name: str, output: str) -> None:

@@ -58,10 +58,11 @@ def command(*, file: str, changes: tuple[str, ...], output: str) -> int:
 
 def _compare(snapshot: Snapshot, changes: tuple[str, ...], output: str) -> int:
     from multiqueue.cli.views import replay as view
+    from multiqueue.whatif.documents import tried_to_dict
 
     tried = try_changes(snapshot, changes)
     if output != "human":
-        print_data(view.tried_to_dict(snapshot, tried), output)
+        print_data(tried_to_dict(snapshot, tried), output)
     else:
         view.show_tried(snapshot, tried)
     return ExitCode.FAILED if tried.difference.sums.never else ExitCode.OK

@@ -9,6 +9,7 @@ from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.cli.output import echo, print_table
 from multiqueue.cli.views.ages import format_seconds
 from multiqueue.engine.preemption.target import HUMAN_REASONS
+from multiqueue.whatif.documents import describe_snapshot, workload_to_dict
 from multiqueue.whatif.outcome import ReplayedWorkload, ReplayFate, ReplayOutcome, Stop
 from multiqueue.whatif.trial import LEFT_OUT, TriedChanges
 
@@ -96,83 +97,13 @@ def _show_beyond(outcome: ReplayOutcome) -> None:
 def outcome_to_dict(snapshot: Snapshot, outcome: ReplayOutcome) -> Json:
     """Return a replay for ``-o json``."""
     return {
-        **_about(snapshot),
+        **describe_snapshot(snapshot),
         "problem": outcome.problem,
         "gpusBeyondWorkers": outcome.gpus_beyond_workers,
         "workloads": [
             workload_to_dict(row, snapshot) for row in sorted(outcome.workloads.values(), key=_rank)
         ],
         "queues": [{"name": name, **asdict(queue)} for name, queue in outcome.queues.items()],
-    }
-
-
-def tried_to_dict(snapshot: Snapshot, tried: TriedChanges) -> Json:
-    """Return a what-if for ``-o json``."""
-    sums = tried.difference.sums
-    return {
-        **_about(snapshot),
-        "problem": tried.after.problem,
-        "gpusBeyondWorkers": tried.after.gpus_beyond_workers,
-        "changes": list(tried.changes),
-        "workloads": [
-            {
-                "effect": str(each.effect),
-                "before": workload_to_dict(each.before, snapshot) if each.before else None,
-                "after": workload_to_dict(each.after, snapshot) if each.after else None,
-            }
-            for each in tried.difference.effected
-        ],
-        "sums": {
-            "starts": sums.starts,
-            "stopped": sums.stopped,
-            "longer": sums.longer,
-            "never": sums.never,
-            "gpuHoursLost": sums.gpu_hours_lost,
-            "gpusIdle": {"before": sums.gpus_idle_before, "after": sums.gpus_idle_after},
-            "gpusBorrowed": {
-                "before": sums.gpus_borrowed_before,
-                "after": sums.gpus_borrowed_after,
-            },
-        },
-        "leftOut": list(LEFT_OUT),
-    }
-
-
-def workload_to_dict(row: ReplayedWorkload, snapshot: Snapshot) -> Json:
-    """Return a Workload of a replay for ``-o json``."""
-    stop = row.stop
-    return {
-        "workload": row.key,
-        "job": row.job,
-        "localQueue": row.queue,
-        "clusterQueue": row.cluster_queue,
-        "priority": row.priority,
-        "gpus": row.gpus,
-        "ageSeconds": int((snapshot.taken_at - row.created_at).total_seconds()),
-        "fate": str(row.fate),
-        "order": row.order,
-        "position": row.position,
-        "flavors": list(row.flavors),
-        "borrows": row.borrows,
-        "worker": row.worker,
-        "reason": row.reason,
-        "why": row.why,
-        "stoppedBy": None
-        if stop is None
-        else {
-            "workload": stop.by,
-            "reason": stop.reason,
-            "message": stop.message,
-            "lostSeconds": int(stop.lost_seconds),
-        },
-    }
-
-
-def _about(snapshot: Snapshot) -> Json:
-    return {
-        "time": format_time(snapshot.taken_at),
-        "program": snapshot.program,
-        "notes": list(snapshot.notes),
     }
 
 

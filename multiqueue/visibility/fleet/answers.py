@@ -33,6 +33,7 @@ from multiqueue.visibility.fleet.resources import (
     STANDINGS,
     STORIES,
     VERSION,
+    WHATIFS,
     FleetResource,
 )
 from multiqueue.visibility.fleet.rights import FleetRights
@@ -47,6 +48,7 @@ from multiqueue.visibility.fleet.selection import (
 )
 from multiqueue.visibility.fleet.standings import Standings, namespace_of
 from multiqueue.visibility.fleet.stories import Stories
+from multiqueue.visibility.fleet.whatifs import WhatIfAnswers
 
 Json = dict[str, Any]
 
@@ -67,6 +69,7 @@ class FleetAnswers:
         journal: Counts changes.
         clock: Tells the time.
         leading: Set while this manager leads.
+        whatifs: Tries changes out.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class FleetAnswers:
         journal: Journal,
         clock: Clock,
         leading: asyncio.Event,
+        whatifs: WhatIfAnswers,
     ) -> None:
         self._standings = standings
         self._sources = sources
@@ -87,6 +91,7 @@ class FleetAnswers:
         self._journal = journal
         self._clock = clock
         self._leading = leading
+        self._whatifs = whatifs
 
     async def answer(
         self, http: HttpRequest, action: ApiAction, user: AuthenticatedUser
@@ -102,6 +107,8 @@ class FleetAnswers:
             return await self._tell(http, action, user)
         if resource is LINES:
             return await self._line(http, action, user)
+        if resource is WHATIFS:
+            return await self._try_out(http, action, user)
         source = self._sources[resource.plural]
         await source.refresh()
         if action.name:
@@ -182,6 +189,14 @@ class FleetAnswers:
         body = {"status": line.status, "items": line.items}
         return self._single(http, LINES, action, metadata, body)
 
+    async def _try_out(
+        self, http: HttpRequest, action: ApiAction, user: AuthenticatedUser
+    ) -> web.StreamResponse:
+        if not self._leading.is_set():
+            raise refusals.not_leading()
+        body = await self._whatifs.answer(user, action.namespace, await http.read())
+        return self._single(http, WHATIFS, action, self.metadata(), body)
+
     def _single(
         self, http: HttpRequest, resource: FleetResource, action: ApiAction, about: Json, body: Json
     ) -> web.Response:
@@ -261,7 +276,7 @@ def find_resource(http: HttpRequest, action: ApiAction) -> FleetResource:
     is_anywhere = is_everywhere or resource is FEEDS
     if bool(action.namespace) != resource.namespaced and not is_anywhere:
         raise refusals.no_such_path()
-    if action.verb not in resource.verbs or http.method != "GET":
+    if action.verb not in resource.verbs or http.method not in {"GET", "POST"}:
         raise refusals.method_not_allowed()
     return resource
 

@@ -221,6 +221,14 @@ CHANGES = FleetResource(
     columns=("at", "kind", "object", "action", "fields"),
     topic="changes",
 )
+WHATIFS = FleetResource(
+    plural="whatifs",
+    singular="whatif",
+    kind="WhatIf",
+    namespaced=True,
+    verbs=("create",),
+    native=(LIST_CLUSTER_QUEUES, LIST_COHORTS, LIST_LOCAL_QUEUES, LIST_WORKERS),
+)
 FEEDS = FleetResource(
     plural="feeds",
     singular="feed",
@@ -237,6 +245,7 @@ RESOURCES = (
     TOTALS,
     SHARES,
     CHANGES,
+    WHATIFS,
     FEEDS,
 )
 BY_PLURAL = {resource.plural: resource for resource in RESOURCES}

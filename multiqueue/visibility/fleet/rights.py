@@ -17,6 +17,7 @@ from multiqueue.visibility.fleet.resources import (
     LIST_WORKLOADS,
     VERSION,
     VISIBILITY,
+    WHATIFS,
     FleetResource,
     NativeRight,
 )
@@ -82,6 +83,14 @@ class FleetRights:
         await self._reviewer.authorize(user, action)
         await self.require(user, resource, namespace, name)
 
+    async def authorize(self, user: AuthenticatedUser, action: ApiAction) -> None:
+        """Return if the user has a right.
+
+        Raises:
+            StatusRefusal: as of `require`.
+        """
+        await self._reviewer.authorize(user, action)
+
     async def may(self, user: AuthenticatedUser, action: ApiAction) -> bool:
         """Whether a user has a right."""
         try:
@@ -99,13 +108,13 @@ class FleetRights:
 
         One review is enough for users who may list those of all namespaces.
         """
-        if await self.may(user, _action(LIST_WORKLOADS, "", "")):
+        if await self.may(user, native_action(LIST_WORKLOADS)):
             return frozenset(namespaces)
         asked, slots = sorted(namespaces)[:MAX_NAMESPACES], asyncio.Semaphore(AT_ONCE)
 
         async def ask(namespace: str) -> bool:
             async with slots:
-                return await self.may(user, _action(LIST_WORKLOADS, namespace, ""))
+                return await self.may(user, native_action(LIST_WORKLOADS, namespace))
 
         allowed = await asyncio.gather(*map(ask, asked))
         return frozenset(
@@ -117,13 +126,18 @@ def native_actions(resource: FleetResource, namespace: str, name: str) -> list[A
     """Return the rights on other objects that an answer needs."""
     if resource is LINES:
         kind = "localqueues" if namespace else "clusterqueues"
-        return [_action(NativeRight("get", VISIBILITY, kind, "pendingworkloads"), namespace, name)]
+        right = NativeRight("get", VISIBILITY, kind, "pendingworkloads")
+        return [native_action(right, namespace, name)]
+    if resource is WHATIFS and namespace:
+        return [native_action(LIST_WORKLOADS, namespace)]
     return [
-        _action(right, namespace, name if right.verb == "get" else "") for right in resource.native
+        native_action(right, namespace, name if right.verb == "get" else "")
+        for right in resource.native
     ]
 
 
-def _action(right: NativeRight, namespace: str, name: str) -> ApiAction:
+def native_action(right: NativeRight, namespace: str = "", name: str = "") -> ApiAction:
+    """Return a right as the action that is reviewed."""
     return ApiAction(
         verb=right.verb,
         path="",

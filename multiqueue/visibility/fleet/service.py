@@ -47,6 +47,7 @@ from multiqueue.visibility.fleet.standings import Standings
 from multiqueue.visibility.fleet.starts import DecidedStarts, DecisionRecord
 from multiqueue.visibility.fleet.stories import Stories
 from multiqueue.visibility.fleet.watch import FleetWatches
+from multiqueue.visibility.fleet.whatifs import WhatIfAnswers, WhatIfSource
 from multiqueue.visibility.positions import PositionReader
 from multiqueue.visibility.slots import Slots
 from multiqueue.workers.connections.fleet import Fleet
@@ -73,6 +74,7 @@ class FleetApi:
         reviewer: Asks for rights.
         leading: Set while this manager leads.
         starts: Estimates when Workloads get quota.
+        whatifs: Tries changes out.
 
     Attributes:
         feeds: The feed.
@@ -91,6 +93,7 @@ class FleetApi:
         reviewer: RightsReviewer,
         leading: asyncio.Event,
         starts: QuotaStarts,
+        whatifs: WhatIfSource,
     ) -> None:
         now = context.clock.now()
         self._context = context
@@ -125,6 +128,7 @@ class FleetApi:
             journal=self.journal,
             clock=context.clock,
             leading=leading,
+            whatifs=WhatIfAnswers(whatifs, rights, context.informers.namespaces.store.keys),
         )
         common: dict[str, Any] = {"rights": rights, "journal": self.journal}
         common["closing"] = self._closing

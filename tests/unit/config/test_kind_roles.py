@@ -53,6 +53,7 @@ WANTED = {
         f"fleet-{what}-viewer": {ADMIN, USER, *TO_ALL}
         for what in ("standings", "stories", "lines", "feeds")
     },
+    "fleet-whatif-creator": {ADMIN, USER, *TO_ALL},
     "fleet-totals-viewer": {ADMIN, USER},
     **{f"fleet-{what}-viewer": {ADMIN} for what in ("quotas", "workers", "shares", "changes")},
     # All namespaces are in it: nothing for the administrators of one.
@@ -76,7 +77,7 @@ def test_each_role_has_the_labels_of_upstream() -> None:
         assert set(labels.values()) == {"true"}
         got[name] = set(labels)
     assert got == WANTED
-    assert len(ROLES) == len(WANTED) == 65
+    assert len(ROLES) == len(WANTED) == 66
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role["metadata"]["name"])

@@ -25,8 +25,19 @@ class PlayedClient:
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.failure: Exception | None = None
 
-    async def request(self, _: str, path: str, *, params: dict[str, str], accept: str) -> Response:
-        self.asked.append((path, {**params, "accept": accept}))
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: dict[str, str] | None = None,
+        accept: str = "",
+        body: Any = None,
+        timeout: float = 0,
+    ) -> Response:
+        del timeout
+        asked = {**(params or {}), "accept": accept} if method == "GET" else {method: body}
+        self.asked.append((path, asked))
         if self.failure is not None:
             raise self.failure
         return Response(200, {}, b'{"items":[]}')
@@ -133,3 +144,36 @@ async def test_usage_is_what_the_reader_may_list_as_a_document_and_as_a_file() -
             for name in ("usage.json", "usage.csv"):
                 async with stranger.get(f"{base}/{name}") as refused:
                     assert refused.status == 403
+
+
+async def test_a_what_if_is_the_only_question_with_a_body_and_only_this_page_asks_it() -> None:
+    client = PlayedClient()
+    question = {"spec": {"changes": ["hold cq/a"]}}
+    path = f"{FLEET}/whatifs"
+    async with open_page(client) as (browser, base):
+        mine = {"Origin": base}
+
+        async def post(where: str, **options: Any) -> int:
+            async with browser.post(base + where, **options) as answer:
+                return answer.status
+
+        assert await post(path, json=question, headers=mine) == 200
+        assert client.asked == [(path, {"POST": question})]
+        assert await post(path, json=question) == 403
+        assert await post(path, json=question, headers={"Origin": "http://evil"}) == 403
+        assert await post(path, data=b"{}", headers={**mine, "Content-Type": "text/plain"}) == 403
+        assert await post(path, data={"spec": "1"}, headers=mine) == 403
+        headers = {**mine, "Content-Type": "application/json"}
+        assert await post(path, data=b"{", headers=headers) == 400
+        assert await post(path, data=b"1" * 70_000, headers=headers) == 413
+        for other in ("standings", "whatifs/a", "namespaces/a/standings", "../../v1/pods"):
+            assert await post(f"{FLEET}/{other}", json=question, headers=mine) in {404, 405}
+        assert await post("/apis/batch/v1/namespaces/a/jobs", json={}, headers=mine) == 405
+        assert len(client.asked) == 1
+        client.failure = ApiError(429, reason="TooManyRequests", message="one at a time")
+        assert await post(path, json=question, headers=mine) == 429
+        async with (
+            aiohttp.ClientSession() as stranger,
+            stranger.post(base + path, json=question, headers=mine) as refused,
+        ):
+            assert refused.status == 403

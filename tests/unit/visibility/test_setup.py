@@ -53,6 +53,7 @@ def service(files: Files, text: str = "") -> VisibilityService:
     workers: Any = None
     decision_service: Any = None
     starts: Any = None
+    whatifs: Any = None
     credentials: Any = SimpleNamespace(server="https://127.0.0.1:1", ssl_context=None)
     return VisibilityService(
         context,
@@ -66,6 +67,7 @@ def service(files: Files, text: str = "") -> VisibilityService:
         fleet=workers,
         decision_service=decision_service,
         starts=starts,
+        whatifs=whatifs,
     )
 
 

@@ -11,8 +11,8 @@ export function remotePath(name, what) {
   return `${REMOTE}/namespaces/${namespace}/workloads/${workload}/${what}`;
 }
 
-/** Ask once, and again every `seconds`. @returns {{data: any, error: {code: number, message: string} | null, again: () => void}} */
-export function useAnswer(path, seconds = 0) {
+/** Ask once, and again every `seconds`; a question with a `body` is sent as POST. @returns {{data: any, error: {code: number, message: string} | null, again: () => void}} */
+export function useAnswer(path, seconds = 0, body = "") {
   const [answer, setAnswer] = useState({ data: null, error: null });
   const [round, setRound] = useState(0);
   useEffect(() => {
@@ -20,7 +20,7 @@ export function useAnswer(path, seconds = 0) {
     let timer = 0;
     const ask = async () => {
       try {
-        const response = await fetch(path, { signal: abort.signal, cache: "no-store" });
+        const response = await fetch(path, { signal: abort.signal, cache: "no-store", ...(body && { method: "POST", body, headers: { "Content-Type": "application/json" } }) });
         if (response.ok) setAnswer({ data: await response.json(), error: null });
         else setAnswer({ data: null, error: { code: response.status, message: await messageOf(response) } });
       } catch (error) {
@@ -31,6 +31,6 @@ export function useAnswer(path, seconds = 0) {
     };
     ask();
     return () => { abort.abort(); clearTimeout(timer); };
-  }, [path, round]);
+  }, [path, body, round]);
   return { ...answer, again: () => setRound(round + 1) };
 }

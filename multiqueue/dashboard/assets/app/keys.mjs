@@ -1,9 +1,9 @@
 // Keys. None fires in a field or with a modifier.
 import { parseRoute, setQuery } from "./router.mjs";
 
-export const PAGES = { f: "fleet", q: "queues", u: "quota", j: "jobs", c: "clusters", y: "fairness", s: "usage", h: "changes" };
+export const PAGES = { f: "fleet", q: "queues", u: "quota", j: "jobs", c: "clusters", y: "fairness", s: "usage", h: "changes", w: "what-if" };
 export const HELP = [
-  ["/", "search"], ["g then f q u j c y s h", "go to Fleet, Queues, Quota, Jobs, Clusters, Fairness, Usage, Changes"],
+  ["/", "search"], ["g then f q u j c y s h w", "go to Fleet, Queues, Quota, Jobs, Clusters, Fairness, Usage, Changes, What if"],
   ["j k", "next and previous job, with its panel"], ["t", "picture or table"], ["p", "pause, and go on"],
   ["d", "light, dark, or as the system"], ["?", "these keys"], ["Esc", "close"],
 ];

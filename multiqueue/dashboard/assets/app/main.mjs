@@ -13,14 +13,15 @@ import { JobsPage } from "./pages/jobs.mjs";
 import { QueuesPage } from "./pages/queues.mjs";
 import { QuotaPage } from "./pages/quota.mjs";
 import { UsagePage } from "./pages/usage.mjs";
+import { WhatIfPage } from "./pages/what-if.mjs";
 import { useNow } from "./parts.mjs";
 import { useRoute } from "./router.mjs";
 import { Search } from "./search.mjs";
 import { Store, useStore } from "./store.mjs";
 
 const TOPICS = ["totals", "quotas", "workers", "shares", "changes", "standings"];
-const NAV = [["fleet", "Fleet"], ["quota", "Quota"], ["queues", "Queues"], ["jobs", "Jobs"], ["clusters", "Clusters"], ["fairness", "Fairness"], ["usage", "Usage"], ["changes", "Changes"]];
-const PAGES = { fleet: FleetPage, quota: QuotaPage, queues: QueuesPage, clusters: ClustersPage, fairness: FairnessPage, usage: UsagePage, changes: ChangesPage };
+const NAV = [["fleet", "Fleet"], ["quota", "Quota"], ["queues", "Queues"], ["jobs", "Jobs"], ["clusters", "Clusters"], ["fairness", "Fairness"], ["usage", "Usage"], ["changes", "Changes"], ["what-if", "What if"]];
+const PAGES = { fleet: FleetPage, quota: QuotaPage, queues: QueuesPage, clusters: ClustersPage, fairness: FairnessPage, usage: UsagePage, changes: ChangesPage, "what-if": WhatIfPage };
 const THEMES = ["", "light", "dark"];
 
 /** Follow the fleet; a reader without rights on all namespaces follows one. */

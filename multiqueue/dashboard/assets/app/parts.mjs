@@ -67,7 +67,7 @@ export function Look({ topic, empty, children }) {
 /** Why something is not shown. @param {{code: number, message: string, retry?: () => void}} props */
 export function Refusal({ code, message, retry }) {
   return html`<div class="refusal" role="status">
-    <strong>${code === 403 ? "No right to see this" : code === 404 ? "Not there" : `Error ${code}`}</strong>
+    <strong>${code === 403 ? "No right to see this" : code === 404 ? "Not there" : code === 422 ? "This cannot be tried" : code === 429 ? "Too much was asked" : `Error ${code}`}</strong>
     <p>${safe(message)}</p>
     ${code === 403 && html`<p class="soft">Whoever administers the cluster can grant it: give them this sentence.</p>`}
     ${retry && html`<button onClick=${retry}>Try again</button>`}
@@ -104,6 +104,12 @@ export function Table({ caption, columns, rows }) {
       ${columns.map((c) => html`<td class=${`${c.right ? "right" : ""} ${c.wide ? "wide" : ""}`}>${c.cell(row)}</td>`)}
     </tr>`)}</tbody>
   </table></div>`;
+}
+
+/** One of several values. @param {{title: string, value: string, options: [string, string][], onChoose: (value: string) => void}} props */
+export function Choice({ title, value, options, onChoose }) {
+  return html`<label>${title} <select value=${value} onChange=${(event) => onChoose(event.target.value)}>
+    ${options.map(([name, words]) => html`<option value=${name}>${safe(words)}</option>`)}</select></label>`;
 }
 
 /** A figure with its words. */

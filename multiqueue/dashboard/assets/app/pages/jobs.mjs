@@ -3,7 +3,7 @@ import { html, useEffect } from "../html.mjs";
 import { standingsOf } from "../fleet.mjs";
 import { ago, brief, count, HOLDS, number, PHASES, safe, WAITS } from "../format.mjs";
 import { Grid, sorted } from "../grid.mjs";
-import { JobLink, jobName, Look, Phase, QueueLink, Start, Team, useNow, WorkerLink } from "../parts.mjs";
+import { Choice, JobLink, jobName, Look, Phase, QueueLink, Start, Team, useNow, WorkerLink } from "../parts.mjs";
 import { setQuery } from "../router.mjs";
 import { JobView } from "./job.mjs";
 
@@ -63,9 +63,8 @@ function filter(all, query) {
 
 function Filters({ all, query }) {
   const values = (field) => [...new Set(all.map((row) => row[field]).filter(Boolean))].sort();
-  const select = (field, title, options, name = (value) => value) => html`<label>${title}
-    <select value=${query.get(field) ?? ""} onChange=${(event) => setQuery({ [field]: event.target.value })}>
-      <option value="">all</option>${options.map((value) => html`<option value=${value}>${name(value)}</option>`)}</select></label>`;
+  const select = (field, title, options, name = (value) => value) => html`<${Choice} title=${title} value=${query.get(field) ?? ""}
+    options=${[["", "all"], ...options.map((value) => [value, name(value)])]} onChoose=${(chosen) => setQuery({ [field]: chosen })} />`;
   const counts = new Map();
   for (const row of all) counts.set(row.phase, (counts.get(row.phase) ?? 0) + 1);
   return html`<div class="filters" role="search">

@@ -2,7 +2,7 @@
 import { html } from "../html.mjs";
 import { useAnswer } from "../api.mjs";
 import { amountOfTime, isAccelerator, monthName, number, safe, timeUnit } from "../format.mjs";
-import { Figure, Look, QueueLink, Table, Team, teamClass, WorkerLink } from "../parts.mjs";
+import { Choice, Figure, Look, QueueLink, Table, Team, teamClass, WorkerLink } from "../parts.mjs";
 import { setQuery } from "../router.mjs";
 
 const BY = [["owner", "owner"], ["namespace", "namespace"], ["queue", "queue"], ["localqueue", "local queue"], ["cluster", "cluster"], ["flavor", "flavor"], ["cause", "why jobs were stopped"]];
@@ -27,15 +27,13 @@ export function UsagePage({ query }) {
 }
 
 function Filters({ data, query, by }) {
-  const select = (field, title, value, options) => html`<label>${title}
-    <select value=${value} onChange=${(event) => setQuery({ [field]: event.target.value })}>
-      ${options.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select></label>`;
+  const select = (field, title, value, options) => html`<${Choice} title=${title} value=${value} options=${options} onChoose=${(chosen) => setQuery({ [field]: chosen })} />`;
   const month = query.get("month") ?? data?.month ?? "";
   const months = [...new Set([...(data?.months ?? []), ...(month ? [month] : [])])].sort().reverse();
   return html`<div class="filters" role="search">
     ${select("month", "Month", month, months.map((each) => [each, monthName(each)]))}
     ${select("by", "By", by, BY)}
-    ${data?.resources.length > 1 && select("resource", "Resource", data.resource, data.resources.map((each) => [each, safe(each)]))}
+    ${data?.resources.length > 1 && select("resource", "Resource", data.resource, data.resources.map((each) => [each, each]))}
   </div>`;
 }
 
@@ -59,7 +57,7 @@ function Month({ data, by }) {
       figure("Held", "reserved_s"), figure("Used", "running_s"), figure("Kept", "kept_s"), figure("Lost", "lost_s"), figure("Failed", "failed_s"),
       { title: "Ended", right: true, cell: (row) => number(row.holds) },
       { title: "Of all", wide: true, cell: (row) => html`<${Bar} row=${row} top=${top} colour=${colourOf(by, row[column], rows, column)} total=${total} />` },
-    ]} /></section>`;
+    ]} />${data.more && html`<p class="soft">and ${number(data.more.rows)} more with ${time(data.more.reserved_s)} ${words}; the CSV has all</p>`}</section>`;
 }
 
 function Name({ by, value }) {

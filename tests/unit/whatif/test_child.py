@@ -1,0 +1,112 @@
+"""The process that computes what-ifs: what it reads, and how it says what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from typing import Any
+
+import orjson
+import pytest
+
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.runtime.demo.jobs import build_job
+from multiqueue.whatif import child
+from multiqueue.whatif.documents import tried_to_dict
+from multiqueue.whatif.snapshot import Snapshot
+from multiqueue.whatif.trial import try_out
+from tests.unit.whatif.worlds import make_job, make_snapshot
+
+GPU = "nvidia.com/gpu"
+
+
+def make_lines(snapshot: Snapshot, *changes: str, **asked: Any) -> list[bytes]:
+    header = {
+        "changes": list(changes),
+        "job": None,
+        "namespace": "",
+        "snapshot": {
+            "time": format_time(snapshot.taken_at),
+            "program": "test",
+            "configuration": snapshot.configuration,
+            "notes": ["a note"],
+        },
+        **asked,
+    }
+    objects = [
+        {"cluster": cluster, "kind": kind, "object": {**obj, "kind": ""}}
+        for cluster, kinds in snapshot.clusters.items()
+        for kind, by_key in kinds.items()
+        for obj in by_key.values()
+    ]
+    return [orjson.dumps(header), *map(orjson.dumps, objects)]
+
+
+async def ask(lines: list[bytes]) -> Any:
+    """Ask in a process of its own, as the manager does."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "multiqueue.whatif.child"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await process.communicate(b"\n".join([*lines, b""]))
+    assert process.returncode == 0
+    return orjson.loads(output)
+
+
+async def test_the_process_says_what_replay_says() -> None:
+    snapshot = make_snapshot(*(make_job("research", f"job-{number}", 2) for number in range(6)))
+    change = f"quota cq/research {GPU}=2"
+    tried = try_out(snapshot, [change], lambda *_: ())
+    found = await ask(make_lines(snapshot, change))
+    assert found.pop("counts") == [
+        {"namespace": "research", "effect": effect, "count": count}
+        for effect, count in Counter(str(e.effect) for e in tried.difference.effected).items()
+    ]
+    wanted = tried_to_dict(snapshot, tried)
+    assert found == {**wanted, "notes": ["a note"], "program": "test"}
+    assert found["workloads"]
+
+
+def test_a_job_is_submitted_after_the_changes_and_comes_back_with_its_workload() -> None:
+    snapshot = make_snapshot(make_job("research", "first", 2))
+    job = build_job(make_job("research", "new", 1))
+    lines = make_lines(snapshot, "weight cq/research=2", job=job, namespace="research")
+    found = child.answer_lines(lines)
+    assert found["job"]["job"] == "Job/new"
+    assert found["job"]["object"]["spec"]["queueName"] == "research"
+    assert found["changes"][-1] == f"submitted: {found['job']['workload']}"
+
+
+def test_rows_are_cut_for_each_namespace_and_all_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(child, "ROWS_OF_A_NAMESPACE", 2)
+    snapshot = make_snapshot(*(make_job("research", f"job-{number}", 1) for number in range(6)))
+    found = child.answer_lines(make_lines(snapshot, "hold cq/research"))
+    assert len(found["workloads"]) == 2
+    assert sum(each["count"] for each in found["counts"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("submit job.yaml", "give the manifest in spec.job"),
+        ("quota cq/none cpu=1", 'ClusterQueue "none" is not in the snapshot'),
+        ("dance", 'there is no change "dance"'),
+    ],
+)
+def test_a_change_that_cannot_be_made_is_told(change: str, words: str) -> None:
+    found = child.answer_lines(make_lines(make_snapshot(), change))
+    assert found["error"] == "change"
+    assert words in found["message"]
+
+
+def test_a_configuration_that_cannot_be_read_is_told() -> None:
+    lines = make_lines(make_snapshot())
+    header = orjson.loads(lines[0])
+    header["snapshot"]["configuration"] = {"featureGates": 7}
+    found = child.answer_lines([orjson.dumps(header), *lines[1:]])
+    assert found["error"] == "snapshot"
+    assert "configuration cannot be read" in found["message"]
