@@ -46,11 +46,24 @@ class WebhookServer:
     """
 
     def __init__(
-        self, handlers: Mapping[str, Handler], *, host: str, port: int, context: ssl.SSLContext
+        self,
+        handlers: Mapping[str, Handler],
+        *,
+        host: str,
+        port: int,
+        context: ssl.SSLContext,
+        drain_seconds: float = 0.0,
     ) -> None:
         self._handlers = dict(handlers)
         self._context = context
-        self._server = HttpServer(self._serve, host=host, port=port, context=context, bounds=BOUNDS)
+        self._server = HttpServer(
+            self._serve,
+            host=host,
+            port=port,
+            context=context,
+            bounds=BOUNDS,
+            drain_seconds=drain_seconds,
+        )
         self._shown = b""
         self.knowing = asyncio.Event()
         """Set by the owner once reviews can be answered."""
@@ -81,7 +94,7 @@ class WebhookServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Finish requests in progress, then close."""
+        """Answer for ``drain_seconds``, finish requests in progress, then close."""
         await self._server.stop()
 
     async def _serve(self, request: HttpRequest) -> web.StreamResponse:
@@ -97,6 +110,8 @@ class WebhookServer:
 
     def _tell_readiness(self) -> web.Response:
         """Return whether reviews can be answered."""
+        if self._server.stopping:
+            return web.Response(status=503, text="it is stopping")
         if self.knowing.is_set():
             return web.Response(text="ok")
         return web.Response(status=503, text="what is there is not known yet")
