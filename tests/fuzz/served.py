@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from structlog.processors import format_exc_info
 from structlog.testing import capture_logs
 
 from multiqueue.kube.client import KubeClient
@@ -98,7 +99,7 @@ class World:
 
     def troubles(self) -> list[Mapping[str, Any]]:
         """What was logged with a traceback."""
-        return [each for each in self.logs if each.get("exc_info")]
+        return [each for each in self.logs if "exception" in each]
 
     def _connect(self, port: str) -> http.client.HTTPConnection:
         if not port:
@@ -126,7 +127,7 @@ def served_world() -> Iterator[World]:
     async def main() -> None:
         async with managed() as (asker, [manager]), KubeClient(asker.credentials) as client:
             assert manager.visibility is not None
-            assert manager._webhooks is not None  # noqa: SLF001 - its port is no attribute
+            assert manager._webhooks is not None
             await manager.visibility.registered.wait()
             await submit(asker, client, ("waits", "a"))
             await _fill(world, asker.credentials)
@@ -136,7 +137,7 @@ def served_world() -> Iterator[World]:
                 "metrics": manager.metrics_port or 0,
                 "health": manager.health_port or 0,
                 "visibility": manager.visibility.server.port,
-                "webhooks": manager._webhooks.server.port,  # noqa: SLF001
+                "webhooks": manager._webhooks.server.port,
             }
             ready.set()
             await ended.wait()
@@ -148,7 +149,7 @@ def served_world() -> Iterator[World]:
             finally:
                 ready.set()
 
-    with capture_logs() as logs:
+    with capture_logs(processors=[format_exc_info]) as logs:
         world.logs = logs
         thread = threading.Thread(target=run, name="served-world")
         thread.start()
@@ -236,6 +237,8 @@ QUERY = {
 }
 ACCEPTS = [
     "application/json",
+    "application/json",
+    "application/json, */*",
     "application/json;as=Table;v=v1;g=meta.k8s.io",
     "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
     "application/yaml",

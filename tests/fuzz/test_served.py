@@ -32,6 +32,8 @@ from tests.fuzz.served import (
 KEPT = ("apis/kueue.x-k8s.io/", "apis/multiqueue.dev/", "apis/batch/")
 """Objects of these groups are really written, so that the manager meets them; others in dry runs:
 a definition, a right or another's webhook would change what is tested."""
+PATCH_REFUSED = "the server rejected our request due to an error in our request"
+"""So API servers begin their words about a JSON patch that does not fit the object: no field."""
 SEEDS = st.integers(0, 2**32)
 
 
@@ -54,7 +56,10 @@ def check(reply: Reply, what: str) -> None:
     assert b"Traceback" not in reply.body, what
     assert reply.cpu_seconds < SECONDS, (what, reply.cpu_seconds)
     if reply.status == 422:
-        causes = json.loads(reply.body)["details"]["causes"]
+        status = json.loads(reply.body)
+        if status["message"].startswith(PATCH_REFUSED):
+            return
+        causes = status["details"]["causes"]
         assert causes, (what, reply)
         assert all(cause.get("field") for cause in causes), (what, reply)
 
@@ -170,7 +175,7 @@ def ask_own(world: World, own_paths: list[str], seed: int, junk: Any) -> None:
     wanted = random.Random(seed)
     path = fill_path(wanted.choice(own_paths), world, wanted)
     method = wanted.choice(
-        ["GET"] * 6 + ["POST", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
+        ["GET"] * 20 + ["POST", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
     )
     query = make_query(wanted)
     headers = {"Accept": wanted.choice(ACCEPTS)}
