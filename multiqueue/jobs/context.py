@@ -104,3 +104,5 @@ class ManagerContext:
     metrics: ManagerMetrics
     config: Configuration
     integrations: IntegrationRegistry
+    drain_seconds: float = 0.0
+    """How long this manager's servers still answer after it was told to stop."""

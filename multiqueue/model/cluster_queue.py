@@ -195,7 +195,7 @@ def build_cluster_queue(obj: api.ClusterQueue, *, concurrent: bool = False) -> C
     """
     spec = obj.spec
     strategy, scope = spec.admission_checks_strategy, spec.admission_scope
-    mode = AdmissionMode(scope.admission_mode) if scope else AdmissionMode.NONE
+    usage_based = scope is not None and scope.admission_mode == AdmissionMode.USAGE_BASED
     return ClusterQueue(
         name=obj.metadata.name,
         cohort=spec.cohort_name,
@@ -211,7 +211,8 @@ def build_cluster_queue(obj: api.ClusterQueue, *, concurrent: bool = False) -> C
         stop_policy=StopPolicy(spec.stop_policy),
         terminating=bool(obj.metadata.deletion_timestamp),
         weight=_build_weight(spec.fair_sharing),
-        admission_mode=mode,
+        # Any other text, which v1beta1 allows, means no fair sharing, as upstream reads it.
+        admission_mode=AdmissionMode.USAGE_BASED if usage_based else AdmissionMode.NONE,
         concurrent=_build_concurrent(obj) if concurrent else None,
         disruption_policy=_named_policy(obj.metadata),
     )

@@ -78,11 +78,13 @@ class ManagerOptions:
         webhooks: Whether to serve and register admission webhooks; None: if the API server can
             reach them.
         clock: The clock for times in objects.
+        drain_seconds: How long requests are still answered after the end was asked for.
     """
 
     identity: str = ""
     webhooks: bool | None = None
     clock: Clock = field(default_factory=SystemClock)
+    drain_seconds: float = 0.0
 
 
 class Manager:
@@ -124,6 +126,7 @@ class Manager:
             lambda component: self._metrics.component_restarts_total.child(component).inc()
         )
         self._starting: str | None = "not started"
+        self._stopping = False
         self._webhooks: WebhookService | None = None
         self.visibility: VisibilityService | None = None
         self._endpoint: MetricsEndpoint | None = None
@@ -173,7 +176,10 @@ class Manager:
         tune_garbage_collector()
         self._starting = None
         log.info("ready", server=self._credentials.server, identity=self.identity)
-        await self._lead(context.client, leading_parts)
+        try:
+            await self._lead(context.client, leading_parts)
+        finally:
+            self._stopping = True  # not ready from now on; the servers drain when the scope ends
 
     def _start_visibility(
         self,
@@ -234,6 +240,8 @@ class Manager:
         as after an upgrade, it must be ready before it has listed. Reviews wait until then.
         """
         webhooks = self._webhooks
+        if self._stopping:
+            return "the manager is stopping"
         return None if webhooks is not None and webhooks.must_convert else self._starting
 
     def _check_webhooks(self) -> str | None:
@@ -337,6 +345,7 @@ class Manager:
             metrics=self._metrics,
             config=self.config,
             integrations=integrations,
+            drain_seconds=self.options.drain_seconds,
         )
 
     @asynccontextmanager

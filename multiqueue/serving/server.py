@@ -29,6 +29,13 @@ IDLE_SECONDS = 100.0
 """How long a connection may wait for its next request; Go clients close theirs after 90."""
 SHUTDOWN_SECONDS = 5.0
 """How long requests in progress may take after the server was told to stop."""
+DRAIN_SECONDS = 2.0
+"""How long a server of a manager goes on answering after it was told to stop.
+
+Each answer then has ``Connection: close``, so a client asks elsewhere next time. A connection that
+is still open afterwards was idle for as long. A Pod ends within its grace period of 15 s: that has
+3 s before the signal, 2 s for this and 5 s for requests in progress.
+"""
 CLOSE_SECONDS = 2.0
 """How long a client may take to close, or to finish sending a body that was refused."""
 ACCEPT_RETRY_SECONDS = 0.1
@@ -92,6 +99,7 @@ class HttpServer:
         context: ssl.SSLContext | None = None,
         bounds: Bounds | None = None,
         shutdown_seconds: float = SHUTDOWN_SECONDS,
+        drain_seconds: float = 0.0,
     ) -> None:
         self.host = host
         self.port = port
@@ -100,6 +108,9 @@ class HttpServer:
         self._context = context
         self._bounds = bounds or Bounds()
         self._shutdown_seconds = shutdown_seconds
+        self._drain_seconds = drain_seconds
+        self.stopping = False
+        """Whether the server was told to stop: clients should ask elsewhere."""
         self._connections: dict[_Connection, None] = {}  # in order of arrival
         self._by_protocol: dict[Any, _Connection] = {}
         self._listening: list[socket.socket] = []
@@ -119,6 +130,7 @@ class HttpServer:
             OSError: the port is taken, or the host is not an address of this machine.
         """
         self._listening = await bind(self.host, self.port)
+        self.stopping = False
         self.port = self._listening[0].getsockname()[1]
         self._web = _Server(
             self._answer,
@@ -149,7 +161,19 @@ class HttpServer:
         self._accepting, self._listening = [], []
 
     async def stop(self) -> None:
-        """Finish requests in progress, then close."""
+        """Answer for a while, finish requests in progress, then close.
+
+        Until it closes, every answer tells the client to use another connection: a client that
+        writes into one that is being closed may not know whether its request was read.
+        """
+        self.stopping = True
+        try:
+            if self._accepting:
+                await asyncio.sleep(self._drain_seconds)
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
         await self.stop_listening()
         opening = [each.task for each in self._connections if each.task is not None]
         for task in opening:
@@ -272,7 +296,9 @@ class HttpServer:
             connection.asked = connection.answers = True
         try:
             response = await self._handler(http)
-        except web.HTTPException:
+        except web.HTTPException as answer:
+            if self.stopping:
+                answer.force_close()
             raise
         except Exception:
             log.exception("request failed", method=http.method, path=http.path)
@@ -281,6 +307,8 @@ class HttpServer:
             if connection is not None:
                 connection.answers = False
                 connection.since = asyncio.get_running_loop().time()
+        if self.stopping and not response.prepared:
+            response.force_close()
         if http.writer.output_size and not response.prepared and http.transport is not None:
             http.transport.abort()  # another answer has begun: this one would become part of it
         return response

@@ -41,7 +41,7 @@ BOUNDS = Bounds(connections=1024, body_bytes=64 * 1024)
 class VisibilityHttpServer:
     """Serves until stopped. Certificate and trust can change while connections are open."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it answers from, and how it is reached
         self,
         answers: Answers,
         authenticator: Authenticator,
@@ -54,6 +54,7 @@ class VisibilityHttpServer:
         decisions: DecisionAnswers | None = None,
         explanations: ExplanationAnswers | None = None,
         fleet: FleetApi | None = None,
+        drain_seconds: float = 0.0,
     ) -> None:
         self._answers = answers
         self.remote = remote
@@ -64,7 +65,12 @@ class VisibilityHttpServer:
         self._authorizer = authorizer
         self._context = context
         self._server = HttpServer(
-            self._answer, host=host, port=port, context=context, bounds=BOUNDS
+            self._answer,
+            host=host,
+            port=port,
+            context=context,
+            bounds=BOUNDS,
+            drain_seconds=drain_seconds,
         )
         self._shown = b""
         self._trusted: set[str] = set()
@@ -105,7 +111,7 @@ class VisibilityHttpServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Finish requests in progress, then close."""
+        """Answer for ``drain_seconds``, finish requests in progress, then close."""
         if self.fleet is not None:
             self.fleet.close()
         await self._server.stop()

@@ -221,6 +221,7 @@ class VisibilityService:
                 engine, positions, find, leading, authorizer, starts=starts
             ),
             fleet=self.fleet,
+            drain_seconds=context.drain_seconds,
         )
 
     async def run(self) -> None:

@@ -129,6 +129,13 @@ def write_refusal(error: MalformedReviewError) -> bytes:
     return _write({"uid": error.uid, "allowed": False, "status": status})
 
 
+def write_postponement(request: ReviewRequest, status: Mapping[str, Any] | None) -> bytes:
+    """Return the answer that refuses with this metav1.Status, or allows if there is none."""
+    if status is None:
+        return _write({"uid": request.uid, "allowed": True})
+    return _write({"uid": request.uid, "allowed": False, "status": status})
+
+
 def write_review(request: ReviewRequest, verdict: ReviewVerdict) -> bytes:
     """Return the answer: a refusal with a cause per error, or a patch, and warnings."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": not verdict.errors}

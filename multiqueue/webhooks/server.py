@@ -20,9 +20,11 @@ from multiqueue.serving.request import HttpRequest
 from multiqueue.serving.server import Bounds, HttpServer
 from multiqueue.webhooks.conversion import answer_conversion, read_conversion, write_failure
 from multiqueue.webhooks.endpoints import CONVERT, Handler
+from multiqueue.webhooks.newer_kinds import find_postponement, is_path_of_a_kind
 from multiqueue.webhooks.review import (
     MalformedReviewError,
     read_review,
+    write_postponement,
     write_refusal,
     write_review,
 )
@@ -35,6 +37,8 @@ An API server has at most 200 writing requests in flight, which is fewer than th
 """
 JSON = "application/json"
 SLOW_SECONDS = 0.1
+MAX_UNKNOWN = 32
+"""How many unknown paths are logged, once each; anybody may send any."""
 
 log = structlog.get_logger(component="webhooks")
 
@@ -46,12 +50,26 @@ class WebhookServer:
     """
 
     def __init__(
-        self, handlers: Mapping[str, Handler], *, host: str, port: int, context: ssl.SSLContext
+        self,
+        handlers: Mapping[str, Handler],
+        *,
+        host: str,
+        port: int,
+        context: ssl.SSLContext,
+        drain_seconds: float = 0.0,
     ) -> None:
         self._handlers = dict(handlers)
         self._context = context
-        self._server = HttpServer(self._serve, host=host, port=port, context=context, bounds=BOUNDS)
+        self._server = HttpServer(
+            self._serve,
+            host=host,
+            port=port,
+            context=context,
+            bounds=BOUNDS,
+            drain_seconds=drain_seconds,
+        )
         self._shown = b""
+        self._unknown: set[str] = set()
         self.knowing = asyncio.Event()
         """Set by the owner once reviews can be answered."""
 
@@ -81,7 +99,7 @@ class WebhookServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Finish requests in progress, then close."""
+        """Answer for ``drain_seconds``, finish requests in progress, then close."""
         await self._server.stop()
 
     async def _serve(self, request: HttpRequest) -> web.StreamResponse:
@@ -97,12 +115,16 @@ class WebhookServer:
 
     def _tell_readiness(self) -> web.Response:
         """Return whether reviews can be answered."""
+        if self._server.stopping:
+            return web.Response(status=503, text="it is stopping")
         if self.knowing.is_set():
             return web.Response(text="ok")
         return web.Response(status=503, text="what is there is not known yet")
 
     async def _answer(self, request: HttpRequest) -> web.Response:
         handler = self._handlers.get(request.path)
+        if handler is None and is_path_of_a_kind(request.path):
+            return await self._postpone(request)
         if handler is None:
             return web.Response(status=404, text=f"no webhook at {request.path}")
         body = await request.read()
@@ -129,6 +151,27 @@ class WebhookServer:
         if seconds > SLOW_SECONDS:
             log.warning("slow webhook", path=request.path, seconds=round(seconds, 3))
         return web.Response(body=answer, content_type="application/json")
+
+    async def _postpone(self, request: HttpRequest) -> web.Response:
+        """Answer a review of a kind that only a newer version knows."""
+        body = await request.read()
+        try:
+            review = read_review(body)
+        except MalformedReviewError as error:
+            return _refuse(error, write_refusal)
+        status = find_postponement(review)
+        response = web.Response(body=write_postponement(review, status), content_type=JSON)
+        if status is not None:
+            response.force_close()  # so that the API server chooses a replica anew
+            if request.path not in self._unknown and len(self._unknown) < MAX_UNKNOWN:
+                self._unknown.add(request.path)
+                log.warning(
+                    "this version has no such webhook: clients are told to ask again",
+                    path=request.path,
+                    kind=review.kind,
+                    group=review.group,
+                )
+        return response
 
     async def _convert(self, request: HttpRequest) -> web.Response:
         body = await request.read()

@@ -135,6 +135,7 @@ class WebhookService:
             host=host,
             port=context.config.webhook.port,
             context=build_server_context(context.config.tls),
+            drain_seconds=context.drain_seconds,
         )
         self.registered = asyncio.Event()
         """Set once the API server calls this replica (or the leader), or skips webhooks for now.

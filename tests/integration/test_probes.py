@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from multiqueue.kube.resources import JOBS
 from multiqueue.runtime.components import innermost
-from multiqueue.runtime.manager import LeadershipLost, Manager
+from multiqueue.runtime.manager import LeadershipLost, Manager, ManagerOptions
 from tests.integration.test_runtime_manager import (
     credentials,
     embedded,
@@ -19,6 +20,18 @@ from tests.integration.test_runtime_manager import (
 
 PATIENT = {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "200ms"}
 """Kept on a busy machine, and lost soon once there is no API server."""
+
+POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {
+        "name": "job",
+        "namespace": "default",
+        "labels": {"kueue.x-k8s.io/queue-name": "queue"},
+    },
+    "spec": {"template": {"spec": POD}},
+}
 
 
 async def until_ready(manager: Manager) -> None:
@@ -39,6 +52,22 @@ async def test_leader_and_standby_are_both_ready() -> None:
             assert not standby.leading.is_set()
             checks = (await get(standby.health_port, "/readyz?verbose"))[1]
     assert checks == "[+]started ok\n[+]webhooks ok\ncheck passed\n"
+
+
+async def test_a_manager_that_ends_is_not_ready_and_answers_for_a_while() -> None:
+    async with embedded() as (cluster, client):
+        options = ManagerOptions(drain_seconds=1)
+        manager = Manager(make_config(leaderElection={}), await credentials(cluster), options)
+        async with running(manager) as task:
+            await until_ready(manager)
+            task.cancel()
+            status = 200
+            while status == 200:
+                status, text = await get(manager.health_port, "/readyz")
+            assert "[-]started failed: the manager is stopping" in text
+            made = await client.create(JOBS, JOB)
+            assert made["spec"]["suspend"] is True  # its webhooks still answer
+            assert not task.done()
 
 
 async def test_without_an_api_server_a_leader_ends_and_a_standby_waits() -> None:

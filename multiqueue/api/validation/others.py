@@ -25,6 +25,9 @@ from multiqueue.api.validation.field_error import (
 from multiqueue.api.validation.names import check_subdomain
 from multiqueue.api.validation.quota import validate_weight
 
+MAX_CONTROLLER_NAME = 253
+_CONTROLLER_NAME = f"must have 1 to {MAX_CONTROLLER_NAME} characters; v1beta2 cannot store others"
+
 
 def validate_local_queue_create(obj: Object, _gates: Gates | None = None) -> list[FieldError]:
     """Return what is wrong with a LocalQueue."""
@@ -48,7 +51,12 @@ def validate_admission_check_create(obj: Object, _gates: Gates | None = None) ->
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return []
-    return [required("spec.controllerName")] if spec.get("controllerName") is None else []
+    name = spec.get("controllerName")
+    if name is None:
+        return [required("spec.controllerName")]
+    if isinstance(name, str) and not 0 < len(name) <= MAX_CONTROLLER_NAME:
+        return [invalid("spec.controllerName", name, _CONTROLLER_NAME)]
+    return []
 
 
 def validate_admission_check_update(

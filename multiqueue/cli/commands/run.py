@@ -75,10 +75,12 @@ def _log_warnings(warnings: list[str]) -> None:
 async def _run(target: ClusterTarget, config: Configuration, webhooks: bool | None) -> None:
     from multiqueue.runtime.components import open_scope
     from multiqueue.runtime.manager import Manager, ManagerOptions
+    from multiqueue.serving.server import DRAIN_SECONDS
 
     credentials = await load_credentials(target)
+    options = ManagerOptions(webhooks=webhooks, drain_seconds=DRAIN_SECONDS)
     async with open_scope() as scope:
-        await scope.start(Manager(config, credentials, ManagerOptions(webhooks=webhooks)))
+        await scope.start(Manager(config, credentials, options))
 
 
 def _load_config(path: Path | None, feature_gates: str | None) -> tuple[Configuration, list[str]]:

@@ -116,6 +116,15 @@ def test_names_are_checked() -> None:
     assert create("AdmissionCheck", None) == []
 
 
+def test_what_only_the_old_version_allows_is_refused() -> None:
+    """Stored, it could not be changed any more, not even its status."""
+    for name in ("", "x" * 254):
+        (error,) = create("AdmissionCheck", {"controllerName": name})
+        assert error.startswith("spec.controllerName: Invalid value")
+    (error,) = create("ClusterQueue", {"admissionScope": {"admissionMode": "-1"}})
+    assert error.startswith("spec.admissionScope.admissionMode: Unsupported value")
+
+
 def test_an_incomplete_multikueue_check_is_warned_about() -> None:
     """M-18."""
     spec = {"controllerName": "kueue.x-k8s.io/multikueue"}

@@ -6,6 +6,7 @@ from multiqueue.api.serde import decode
 from multiqueue.lib.amount import UNLIMITED
 from multiqueue.lib.quantity import parse_quantity
 from multiqueue.model.cluster_queue import (
+    AdmissionMode,
     CheckRule,
     FlavorFungibility,
     FungibilityPolicy,
@@ -121,3 +122,8 @@ def test_other_kinds_keep_what_decides() -> None:
     assert build_admission_check(check).active
     assert build_resource_flavor(flavor).topology_name == "t"
     assert build_topology(topology).levels == ("rack",)
+
+
+def test_an_unknown_admission_mode_is_no_fair_sharing() -> None:
+    got = cluster_queue(admissionScope={"admissionMode": "-1"})
+    assert got.admission_mode is AdmissionMode.NONE

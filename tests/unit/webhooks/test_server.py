@@ -145,6 +145,34 @@ async def test_another_content_type_or_method_is_refused(hooks: Hooks) -> None:
     assert (await hooks.post("/nowhere", review()))[0] == 404
 
 
+NEWER = {"a job": "/mutate-newer-dev-v1-job", "our kind": "/validate-kueue-x-k8s-io-v1-new"}
+
+
+@pytest.mark.parametrize("path", NEWER.values(), ids=NEWER)
+async def test_a_kind_that_only_a_newer_version_knows_is_sent_again(
+    hooks: Hooks, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Let through, it would run outside of quota until the newer version leads."""
+    for _ in range(3):
+        status, told = await hooks.post(path, review(kind=b"Thing"))
+        assert (status, told["uid"], told["allowed"]) == (200, "u", False)
+        assert (told["status"]["code"], told["status"]["reason"]) == (429, "TooManyRequests")
+        assert told["status"]["details"] == {"retryAfterSeconds": 1}
+        assert "does not know Thing" in told["status"]["message"]
+    assert capsys.readouterr().out.count("clients are told to ask again") == 1
+    leaving = b'{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}'
+    for body in (review(leaving), review(operation="DELETE")):
+        assert await hooks.post(path, body) == (200, {"uid": "u", "allowed": True})
+    status, told = await hooks.post(path, b"{")
+    assert (status, told[:3]) == (400, "no ")
+
+
+async def test_the_connection_ends_so_that_another_replica_is_asked(hooks: Hooks) -> None:
+    url = hooks.url + NEWER["a job"]
+    async with hooks.session.post(url, data=review(), headers=JSON) as answer:
+        assert answer.headers["Connection"] == "close"
+
+
 @pytest.mark.parametrize(
     ("request_", "why"),
     [

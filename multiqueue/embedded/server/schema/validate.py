@@ -128,7 +128,8 @@ def _repeated(schema: Schema, items: Sequence[Any], path: str) -> list[FieldCaus
     for index, item in enumerate(items):
         key = item_key(item, keys)
         if key in seen:
-            shown = {name: item.get(name) for name in keys} if keys else item
+            is_named = keys and isinstance(item, Mapping)
+            shown = {name: item.get(name) for name in keys} if is_named else item
             found.append(duplicate(f"{path}[{index}]", shown))
         seen.add(key)
     return found

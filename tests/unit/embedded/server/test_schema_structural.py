@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from multiqueue.embedded.server.schema import Admitted, admit
+from multiqueue.embedded.server.schema.validate import duplicate_items
 from tests.unit.embedded.server.kind_builders import custom_kind, texts
 
 
@@ -269,3 +270,15 @@ def test_embedded_resources_keep_their_own_metadata() -> None:
         "metadata": {"name": "x"},
     }
     assert got.warnings == ['unknown field "spec.inner.spec"']
+
+
+def test_items_of_a_map_list_that_are_no_objects_may_repeat() -> None:
+    """Somebody sent two nulls as conditions: a 500."""
+    schema = {
+        "type": "array",
+        "items": {"type": "object"},
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    }
+    found = duplicate_items(schema, [None, {"type": "a"}, None], "status.conditions")
+    assert [each.field for each in found] == ["status.conditions[2]"]
