@@ -45,6 +45,7 @@ def _read_names(target: ClusterTarget, plural: str) -> list[str]:
 
     from multiqueue.cli.connect import connect, run_async
     from multiqueue.cli.errors import CliError
+    from multiqueue.kube import client as _  # noqa: F401 - its import must not count as waiting
     from multiqueue.kube import resources
 
     collections = {

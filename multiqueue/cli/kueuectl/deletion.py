@@ -35,7 +35,9 @@ async def delete_workloads(
 ) -> None:
     """Delete Workloads and their jobs.
 
-    Pods go with their job; an object that took over the name of a job stays.
+    An object that took over the name of a job stays.
+
+    Deviates: pods go with their job; upstream leaves those of a batch/v1 Job, which run on.
 
     Raises:
         CliError: a job is of a kind that is not known here.

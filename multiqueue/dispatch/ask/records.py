@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from multiqueue.plugins.recording import Decision
 
-MOST_CLUSTERS = 4_000
+MOST_CLUSTERS = 2_000
 """Limit of the clusters in all views together: a few kilobytes each at most, and much of it is
-shared. Each decision itself counts as one more: that is a thousand decisions about three
+shared. Each decision itself counts as one more: that is five hundred decisions about three
 clusters."""
 
 
