@@ -21,20 +21,8 @@ from multiqueue.simulation.scenarios.figures import (
 )
 from multiqueue.simulation.scenarios.hundred_gpus import DESCRIPTIONS
 
-HEADERS = (
-    "JOBS/H",
-    "SYSTEM",
-    "WAIT (SEEDS)",
-    "P99",
-    "INTERACTIVE",
-    "8, 16 GPUS P99",
-    "LONGEST",
-    "DONE/H",
-    "IN USE",
-    "USEFUL",
-    "OVERHEAD",
-    "STOPS",
-)
+WAITS = ("RATE", "SYSTEM", "WAIT (SEEDS)", "P99", "URGENT", "LARGE P99", "LONGEST")
+USE = ("RATE", "SYSTEM", "DONE", "IN USE", "USEFUL", "OVERHEAD", "STOPS")
 
 
 def play_scenario(
@@ -47,43 +35,44 @@ def play_scenario(
     if output != "human":
         print_data(to_document(runs), output)
         return
-    print_table(HEADERS, [_row(each) for each in group(runs).values()])
+    groups = group(runs).values()
+    print_table(WAITS, [_list_waits(each) for each in groups])
     echo("")
+    print_table(USE, [_list_use(each) for each in groups])
+    echo("\nThe goals of cohort+gentle at 12 jobs in an hour:")
     goals = sorted(judge(runs), key=lambda goal: goal.reached)
     print_table(
-        ["GOAL OF cohort+gentle AT 12 JOBS/H", "MEASURED", ""],
-        [[goal.words, goal.measured, "reached" if goal.reached else "missed"] for goal in goals],
+        ["GOAL", "MEASURED", "REACHED"],
+        [[goal.words, goal.measured, "yes" if goal.reached else "missed"] for goal in goals],
     )
     echo("")
     for system, words in DESCRIPTIONS.items():
         echo(f"{system}: {words}")
     echo(
         "Waits are minutes and means over seeds; in brackets the best and the worst seed. Waiting "
-        "is all time in which a job holds no GPUs, after stops, too."
+        "is all time in which a job holds no GPUs, after stops, too. URGENT is the mean of interactive "
+        "jobs; LARGE P99 and LONGEST are of gangs of 8 and 16 GPUs. RATE and DONE are jobs in an "
+        "hour."
     )
 
 
-def _row(runs: Sequence[RunFigures]) -> list[str]:
+def _list_waits(runs: Sequence[RunFigures]) -> list[str]:
     waits = [run.wait / 60 for run in runs]
-
-    def minutes(name: str) -> str:
-        return f"{average(runs, name) / 60:.1f}"
-
-    def percent(name: str) -> str:
-        return f"{100 * average(runs, name):.1f}%"
-
+    names = ("p99", "interactive_wait", "large_p99", "large_longest")
     return [
         f"{runs[0].rate:g}",
         runs[0].system,
         f"{sum(waits) / len(waits):.1f} ({min(waits):.1f} to {max(waits):.1f})",
-        minutes("p99"),
-        minutes("interactive_wait"),
-        minutes("large_p99"),
-        minutes("large_longest"),
+        *(f"{average(runs, name) / 60:.1f}" for name in names),
+    ]
+
+
+def _list_use(runs: Sequence[RunFigures]) -> list[str]:
+    return [
+        f"{runs[0].rate:g}",
+        runs[0].system,
         f"{average(runs, 'completed'):.2f}",
-        percent("used"),
-        percent("useful"),
-        percent("overhead"),
+        *(f"{100 * average(runs, name):.1f}%" for name in ("used", "useful", "overhead")),
         f"{average(runs, 'stops'):.0f}",
     ]
 
