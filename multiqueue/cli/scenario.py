@@ -50,9 +50,9 @@ def play_scenario(
         echo(f"{system}: {words}")
     echo(
         "Waits are minutes and means over seeds; in brackets the best and the worst seed. Waiting "
-        "is all time in which a job holds no GPUs, after stops, too. URGENT is the mean of interactive "
-        "jobs; LARGE P99 and LONGEST are of gangs of 8 and 16 GPUs. RATE and DONE are jobs in an "
-        "hour."
+        "is all time in which a job holds no GPUs, after stops, too. URGENT is the mean of "
+        "interactive jobs; LARGE P99 and LONGEST are of gangs of 8 and 16 GPUs. RATE and DONE are "
+        "jobs in an hour."
     )
 
 
