@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.page_commands import PageBlock, PageShell, read_blocks
+from tests.integration.page_folder import make_folder
 from tests.integration.test_demo import served
 
 ROOT = Path(__file__).parents[2]
@@ -27,14 +28,6 @@ def blocks() -> Iterator[tuple[str, PageBlock]]:
     for page in PAGES:
         for block in read_blocks(page.read_text()):
             yield page.relative_to(ROOT).as_posix(), block
-
-
-def make_folder(folder: Path) -> dict[str, str]:
-    """Make a folder that looks like the repository; return the environment of the commands."""
-    for name in ("config", "docs", "dispatchers"):
-        (folder / name).symlink_to(ROOT / name)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "KUBECONFIG": str(folder / ".demo/manager.kubeconfig")}
 
 
 def run_page(
@@ -59,7 +52,6 @@ async def test_the_commands_of_the_pages_work(
         assert not os.environ.get("CI"), "kubectl is required on CI"
         pytest.skip("no kubectl in PATH")
     environment = make_folder(tmp_path)
-    (tmp_path / ".demo").mkdir()
     pages: dict[str, list[PageBlock]] = {}
     seen = []
     for name, block in blocks():
@@ -68,7 +60,7 @@ async def test_the_commands_of_the_pages_work(
             pages.setdefault(name, []).append(block)
     problems: list[str] = []
     begin = time.monotonic()
-    async with served(tmp_path / ".demo", "--speed", SPEED):
+    async with served(tmp_path / ".demo", "--speed", SPEED, python=tmp_path / ".venv/bin/python"):
         for name, page in pages.items():
             problems += run_page(name, page, tmp_path, environment)
     with capsys.disabled():
