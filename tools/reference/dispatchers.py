@@ -14,9 +14,9 @@ from textwrap import dedent
 from typing import Any
 
 from multiqueue import plugins
-from multiqueue.api.durations import format_duration
 from multiqueue.plugins import testing
 from multiqueue.plugins.contract import PROMISES
+from tools.reference.limits import LIMIT_HEAD, limit_rows
 from tools.reference.markdown import ROOT, Reference, code, page, plain, read_constants, table
 
 FOLDER = ROOT / "multiqueue"
@@ -116,7 +116,7 @@ def build() -> Reference:
     parts += [*_describe_functions(builders, testing), "### Contract"]
     parts += ["`assert_dispatcher_contract` and `multiqueue dispatcher test` check this:"]
     parts += [table(["promise", "in words"], [[code(k), v] for k, v in PROMISES.items()])]
-    parts += ["## Limits", table(["limit", "value", "why"], _limits(missing))]
+    parts += ["## Limits", table(LIMIT_HEAD, limit_rows(LIMITS, missing))]
     for title, module, name, words in SETS:
         rows = list(_members(module, name, missing))
         parts += [f"## {title}", words, table(["name", "what it means"], rows)]
@@ -216,17 +216,6 @@ def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
             intro.append(line)
     paragraphs = "\n".join(intro).strip().split("\n\n")
     return "\n\n".join(map(plain, paragraphs)), {k: plain(v) for k, v in texts.items()}
-
-
-def _limits(missing: list[str]) -> Iterator[list[str]]:
-    for module, name, what in LIMITS:
-        where = ".".join(Path(module).with_suffix("").parts)
-        value = getattr(import_module(f"multiqueue.{where}"), name)
-        why = next(c.doc for c in read_constants(FOLDER / module) if c.name == name)
-        if not why:
-            missing.append(f"{module} {name}")
-        text = f"{value:,}" if isinstance(value, int) else format_duration(value)
-        yield [what, code(text), why]
 
 
 def _members(module: str, name: str, missing: list[str]) -> Iterator[list[str]]:

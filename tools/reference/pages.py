@@ -13,6 +13,7 @@ from tools.reference import (
     gates,
     kinds,
     labels,
+    limits,
     roles,
 )
 from tools.reference.markdown import ROOT, Reference
@@ -28,6 +29,7 @@ BUILDERS = (
     events.build,
     roles.build,
     dispatchers.build,
+    limits.build,
 )
 
 
