@@ -20,6 +20,7 @@ OFF = "false"
 _RATE = re.compile(r"([1-9][0-9]{0,3})/(min|h)")
 _UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1)}
 MAX_AT_ONCE = 1000
+"""Jobs that one drain may move at a time; a larger number is a mistake in writing."""
 ANY_TIME = datetime.min.replace(tzinfo=UTC)
 
 

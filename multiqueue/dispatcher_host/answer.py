@@ -34,11 +34,17 @@ class Failure(StrEnum):
     """Why there is no answer, for metrics."""
 
     NOT_LOADED = "NotLoaded"
+    """It is not installed, cannot be imported, or its profile or arguments are wrong."""
     RAISED = "Raised"
+    """The call raised; the message names the error, the file and the line."""
     TIMED_OUT = "TimedOut"
+    """The call took longer than its budget. It is called again after a pause, in a new process."""
     ENDED = "Ended"
+    """Its process ended, crashed or ran out of memory. It is called again after a pause."""
     MALFORMED = "Malformed"
+    """The answer is no Nomination, or a value in it has the wrong type or is too large."""
     PAUSED = "Paused"
+    """It was not called: it hung or ended a short time ago, or others wait for its slow answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,13 @@ class Misconduct(StrEnum):
     """A promise that a dispatcher broke."""
 
     UNKNOWN_CLUSTER = "UnknownCluster"
+    """It named a cluster that is not in the view; the name is dropped."""
     UNSTEADY = "Unsteady"
+    """It answered the same view in two ways."""
     STARTS_THREADS = "StartsThreads"
+    """It left threads running."""
     KEEPS_OBJECTS = "KeepsObjects"
+    """It keeps too many objects from one call to the next."""
 
 
 @dataclass(frozen=True, slots=True)

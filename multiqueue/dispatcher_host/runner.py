@@ -31,7 +31,9 @@ from multiqueue.kube.call_thread import OpenThread, PluginError, PluginThread
 from multiqueue.plugins import DispatchView
 
 FIRST_PAUSE = timedelta(seconds=30)
+"""A dispatcher that hung or ended is not called for this long; the pause doubles each time."""
 LONGEST_PAUSE = timedelta(minutes=10)
+"""A repaired package is found without a restart, this late at worst."""
 RETRY = timedelta(seconds=10)
 """When to ask about a Workload again after the dispatcher failed for it."""
 LOADING_RETRY = timedelta(seconds=1)

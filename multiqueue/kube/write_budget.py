@@ -18,6 +18,7 @@ write for each admission."""
 MAX_EARNED = 2.0
 """Most writes that steps can save up: an earlier burst of steps is no reason for a later one."""
 MAX_WINDOW = 16.0
+"""Most writes at a time: more would wait in a quick server, too."""
 QUIET_SECONDS = 0.25
 """The longest time without a step after which a server is no longer busy."""
 FAST_SECONDS = 0.02

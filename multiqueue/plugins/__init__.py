@@ -1,6 +1,6 @@
 """The public API for dispatcher authors. Everything exported here stays compatible.
 
-See ``dispatchers/README.md`` for how to write, test, install and choose a dispatcher.
+See ``docs/dispatchers`` for how to write, test, install and choose a dispatcher.
 """
 
 from __future__ import annotations

@@ -16,7 +16,13 @@ NO_FLAVOR = "has no flavor for"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The most that a queue can have of a resource, and the amount that was asked for."""
+    """A resource of which a queue can never have enough.
+
+    Attributes:
+        resource: Name of the resource.
+        asked: The amount that was asked for.
+        most: The most that the queue can have.
+    """
 
     resource: str
     asked: int

@@ -8,7 +8,13 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreTerm:
-    """The score that one scorer gives a cluster, from 0 (worst) to 1000, and its weight."""
+    """The score that one scorer gives a cluster.
+
+    Attributes:
+        name: Name of the scorer.
+        value: The score, from 0 (worst) to 1000.
+        weight: How much it counts.
+    """
 
     name: str
     value: int

@@ -16,10 +16,15 @@ class Tier(IntEnum):
     SOON = 0
     """The Workload fits (borrowing included), or starts within the time the dispatcher may wait."""
     FIT = 1
+    """It fits now, within the queue's own quota."""
     BORROW = 2
+    """It fits now, on quota that other queues lend."""
     PREEMPT = 3
+    """It starts once other Workloads are stopped."""
     PERHAPS = 4
+    """The queues of the cluster cannot be read, so nothing is known."""
     WAIT = 5
+    """It waits there until room becomes free."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

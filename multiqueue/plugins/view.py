@@ -37,7 +37,12 @@ class ReservedFlavor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedTerm:
-    """One preferred node affinity term of the pods."""
+    """One preferred node affinity term of the pods.
+
+    Attributes:
+        weight: How much it counts, from 1 to 100.
+        term: The labels that a node should have.
+    """
 
     weight: int
     term: NodeSelectorTerm
@@ -129,7 +134,14 @@ class WorkloadView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorView:
-    """One kind of hardware on a cluster; pods in this flavor also get its tolerations."""
+    """One kind of hardware on a cluster.
+
+    Attributes:
+        name: Name of the ResourceFlavor.
+        node_labels: Labels of its nodes.
+        node_taints: Taints of its nodes, which pods must tolerate.
+        tolerations: Tolerations that pods get in this flavor.
+    """
 
     name: str
     node_labels: Mapping[str, str] = field(default_factory=dict)
@@ -165,7 +177,12 @@ class QuotaView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceGroupView:
-    """Resources that are taken from one flavor together, and the flavors in their order."""
+    """Resources that are taken from one flavor together.
+
+    Attributes:
+        resources: Names of the resources.
+        flavors: Names of the flavors, in the order in which the queue tries them.
+    """
 
     resources: tuple[str, ...] = ()
     flavors: tuple[str, ...] = ()
@@ -211,7 +228,9 @@ class CopyState(StrEnum):
     """The state of the asking Workload's copy on a cluster."""
 
     ABSENT = "Absent"
+    """There is no copy there."""
     PENDING = "Pending"
+    """The copy waits there for quota."""
     RESERVED = "Reserved"
     """The copy holds quota there and waits for admission checks of that cluster."""
 
@@ -293,7 +312,12 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """An earlier answer for this Workload. Earlier answers are lost when the manager restarts."""
+    """An earlier answer for this Workload. Earlier answers are lost when the manager restarts.
+
+    Attributes:
+        at: When it was given.
+        clusters: The clusters that it named.
+    """
 
     at: datetime
     clusters: tuple[str, ...]
@@ -312,7 +336,8 @@ class DispatchView:
         usual_speeds: How fast jobs in general are by hardware, in thousandths of their speed over
             all hardware; keys as in ``WorkloadView.speeds``. Learned from finished jobs; empty at
             first.
-        arguments: ``multiKueue.dispatcherArguments`` of the configuration.
+        arguments: Arguments of the DispatchProfile; without one
+            ``multiKueue.dispatcherArguments`` of the configuration.
         dispatcher: The name by which this dispatcher was chosen.
         now: The current time, aware, in UTC.
     """

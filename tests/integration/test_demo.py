@@ -28,11 +28,13 @@ from tests.integration.waiting import is_true, until, until_one
 # Several processes, on machines with few cores.
 pytestmark = [pytest.mark.programs, pytest.mark.timeout(180)]
 
-PROGRAM = [sys.executable, "-m", "multiqueue"]
+PROGRAM = ["-m", "multiqueue"]
 
 
-async def start(*arguments: str, **streams: Any) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(*PROGRAM, *arguments, **streams)
+async def start(
+    *arguments: str, python: Path | str = sys.executable, **streams: Any
+) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(python, *PROGRAM, *arguments, **streams)
 
 
 async def stop(process: asyncio.subprocess.Process) -> int:
@@ -115,10 +117,13 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def served(data: Path, *arguments: str) -> AsyncIterator[Served]:
+async def served(
+    data: Path, *arguments: str, python: Path | str = sys.executable
+) -> AsyncIterator[Served]:
     with (data / "stdout").open("wb") as output, (data / "stderr").open("wb") as errors:
         process = await start(
             *("demo", "--serve", "--data", str(data), "-o", "json", *arguments),
+            python=python,
             stdout=output,
             stderr=errors,
         )

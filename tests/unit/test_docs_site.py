@@ -43,3 +43,31 @@ def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
     write_pages(tmp_path / "repo", readme="See [there](docs/lost.md), not `[here](nowhere.md)`.")
     with pytest.raises(FileNotFoundError, match=r"README.md links to docs/lost.md"):
         build_tree(tmp_path / "pages", tmp_path / "repo")
+
+
+QUESTIONS = [
+    ("How do I submit a job?", "Submit", "docs/first-job.md", "2. Submit"),
+    ("When will my job start?", "Submit", "docs/watching-jobs.md", "When a job starts"),
+    ("It may use 8 A100s or 4 H100s.", "Submit", "docs/alternatives.md", "Which hardware"),
+    ("How do I run a RayJob?", "Submit", "docs/job-kinds.md", "Ray"),
+    ("How does a cluster become a worker?", "Run it", "docs/projection.md", "Bootstrap"),
+    ("A worker needs maintenance.", "Run it", "docs/draining.md", "What a drain does"),
+    ("Teams should use idle GPUs.", "Run it", "docs/quotas.md", "Borrowing and lending"),
+    ("What do I back up?", "Run it", "docs/upgrades.md", "Back up and restore"),
+    ("A worker's token ends soon.", "Run it", "docs/projection.md", "Renew a worker's token"),
+    ("How do I keep a cluster free?", "Write dispatchers", "docs/dispatchers/how-to.md", "Keep a"),
+    ("Where are prices in the view?", "Reference", "docs/reference/dispatchers.md", "ClusterView"),
+    ("How do I roll one out?", "Write dispatchers", "docs/dispatchers/how-to.md", "Roll out"),
+]
+"""What a submitter, an operator and an author ask: the tab, the page and the heading that answer."""
+
+
+@pytest.mark.parametrize(("question", "tab", "page", "heading"), QUESTIONS)
+def test_a_question_is_answered_where_one_looks(
+    question: str, tab: str, page: str, heading: str
+) -> None:
+    tabs = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    section = f"\n{tabs}".split(f"\n- {tab}:\n")[1].split("\n- ")[0]
+    assert f"{page}\n" in f"{section}\n", question
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    assert any(line.startswith((f"## {heading}", f"### {heading}")) for line in lines), question

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tools.reference import dispatchers
 from tools.reference.markdown import Reference
 from tools.reference.pages import BUILDERS, FOLDER
 
@@ -24,3 +25,7 @@ def test_a_page_is_that_of_the_code(build: Callable[[], Reference]) -> None:
 def test_no_page_is_left_of_what_is_gone() -> None:
     pages = {build().name for build in BUILDERS}
     assert {path.name for path in FOLDER.glob("*.md")} == pages
+
+
+def test_the_page_for_authors_of_dispatchers_has_every_class_that_they_may_import() -> None:
+    assert dispatchers.undocumented() == set()

@@ -76,6 +76,14 @@ def build() -> Reference:
     )
 
 
+def list_most_items(definition: Schema) -> Iterator[tuple[str, int]]:
+    """Yield the lists and maps of a kind's spec that have a limit, with that limit."""
+    for field in _fields(_stored(definition)["schema"]["openAPIV3Schema"], ""):
+        most = field.schema.get("maxItems", field.schema.get("maxProperties"))
+        if most is not None and not field.path.startswith("status."):
+            yield field.path, most
+
+
 def _stored(definition: Schema) -> Schema:
     return next(each for each in definition["spec"]["versions"] if each["storage"])
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.reference import commands, conditions, configuration, events, gates, kinds, labels, roles
+from tools.reference import (
+    commands,
+    conditions,
+    configuration,
+    dispatchers,
+    events,
+    gates,
+    kinds,
+    labels,
+    limits,
+    roles,
+)
 from tools.reference.markdown import ROOT, Reference
 
 FOLDER = ROOT / "docs" / "reference"
@@ -17,6 +28,8 @@ BUILDERS = (
     conditions.build,
     events.build,
     roles.build,
+    dispatchers.build,
+    limits.build,
 )
 
 

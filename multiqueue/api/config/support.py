@@ -2,7 +2,7 @@
 
 A field that would affect jobs is refused if it is set (`REFUSED`). A field that can be ignored
 without harm is accepted; ``multiqueue config check`` and the start of the manager warn of it
-(`INERT`). ``docs/configuration.md`` lists both.
+(`INERT`). ``docs/reference/configuration.md`` lists both.
 """
 
 from __future__ import annotations

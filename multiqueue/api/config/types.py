@@ -202,8 +202,10 @@ class Integrations(Section, frozen=True, kw_only=True):
     label_keys_to_copy: tuple[str, ...] = ()
     """Keys of labels that are copied from a job to its Workload."""
     chargeback_label_keys: tuple[str, ...] = ()
-    """Deviates: an extension of ours. Keys of labels that say who pays. They are copied from the
-    LocalQueue, or else from the job, to the Workload and the pods."""
+    """Deviates: an extension of ours. Keys of labels that say who pays. They are copied to
+    the Workload when it is created or gets another queue, and to the pods when the job starts. The
+    value is that of the LocalQueue, or else of the job, so that users cannot have somebody else
+    pay. Later changes of a LocalQueue's labels do not reach Workloads that exist."""
 
 
 class MultiKueueExternalFramework(Section, frozen=True, kw_only=True):
@@ -278,7 +280,8 @@ class MultiKueue(Section, frozen=True, kw_only=True):
     worker_lost_timeout: Duration = Duration(minutes=15)
     """How long a worker that runs a job may be out of reach before the job is queued again."""
     dispatcher_name: str = names.DISPATCHER_ALL_AT_ONCE
-    """The dispatcher, unless a MultiKueueConfig names another one."""
+    """The dispatcher, unless a profile is named, or a MultiKueueConfig has the annotation
+    ``multiqueue.dev/dispatcher``."""
     external_frameworks: tuple[MultiKueueExternalFramework, ...] = ()
     """Kinds that are dispatched to workers without an adapter of their own."""
     cluster_profile: ClusterProfile | None = None
@@ -288,19 +291,25 @@ class MultiKueue(Section, frozen=True, kw_only=True):
     dispatcher_arguments: dict[str, Any] = {}
     """Deviates: an extension of ours. Arguments of the dispatcher plugin, by name."""
     dispatcher_isolation: DispatcherIsolation = DispatcherIsolation()
-    """Deviates: an extension of ours. Where dispatchers run that are not built in."""
+    """Deviates: an extension of ours. Where dispatchers run that are not built in: in a
+    process each by default."""
     dispatch_profile: str = ""
     """Deviates: an extension of ours. The DispatchProfile if no queue or config names one."""
     drain_period: Duration = Duration(seconds=6)
-    """Deviates: an extension of ours. Time between two steps of a drain whose annotation gives
-    none."""
+    """Deviates: an extension of ours. In a drain that names no rate, one job starts to move
+    in each such period, on average."""
     drain_at_once: int = 4
-    """Deviates: an extension of ours. Number of jobs that such a step moves at most."""
+    """Deviates: an extension of ours. So many jobs move at a time at most, in a drain that
+    does not say it."""
     preemption_timeout: Duration = Duration(minutes=5)
     """Deviates: an extension of ours. With orchestrated preemption, the time that one worker has to
     preempt before another one may; it is fixed upstream (M-181)."""
     allowed_proxies: tuple[str, ...] = ()
-    """Deviates: an extension of ours. Proxies that kubeconfigs of workers may name."""
+    """Deviates: an extension of ours. The proxies that ``proxy-url`` of a worker's kubeconfig
+    or ClusterProfile may name, as ``http://host:port`` or ``https://host:port``. By default none:
+    whoever writes a kubeconfig could have the manager open connections anywhere. User names and
+    passwords are allowed in the kubeconfig only. ``HTTPS_PROXY`` of the manager's own environment
+    is used all the same."""
 
 
 class FairSharing(Section, frozen=True, kw_only=True):
@@ -443,7 +452,9 @@ class Configuration(Section, frozen=True, kw_only=True):
     """The job kinds that are managed."""
     unsupported_kinds: str = WARN
     """Deviates: an extension of ours. How to treat an object that names a queue, if its kind is not
-    queued yet: ``Warn`` lets it run, outside of every quota; ``Deny`` refuses it."""
+    queued yet: ``Warn`` lets it run, outside of every quota; ``Deny`` refuses it. Objects that
+    a queued Job made are not affected, and objects that have the label already can be changed.
+    Nothing is refused while the manager is away."""
     multi_kueue: MultiKueue = MultiKueue()
     """Dispatch to worker clusters."""
     fair_sharing: FairSharing | None = None

@@ -9,6 +9,7 @@ from multiqueue.api.v1beta2.admission_check import CONDITIONS
 from multiqueue.api.v1beta2.meta import Condition, ObjectMeta, Struct
 
 MAX_EXPRESSION = 2048
+"""Characters of an expression; the kind's definition has the same limit."""
 _EXPRESSION: dict[str, Any] = {"maxLength": MAX_EXPRESSION}
 _PATH: dict[str, Any] = {
     "maxLength": 512,

@@ -17,6 +17,7 @@ from multiqueue.dispatch.decide.view import LocalWorkload, Opening
 from multiqueue.plugins import Round
 
 MAX_ROUNDS = 20
+"""Earlier answers that are remembered of a Workload; older ones are forgotten."""
 FIGURES_FOR = timedelta(minutes=5)
 """How long numbers in a message may be stale: each change of room changes some of them."""
 _FIGURE = re.compile(r"(?<![\w.-])\d[\w.]*")

@@ -33,6 +33,7 @@ FIGURES = ("waiting", "holding", "gpus", "borrowed", "lent", "share")
 MAX_NAMES = 800
 """Queues and workers of which minutes are kept: 81 KB each, 65 MB together."""
 MAX_CHANGES = 1000
+"""Changes that are kept; older ones are forgotten."""
 MAX_FIELDS, MAX_VALUE = 20, 120
 """Fields of one change, and characters of a value."""
 MAX_WHY = 120

@@ -1,4 +1,4 @@
-"""What dispatchers/README.md shows works as it stands there."""
+"""What dispatchers/README.md and docs/dispatchers show works as it stands there."""
 
 from __future__ import annotations
 
@@ -21,19 +21,36 @@ from multiqueue.plugins.testing import (
     make_workload,
 )
 
-README = Path(__file__).parents[3] / "dispatchers" / "README.md"
+ROOT = Path(__file__).parents[3]
+README = ROOT / "dispatchers" / "README.md"
+RECIPES = ROOT / "docs" / "dispatchers" / "how-to.md"
 
 
-def read_code() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+def read_code(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
-def test_the_dispatcher_and_its_tests_run():
-    dispatcher, _, tests = read_code()
-    assert len(dispatcher.strip().splitlines()) <= 12
-    names: dict[str, object] = {}
-    exec(dispatcher, names)
-    exec(tests, names)
+def run_recipes() -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for block in read_code(RECIPES):
+        exec(block, names)
+    return names
+
+
+def test_the_shortest_dispatcher_is_complete():
+    (code,) = read_code(README)
+    assert len(code.strip().splitlines()) <= 8
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert_dispatcher_contract(names["FewestRunning"]())
+
+
+def test_every_recipe_keeps_the_contract_and_its_tests_pass():
+    names = run_recipes()
+    made = [each for each in names.values() if hasattr(each, "nominate") and each is not Dispatcher]
+    assert len(made) >= 4
+    for each in made:
+        assert_dispatcher_contract(each())
     ran = [name for name in names if name.startswith("test_")]
     for name in ran:
         names[name]()
@@ -43,9 +60,7 @@ def test_the_dispatcher_and_its_tests_run():
 class TestWishes:
     @staticmethod
     def make(name: str) -> Dispatcher:
-        names: dict[str, Any] = {}
-        exec(read_code()[1], names)
-        made: Dispatcher = names[name]()
+        made: Dispatcher = run_recipes()[name]()
         assert_dispatcher_contract(made)
         return made
 
