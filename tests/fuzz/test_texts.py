@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from multiqueue.api.alternatives import parse_alternatives
 from multiqueue.api.cluster_orders import parse_drain, parse_rate
 from multiqueue.api.cluster_taints import parse_taints, parse_tolerations
+from multiqueue.api.conditions import MAX_MESSAGE
 from multiqueue.api.declarations import parse_data, parse_prices, parse_runtime, parse_speeds
 from multiqueue.api.durations import parse_duration
 from multiqueue.api.names import RAN_ON
@@ -68,14 +69,14 @@ def read_expression(text: str) -> Any:
 
 
 OBJECT = {"spec": {"n": 1, "items": ["a"]}, "status": {"conditions": [{"type": "A"}]}}
+FAR = ("0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00")
+"""The calendar of `datetime` does not have these times in UTC."""
 READERS = {
     "quantity": Reader(parse_quantity, ("500m", "1Gi", "1e3", "0.5", "-1k", "1E", "+.5")),
     "duration": Reader(parse_duration, ("1h30m", "90s", "1.5h", "-1ms", "300us", "0")),
-    "time": Reader(parse_time, ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5+01:00")),
-    "time of a condition": Reader(parse_meta_time, ("2026-01-01T00:00:00Z", "")),
-    "last checkpoint": Reader(
-        parse_last_checkpoint, ("2026-01-01T00:00:00+23:59", "0001-01-01"), ()
-    ),
+    "time": Reader(parse_time, ("2026-01-01T00:00:00.5+01:00", *FAR)),
+    "time of a condition": Reader(parse_meta_time, ("2026-01-01T00:00:00Z", "", *FAR)),
+    "last checkpoint": Reader(parse_last_checkpoint, ("2026-01-01T00:00:00+23:59", *FAR), ()),
     "label selector": Reader(parse_label_selector, ("a=b,c!=d", "a in (b,c),!d", "x notin (y)")),
     "field selector": Reader(
         parse_field_selector, ("metadata.name=a,spec.x!=b\\,", "a==b"), (StatusError,)
@@ -91,7 +92,10 @@ READERS = {
     "revision": Reader(parse_revision, ("0", "12"), (StatusError,)),
     "integer": Reader(parse_int64, ("0", "-12"), (StatusError, ValueError)),
     "alternatives": Reader(parse_alternatives, ("main=2:8xA100;main=4", "4,8", "a=1")),
-    "drain": Reader(parse_drain, ("Drain", "2026-01-01T00:00:00Z,rate=1/m", "after=1h")),
+    "drain": Reader(
+        parse_drain, ("true", "rate=10/min,at-once=4,not-before=2026-01-01T12:00:00Z,force")
+    ),
+    "drain too far away": Reader(parse_drain, (f"not-before={FAR[0]}",)),
     "rate": Reader(parse_rate, ("10/h", "1/m", "5")),
     "taints": Reader(parse_taints, ("a=b:NoSchedule", "a:NoExecute,c=d:PreferNoSchedule")),
     "tolerations": Reader(parse_tolerations, ("a=b:NoSchedule", "a", "*")),
@@ -144,6 +148,8 @@ def check(name: str, text: str) -> None:
 def check_error(error: Exception, text: str) -> None:
     if isinstance(error, StatusError):
         assert error.code < 500
+    elif isinstance(error, BadExpressionError):
+        assert len(str(error)) < MAX_MESSAGE  # a line for each mistake that CEL found
     elif len(text) < 200:
         assert_short(error)
 
