@@ -91,13 +91,12 @@ READERS = {
     "resource": Reader(find_resource, ("/apis/a/v1/namespaces/n/b/c/status",), ()),
     "revision": Reader(parse_revision, ("0", "12"), (StatusError,)),
     "integer": Reader(parse_int64, ("0", "-12"), (StatusError, ValueError)),
-    "alternatives": Reader(parse_alternatives, ("main=2:8xA100;main=4", "4,8", "a=1")),
+    "alternatives": Reader(parse_alternatives, ("h100=4,b200=2", "workers:h100=4")),
     "drain": Reader(
         parse_drain, ("true", "rate=10/min,at-once=4,not-before=2026-01-01T12:00:00Z,force")
     ),
-    "drain too far away": Reader(parse_drain, (f"not-before={FAR[0]}",)),
-    "rate": Reader(parse_rate, ("10/h", "1/m", "5")),
-    "taints": Reader(parse_taints, ("a=b:NoSchedule", "a:NoExecute,c=d:PreferNoSchedule")),
+    "rate": Reader(parse_rate, ("10/h", "1/min", "5")),
+    "taints": Reader(parse_taints, ("a=b:NoSchedule", "a:NoSchedule,c=d:PreferNoSchedule")),
     "tolerations": Reader(parse_tolerations, ("a=b:NoSchedule", "a", "*")),
     "runtime": Reader(parse_runtime, ("2h", "90m")),
     "speeds": Reader(parse_speeds, ("a100=1.5,h100=2", "*=0.1")),
@@ -108,7 +107,7 @@ READERS = {
     "pairs of an option": Reader(
         lambda text: parse_pairs([text], "--x"), ("a=b,c=d",), (UsageProblem,)
     ),
-    "indexes": Reader(parse_indexes, ("1,3-5", "0"), (ValueError,)),
+    "indexes": Reader(parse_indexes, ("1,3-5", "0"), ()),
     "node pool": Reader(parse_node_pool, ("2xa100/8,a=b", "l4"), (ValueError,)),
     "address of a server": Reader(parse_server, ("https://a:6443", "https://[::1]")),
     "bind address": Reader(parse_bind_address, (":8080", "127.0.0.1:0", "[::1]:1", "0")),
@@ -160,7 +159,17 @@ CASES = st.sampled_from(NAMES).flatmap(lambda name: st.tuples(st.just(name), tex
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_reader_takes_is_read(name: str) -> None:
     for seed in READERS[name].seeds:
-        check(name, seed)
+        if seed not in FAR:
+            READERS[name].read(seed)
+
+
+@pytest.mark.parametrize("text", FAR)
+def test_a_time_that_is_none_in_utc_is_refused(text: str) -> None:
+    """It was an OverflowError: one annotation of a tenant was enough."""
+    for read in (parse_time, parse_meta_time, lambda far: parse_drain(f"not-before={far}")):
+        with pytest.raises(ValueError, match=r"out of range|use a time such as"):
+            read(text)
+    assert parse_last_checkpoint(text) is None
 
 
 @pytest.mark.parametrize("name", NAMES)
