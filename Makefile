@@ -8,7 +8,7 @@ WORKERS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-programs test-browser abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles metrics lock bench bench-upstream conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-jobs conformance-record mutants clean
+.PHONY: help demo test test-programs test-browser abuse fuzz fuzz-guided check fmt fmt-check lint types imports spell crds crds-clean roles metrics lock bench bench-upstream conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-jobs conformance-record mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -106,6 +106,10 @@ abuse: $(VENV)/.installed ## Attack a running manager from outside, as the owner
 
 fuzz: $(VENV)/.installed ## Try every parser of what others write with random texts, for long; make test does so shortly
 	$(BIN)/python -m pytest -n $(WORKERS) -m fuzz --timeout 3600 tests/fuzz
+
+fuzz-guided: $(VENV)/.installed ## Have atheris look for texts and files that reach new code of their readers; MINUTES=n (10)
+	$(BIN)/python -m pip install --quiet --group guided
+	$(BIN)/python -m tests.fuzz.guided -max_total_time=$$((60 * $(or $(filter-out 0,$(MINUTES)),10)))
 
 bench: $(VENV)/.installed ## Benchmarks with the figures of the goals
 	$(BIN)/python -m pytest -n 0 -s -m bench --timeout 900 tests/bench

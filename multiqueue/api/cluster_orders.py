@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from multiqueue.api.names import CORDON, DRAIN
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.lib.digits import is_number
+from multiqueue.lib.moments import in_utc
 
 OFF = "false"
 _RATE = re.compile(r"([1-9][0-9]{0,3})/(min|h)")
@@ -189,8 +190,9 @@ def _parse_count(text: str) -> int:
 def _parse_moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
+        found = in_utc(moment) if moment.tzinfo is not None else None
     except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+        found = None
+    if found is None:
         raise ValueError(f'not-before "{text}": use a time such as 2026-01-31T12:00:00Z')
-    return moment.astimezone(UTC)
+    return found

@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -20,6 +20,7 @@ from multiqueue.kube.clock import Clock
 from multiqueue.kube.credential_sources import Material
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import CredentialsError
+from multiqueue.lib.moments import in_utc
 
 RUN_SECONDS = 30.0
 """How long a plugin may take: it may have to ask an identity provider."""
@@ -144,7 +145,7 @@ def build_material(output: bytes, plugin: ExecPlugin, endpoint: Endpoint) -> Mat
         version, token = answer["apiVersion"], status.get("token")
         certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
         expires = status.get("expirationTimestamp")
-        expires_at = datetime.fromisoformat(expires).astimezone(UTC) if expires else None
+        expires_at = in_utc(datetime.fromisoformat(expires)) if expires else None
         pair = (certificate.encode(), key.encode()) if certificate and key else (None, None)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise CredentialsError(f"{what} printed no ExecCredential") from None

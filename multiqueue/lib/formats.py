@@ -3,9 +3,10 @@
 import base64
 import binascii
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 
+from multiqueue.lib.moments import in_utc
 from multiqueue.lib.quantity import parse_quantity
 
 _PLAIN_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -43,7 +44,7 @@ def parse_time(text: str) -> datetime:
         raise ValueError(
             f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}"'
         )
-    return datetime.fromisoformat(text).astimezone(UTC)
+    return in_utc(datetime.fromisoformat(text))
 
 
 def is_base64(text: str) -> bool:

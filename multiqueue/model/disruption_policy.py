@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
@@ -24,6 +24,7 @@ from multiqueue.api.v1alpha1 import (
     MinimumRun,
 )
 from multiqueue.lib.digits import is_number
+from multiqueue.lib.moments import in_utc
 
 E = TypeVar("E", bound=StrEnum)
 DEFAULT_GRACE = 30
@@ -320,6 +321,6 @@ def parse_last_checkpoint(text: str) -> datetime | None:
     """Read when a job last saved its work; None if that is no RFC 3339 time with a zone."""
     try:
         moment = datetime.fromisoformat(text.strip())
+        return None if moment.tzinfo is None else in_utc(moment)
     except ValueError:
         return None
-    return None if moment.tzinfo is None else moment.astimezone(UTC)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from multiqueue.lib.digits import is_number
+
 
 def parse_bind_address(text: str) -> tuple[str, int] | None:
     """Return host ("" for any) and port; None if the server is turned off (empty or ``0``).
@@ -12,7 +14,7 @@ def parse_bind_address(text: str) -> tuple[str, int] | None:
     if text in ("", "0"):
         return None
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    if not colon or not is_number(port) or int(port) > 65535:
         raise ValueError(
             f'"{text}" is no address; write host:port, such as ":8443", or "0" for none'
         )

@@ -25,6 +25,7 @@ from structlog.testing import capture_logs
 
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.resources import MUTATING_WEBHOOKS
 from tests.integration.test_visibility import managed, submit
 
 TIMEOUT_SECONDS = 30
@@ -127,8 +128,9 @@ def served_world() -> Iterator[World]:
     async def main() -> None:
         async with managed() as (asker, [manager]), KubeClient(asker.credentials) as client:
             assert manager.visibility is not None
-            assert manager._webhooks is not None
             await manager.visibility.registered.wait()
+            (hooks, *_) = (await client.list(MUTATING_WEBHOOKS)).items
+            webhooks = urlsplit(hooks["webhooks"][0]["clientConfig"]["url"]).port
             await submit(asker, client, ("waits", "a"))
             await _fill(world, asker.credentials)
             world.namespace = asker.namespace
@@ -137,7 +139,7 @@ def served_world() -> Iterator[World]:
                 "metrics": manager.metrics_port or 0,
                 "health": manager.health_port or 0,
                 "visibility": manager.visibility.server.port,
-                "webhooks": manager._webhooks.server.port,
+                "webhooks": webhooks or 0,
             }
             ready.set()
             await ended.wait()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from multiqueue.api.alternatives import parse_alternatives
 from multiqueue.api.cluster_orders import parse_drain, parse_rate
 from multiqueue.api.cluster_taints import parse_taints, parse_tolerations
+from multiqueue.api.conditions import MAX_MESSAGE
 from multiqueue.api.declarations import parse_data, parse_prices, parse_runtime, parse_speeds
 from multiqueue.api.durations import parse_duration
 from multiqueue.api.names import RAN_ON
@@ -68,14 +69,14 @@ def read_expression(text: str) -> Any:
 
 
 OBJECT = {"spec": {"n": 1, "items": ["a"]}, "status": {"conditions": [{"type": "A"}]}}
+FAR = ("0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00")
+"""The calendar of `datetime` does not have these times in UTC."""
 READERS = {
     "quantity": Reader(parse_quantity, ("500m", "1Gi", "1e3", "0.5", "-1k", "1E", "+.5")),
     "duration": Reader(parse_duration, ("1h30m", "90s", "1.5h", "-1ms", "300us", "0")),
-    "time": Reader(parse_time, ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5+01:00")),
-    "time of a condition": Reader(parse_meta_time, ("2026-01-01T00:00:00Z", "")),
-    "last checkpoint": Reader(
-        parse_last_checkpoint, ("2026-01-01T00:00:00+23:59", "0001-01-01"), ()
-    ),
+    "time": Reader(parse_time, ("2026-01-01T00:00:00.5+01:00", *FAR)),
+    "time of a condition": Reader(parse_meta_time, ("2026-01-01T00:00:00Z", "", *FAR)),
+    "last checkpoint": Reader(parse_last_checkpoint, ("2026-01-01T00:00:00+23:59", *FAR), ()),
     "label selector": Reader(parse_label_selector, ("a=b,c!=d", "a in (b,c),!d", "x notin (y)")),
     "field selector": Reader(
         parse_field_selector, ("metadata.name=a,spec.x!=b\\,", "a==b"), (StatusError,)
@@ -90,10 +91,12 @@ READERS = {
     "resource": Reader(find_resource, ("/apis/a/v1/namespaces/n/b/c/status",), ()),
     "revision": Reader(parse_revision, ("0", "12"), (StatusError,)),
     "integer": Reader(parse_int64, ("0", "-12"), (StatusError, ValueError)),
-    "alternatives": Reader(parse_alternatives, ("main=2:8xA100;main=4", "4,8", "a=1")),
-    "drain": Reader(parse_drain, ("Drain", "2026-01-01T00:00:00Z,rate=1/m", "after=1h")),
-    "rate": Reader(parse_rate, ("10/h", "1/m", "5")),
-    "taints": Reader(parse_taints, ("a=b:NoSchedule", "a:NoExecute,c=d:PreferNoSchedule")),
+    "alternatives": Reader(parse_alternatives, ("h100=4,b200=2", "workers:h100=4")),
+    "drain": Reader(
+        parse_drain, ("true", "rate=10/min,at-once=4,not-before=2026-01-01T12:00:00Z,force")
+    ),
+    "rate": Reader(parse_rate, ("10/h", "1/min", "5")),
+    "taints": Reader(parse_taints, ("a=b:NoSchedule", "a:NoSchedule,c=d:PreferNoSchedule")),
     "tolerations": Reader(parse_tolerations, ("a=b:NoSchedule", "a", "*")),
     "runtime": Reader(parse_runtime, ("2h", "90m")),
     "speeds": Reader(parse_speeds, ("a100=1.5,h100=2", "*=0.1")),
@@ -104,7 +107,7 @@ READERS = {
     "pairs of an option": Reader(
         lambda text: parse_pairs([text], "--x"), ("a=b,c=d",), (UsageProblem,)
     ),
-    "indexes": Reader(parse_indexes, ("1,3-5", "0"), (ValueError,)),
+    "indexes": Reader(parse_indexes, ("1,3-5", "0"), ()),
     "node pool": Reader(parse_node_pool, ("2xa100/8,a=b", "l4"), (ValueError,)),
     "address of a server": Reader(parse_server, ("https://a:6443", "https://[::1]")),
     "bind address": Reader(parse_bind_address, (":8080", "127.0.0.1:0", "[::1]:1", "0")),
@@ -144,6 +147,8 @@ def check(name: str, text: str) -> None:
 def check_error(error: Exception, text: str) -> None:
     if isinstance(error, StatusError):
         assert error.code < 500
+    elif isinstance(error, BadExpressionError):
+        assert len(str(error)) < MAX_MESSAGE  # a line for each mistake that CEL found
     elif len(text) < 200:
         assert_short(error)
 
@@ -154,7 +159,17 @@ CASES = st.sampled_from(NAMES).flatmap(lambda name: st.tuples(st.just(name), tex
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_reader_takes_is_read(name: str) -> None:
     for seed in READERS[name].seeds:
-        check(name, seed)
+        if seed not in FAR:
+            READERS[name].read(seed)
+
+
+@pytest.mark.parametrize("text", FAR)
+def test_a_time_that_is_none_in_utc_is_refused(text: str) -> None:
+    """It was an OverflowError: one annotation of a tenant was enough."""
+    for read in (parse_time, parse_meta_time, lambda far: parse_drain(f"not-before={far}")):
+        with pytest.raises(ValueError, match=r"out of range|use a time such as"):
+            read(text)
+    assert parse_last_checkpoint(text) is None
 
 
 @pytest.mark.parametrize("name", NAMES)

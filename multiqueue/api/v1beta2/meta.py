@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from multiqueue.api.markers import SchemaRule, described
+from multiqueue.lib.moments import in_utc
 
 
 class Struct(
@@ -187,10 +188,14 @@ TOLERATION_RULES = (
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """Parse an RFC 3339 time of the API (with or without fraction) into an aware UTC datetime."""
+    """Parse an RFC 3339 time of the API (with or without fraction) into an aware UTC datetime.
+
+    Raises:
+        ValueError: it is none.
+    """
     if not text:
         return None
-    return datetime.fromisoformat(text).astimezone(UTC)
+    return in_utc(datetime.fromisoformat(text))
 
 
 def format_time(moment: datetime) -> str:

@@ -81,8 +81,14 @@ def read_backup(path: Path) -> Backup:
             f'the backup "{path}" is broken: its checksum is not that of its content, so it was '
             "changed after it was written"
         )
+    objects = body.get("objects")
+    if not isinstance(objects, list) or not all(map(_is_object, objects)):
+        raise UsageProblem(
+            f'the backup "{path}" is broken: objects: must be a list of objects, each with '
+            "apiVersion, kind and metadata.name; this command did not write it"
+        )
     installation = Installation(
-        objects=tuple(body["objects"]),
+        objects=tuple(objects),
         is_live=True,
         holder=text(body.get("holder")),
         identity=text(body.get("cluster")),
@@ -92,6 +98,13 @@ def read_backup(path: Path) -> Backup:
         namespace=text(body.get("namespace")),
         installation=installation,
     )
+
+
+def _is_object(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("metadata"), dict):
+        return False
+    texts = (value.get("apiVersion"), value.get("kind"), value["metadata"].get("name"))
+    return all(isinstance(each, str) and each for each in texts)
 
 
 def check_cluster(backup: Backup, identity: str, namespace: str) -> None:

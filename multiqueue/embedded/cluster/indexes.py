@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from multiqueue.lib.digits import is_number
+
+MAX_INDEX = 1_000_000
+"""Larger ones count as nothing: ``0-999999999999`` in a status took all memory."""
+
 
 def parse_indexes(text: str | None) -> set[int]:
     """Return the indexes of a text such as ``1,3-5``; malformed parts count as nothing."""
     found: set[int] = set()
     for part in (text or "").split(","):
         first, dash, last = part.partition("-")
-        if first.isdigit() and (last.isdigit() or not dash):
-            found.update(range(int(first), int(last or first) + 1))
+        if not dash:
+            last = first
+        if is_number(first) and is_number(last) and int(last) <= MAX_INDEX:
+            found.update(range(int(first), int(last) + 1))
     return found
 
 

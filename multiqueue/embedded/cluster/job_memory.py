@@ -11,6 +11,7 @@ from typing import Any
 
 from multiqueue.embedded.cluster.indexes import parse_indexes
 from multiqueue.embedded.cluster.lifecycle import is_terminal
+from multiqueue.lib.digits import is_number
 
 INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 
@@ -133,7 +134,7 @@ def is_indexed(spec: Mapping[str, Any]) -> bool:
 def completion_index(pod: Pod) -> int | None:
     """Return the completion index of a pod, or None."""
     text = (pod["metadata"].get("annotations") or {}).get(INDEX_ANNOTATION, "")
-    return int(text) if text.isdigit() else None
+    return int(text) if is_number(text) else None
 
 
 def is_bound(pod: Pod) -> bool:

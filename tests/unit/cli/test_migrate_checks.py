@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from multiqueue.api.config import Gate
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.main import main
-from multiqueue.cli.migration.backup import read_backup, write_backup
+from multiqueue.cli.migration.backup import FORMAT, read_backup, write_backup
 from multiqueue.cli.migration.comparison import compare_workloads
 from multiqueue.cli.migration.differences import ALWAYS, ROWS
 from multiqueue.cli.migration.findings import Weight
@@ -289,6 +291,16 @@ def test_a_backup_never_replaces_a_file(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="a backup never replaces a file"):
         write_backup(tmp_path / "b", installed(), namespace="n", now=NOW)
     assert (tmp_path / "b").read_text() == "mine"
+
+
+@pytest.mark.parametrize("objects", [None, {}, [1], [{"kind": "Workload"}]])
+def test_a_sealed_backup_without_objects_is_refused(tmp_path: Path, objects: Any) -> None:
+    """Its checksum is right, so another program wrote it."""
+    body = {"cluster": "u", "objects": objects}
+    checksum = hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    (tmp_path / "b").write_bytes(orjson.dumps({"format": FORMAT, "sha256": checksum, **body}))
+    with pytest.raises(UsageProblem, match="objects: must be a list of objects"):
+        read_backup(tmp_path / "b")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def decode_envelope(body: bytes) -> JsonObject:
 
     Raises:
         Malformed: the bytes are no envelope, or no message of the kind that it names.
-        UnknownKind: there is no protobuf form of the kind.
+        UnknownMessageKind: there is no protobuf form of the kind.
     """
     if not body.startswith(MAGIC):
         raise Malformed(

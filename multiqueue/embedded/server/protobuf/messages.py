@@ -57,7 +57,7 @@ def decode_message(api_version: str, kind: str, data: bytes) -> JsonObject:
 
     Raises:
         Malformed: the bytes are no such message.
-        UnknownKind: the kind is not in the table.
+        UnknownMessageKind: the kind is not in the table.
     """
     obj: JsonObject = {"apiVersion": api_version, "kind": kind}
     fill(obj, type_of(api_version, kind), data)
@@ -68,7 +68,7 @@ def type_of(api_version: str, kind: str) -> str:
     """The name of a kind's message: ``core.Pod``.
 
     Raises:
-        UnknownKind: the kind is not in the table.
+        UnknownMessageKind: the kind is not in the table.
     """
     group, _, version = api_version.rpartition("/")
     if kind == DELETE_OPTIONS:

@@ -11,7 +11,13 @@ from multiqueue.embedded.cluster.indexes import format_indexes, parse_indexes
 
 @pytest.mark.parametrize(
     ("text", "indexes"),
-    [("", set()), ("3", {3}), ("0,2-4", {0, 2, 3, 4}), ("1,2", {1, 2}), ("x,5-,-3,7", {7})],
+    [
+        ("", set()),
+        ("3", {3}),
+        ("0,2-4", {0, 2, 3, 4}),
+        ("1,2", {1, 2}),
+        ("x,5-,-3,²,7,0-999999999999", {7}),
+    ],
 )
 def test_parse(text: str, indexes: set[int]) -> None:
     assert parse_indexes(text) == indexes
