@@ -5,6 +5,7 @@ Amounts are those of `Amount`. A weight is in thousandths of a sample, and halve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
@@ -97,4 +98,4 @@ def full_weight(period: timedelta, every: timedelta, half_life: timedelta) -> fl
 
 def decay_of(time: timedelta, half_life: timedelta) -> float:
     """Return what is left of a weight after some time."""
-    return float(0.5 ** (time / half_life))
+    return math.exp2(-(time / half_life))

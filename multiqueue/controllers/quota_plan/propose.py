@@ -220,7 +220,7 @@ def _find_targets(
         want = Fraction(history[key].histogram.percentile(rules.percentile))
         most = bounds[key].most
         wants[key] = max(floors[key], want if most is None else min(want, Fraction(most)))
-    rest = total - sum(wants.values())
+    rest = total - sum(wants.values(), Fraction(0))
     if rest < 0:
         over = {key: wants[key] - floors[key] for key in keys}
         room = total - sum(floors.values())
