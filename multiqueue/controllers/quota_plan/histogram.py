@@ -98,4 +98,4 @@ def full_weight(period: timedelta, every: timedelta, half_life: timedelta) -> fl
 
 def decay_of(time: timedelta, half_life: timedelta) -> float:
     """Return what is left of a weight after some time."""
-    return math.exp2(-(time / half_life))
+    return math.pow(0.5, time / half_life)
