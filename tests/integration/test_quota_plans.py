@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
+
+import pytest
+import yaml
 
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import PlanDemand, QuotaPlan, QuotaPlanStatus
-from multiqueue.api.v1beta2 import ClusterQueue
 from multiqueue.api.v1beta2.meta import format_time
-from multiqueue.controllers.quota_plan.changes import build_way_back
 from multiqueue.controllers.quota_plan.controller import FIELD_MANAGER
-from multiqueue.controllers.quota_plan.rules import read_nominal
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient, PatchType
 from tests.builders.jobs import make_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import NAMESPACE
 from tests.integration.queue_steps import admitted, running, submit
+from tests.integration.test_cli_commands import UserShell, logs_are_not_output
 from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import loop_clock, virtual_time
+
+__all__ = ["logs_are_not_output"]
 
 HOUR = 3600.0
 SIZES = {"vision": "10", "speech": "10"}
@@ -203,23 +209,43 @@ async def test_quotas_that_somebody_applies_from_a_repository_are_left_alone() -
         assert await quotas(cluster) == SIZES
 
 
-@virtual_time
-async def test_the_way_back_to_an_earlier_state() -> None:
-    async with measured_teams() as cluster, cluster.manager():
-        await approve(cluster, await until_proposed(cluster))
-        status = await until_state(cluster, "Applied")
-        plan = await read_plan(cluster)
-        queues = [
-            decode(ClusterQueue, each)
-            for each in (await cluster.client.list(resources.CLUSTER_QUEUES)).items
-        ]
-        back = build_way_back("plan", status, 0, read_nominal(plan, queues))
-        await approve(cluster, back.hash)
-        await asyncio.sleep(60)
-        status = (await read_plan(cluster)).status
-        assert status.state == "Applied"
-        assert [state.number for state in status.states] == [0, 1, 2]
-        assert await quotas(cluster) == SIZES
+def test_the_commands_show_agree_and_go_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @virtual_time
+    async def run() -> None:
+        async with measured_teams() as cluster, cluster.manager():
+            path = tmp_path / "kubeconfig"
+            path.write_text(json.dumps(cluster.server.kubeconfig()))
+            shell = UserShell(path, capsys)
+            await shell.run("quota", "rollback", "plan", code=1)
+            assert "nothing to undo" in shell.errors
+            hash_ = await until_proposed(cluster)
+            shown = await shell.run("quota", "plan", "plan")
+            assert f"Proposed: proposal {hash_} changes 2 quotas" in shown
+            assert re.search(r"vision +default +cpu +10 +12 +14 +14 +14 +1344 +672 +0", shown)
+            documents = yaml.safe_load_all(await shell.run("quota", "plan", "plan", "-o", "patch"))
+            assert {each["metadata"]["name"]: nominal_of(each) for each in documents} == {
+                "speech": "8",
+                "vision": "12",
+            }
+            agreed = await shell.run("quota", "approve", "plan")
+            assert "vision: 10 -> 12 cpu (default)" in agreed
+            await until_state(cluster, "Applied")
+            await shell.run("quota", "approve", "plan", code=1)
+            assert "proposes nothing now. Applied" in shell.errors
+            await shell.run("quota", "rollback", "plan", "--to", "7", code=1)
+            assert "state 7 is not kept; there are: 0, 1" in shell.errors
+            assert "vision: 12 -> 10 cpu (default)" in await shell.run("quota", "rollback", "plan")
+            await asyncio.sleep(60)
+            status = (await read_plan(cluster)).status
+            assert status.state == "Applied"
+            assert [state.number for state in status.states] == [0, 1, 2]
+            assert await quotas(cluster) == SIZES
+            await shell.run("quota", "plan", "other", code=1)
+            assert 'there is no QuotaPlan "other"' in shell.errors
+
+    run()
 
 
 @virtual_time

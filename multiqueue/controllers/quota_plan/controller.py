@@ -42,7 +42,7 @@ from multiqueue.controllers.quota_plan.decide import (
 from multiqueue.controllers.quota_plan.demand import (
     LONGEST_HOLE,
     DemandRecord,
-    Stay,
+    QuotaStay,
     read_demand,
     read_stay,
     write_demand,
@@ -169,7 +169,7 @@ class QuotaPlanController:
             for queue in self._list_queues(other)
         }
 
-    async def _list_stays(self, queues: Iterable[ClusterQueue], now: datetime) -> list[Stay]:
+    async def _list_stays(self, queues: Iterable[ClusterQueue], now: datetime) -> list[QuotaStay]:
         """Return what Workloads of some queues hold, or held lately."""
         store, found = self._context.informers.workloads.store, []
         for queue in queues:
@@ -275,7 +275,7 @@ def _age(plan: QuotaPlan) -> tuple[str, str]:
     return plan.metadata.creation_timestamp, plan.metadata.name
 
 
-def _add_up(stays: Iterable[Stay], now: datetime) -> dict[QuotaKey, Amount]:
+def _add_up(stays: Iterable[QuotaStay], now: datetime) -> dict[QuotaKey, Amount]:
     held: dict[QuotaKey, Amount] = {}
     for stay in stays:
         if stay.ended is None or stay.ended > now:

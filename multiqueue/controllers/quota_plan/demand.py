@@ -41,7 +41,7 @@ LONGEST_HOLE = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stay:
+class QuotaStay:
     """One time for which a Workload held quota, with the wait before."""
 
     queue: str
@@ -51,7 +51,7 @@ class Stay:
     ended: datetime | None
 
 
-def read_stay(workload: Workload) -> Stay | None:
+def read_stay(workload: Workload) -> QuotaStay | None:
     """Return what a Workload holds, or held until it finished; None without quota."""
     hold, admission = read_hold(workload), workload.status.admission
     if hold is None or admission is None:
@@ -61,7 +61,7 @@ def read_stay(workload: Workload) -> Stay | None:
         for resource, quantity in pod_set.resource_usage.items():
             place = pod_set.flavors.get(resource, ""), resource
             amounts[place] = amounts.get(place, 0) + parse_request(resource, quantity)
-    return Stay(
+    return QuotaStay(
         queue=hold.cluster_queue,
         amounts=amounts,
         queued=min(queued_at(workload), hold.begun),
@@ -92,7 +92,7 @@ class DemandRecord:
     def sample(
         self,
         keys: Iterable[QuotaKey],
-        stays: Sequence[Stay],
+        stays: Sequence[QuotaStay],
         *,
         now: datetime,
         credit: timedelta,
@@ -125,7 +125,7 @@ class DemandRecord:
             following += SAMPLE_EVERY
         return True
 
-    def _take(self, stays: Sequence[Stay], at: datetime, credit: timedelta) -> None:
+    def _take(self, stays: Sequence[QuotaStay], at: datetime, credit: timedelta) -> None:
         """Add one sample, and the waits of the Workloads that have now run for long enough."""
         for series in self.series.values():
             series.recent.append(0)
