@@ -93,7 +93,7 @@ def parse_histogram(text: str) -> DemandHistogram:
 def full_weight(period: timedelta, every: timedelta, half_life: timedelta) -> float:
     """Return the weight of a period without a hole, at its end."""
     factor = decay_of(every, half_life)
-    return SAMPLE * (1 - factor ** (period / every)) / (1 - factor)
+    return SAMPLE * (1 - math.pow(factor, period / every)) / (1 - factor)
 
 
 def decay_of(time: timedelta, half_life: timedelta) -> float:
