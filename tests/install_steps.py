@@ -33,6 +33,7 @@ SAMPLES = (
     "samples-topology",
     "samples-dispatch",
     "samples-disruption",
+    "samples-quota",
 )
 SYSTEM = "kueue-system"
 

@@ -62,6 +62,7 @@ KINDS = (
     Kind("workload", QUEUES, "workloads", viewed_by=BOTH),
     Kind("dispatchprofile", "multiqueue.dev", "dispatchprofiles", seen_by_all=False),
     Kind("disruptionpolicy", "multiqueue.dev", "disruptionpolicies", seen_by_all=False),
+    Kind("quotaplan", "multiqueue.dev", "quotaplans", seen_by_all=False),
     Kind("jobkind", "multiqueue.dev", "jobkinds", viewed_by=BOTH, seen_by_all=False),
     Kind(
         "usagereport",

@@ -26,6 +26,7 @@ from multiqueue.controllers.plan_applier import PlanApplier
 from multiqueue.controllers.provisioning.check_controller import ProvisioningCheckController
 from multiqueue.controllers.provisioning.controller import ProvisioningController
 from multiqueue.controllers.provisioning.watch import RequestWatch
+from multiqueue.controllers.quota_plan.controller import QuotaPlanController
 from multiqueue.controllers.scheduler_loop import SchedulerLoop
 from multiqueue.controllers.status_ticker import StatusTicker
 from multiqueue.controllers.topology.failure_controller import NodeFailureController
@@ -142,6 +143,7 @@ def build_controllers(
         PhaseCounts(context, engine.local_queue_target),
         ConfigChanges(context),
         UsageReports(context),
+        QuotaPlanController(context),
         *build_in_use_controllers(context),
         *build_provisioning(context),
         *topology.runnables,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.names import key_of
-from multiqueue.api.v1alpha1 import DispatchProfile, DisruptionPolicy, JobKind
+from multiqueue.api.v1alpha1 import DispatchProfile, DisruptionPolicy, JobKind, QuotaPlan
 from multiqueue.api.v1beta2 import (
     AdmissionCheck,
     ClusterQueue,
@@ -79,6 +79,7 @@ class Informers:
     multikueue_clusters: Informer[MultiKueueCluster]
     dispatch_profiles: Informer[DispatchProfile]
     disruption_policies: Informer[DisruptionPolicy]
+    quota_plans: Informer[QuotaPlan]
     job_kinds: Informer[JobKind]
     namespaces: Informer[dict[str, Any]]
     limit_ranges: Informer[dict[str, Any]]

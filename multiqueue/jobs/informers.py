@@ -13,7 +13,7 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.names import PRIORITY_CLASS, key_of
 from multiqueue.api.serde import decode
 from multiqueue.api.slices import replaced_key
-from multiqueue.api.v1alpha1 import DispatchProfile, DisruptionPolicy, JobKind
+from multiqueue.api.v1alpha1 import DispatchProfile, DisruptionPolicy, JobKind, QuotaPlan
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.framework.ancestors import controller_of
 from multiqueue.jobs.framework.gvk import GroupVersionKind
@@ -126,6 +126,7 @@ def build_informers(
         multikueue_clusters=typed(resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
         dispatch_profiles=typed(resources.DISPATCH_PROFILES, DispatchProfile),
         disruption_policies=typed(resources.DISRUPTION_POLICIES, DisruptionPolicy),
+        quota_plans=typed(resources.QUOTA_PLANS, QuotaPlan),
         job_kinds=typed(resources.JOB_KINDS, JobKind),
         namespaces=untyped(resources.NAMESPACES),
         limit_ranges=untyped(resources.LIMIT_RANGES),

@@ -95,6 +95,7 @@ DISRUPTION_POLICIES = resource_of(
     "multiqueue.dev/v1alpha1", "disruptionpolicies", "DisruptionPolicy", namespaced=False
 )
 JOB_KINDS = resource_of("multiqueue.dev/v1alpha1", "jobkinds", "JobKind", namespaced=False)
+QUOTA_PLANS = resource_of("multiqueue.dev/v1alpha1", "quotaplans", "QuotaPlan", namespaced=False)
 USAGE_REPORTS = resource_of("multiqueue.dev/v1alpha1", "usagereports", "UsageReport")
 PROVISIONING_REQUESTS = resource_of(
     "autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest"

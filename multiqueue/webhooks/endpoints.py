@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiqueue.api.config import DENY, Configuration
 from multiqueue.api.conversion import convert
 from multiqueue.api.job_kinds import JOB_KINDS
-from multiqueue.api.names import DEFAULT_QUEUE, V1BETA1, V1BETA2
+from multiqueue.api.names import APPROVED_BY, DEFAULT_QUEUE, V1BETA1, V1BETA2
 from multiqueue.api.validation import RULES
 from multiqueue.api.validation.access import mapping
 from multiqueue.api.validation.field_error import forbidden
@@ -42,6 +42,7 @@ CONVERT = "/convert"
 MUTATE_UNLABELLED = "/mutate-jobs-without-a-queue"
 DECLARED = "declared-jobs"
 """Ends the path of the endpoints for jobs of all declared kinds."""
+MUTATE_QUOTA_PLANS = "/mutate-multiqueue-dev-v1alpha1-quotaplan"
 VALIDATE_UNQUEUED = "/validate-kinds-that-are-not-queued"
 
 
@@ -75,6 +76,7 @@ class Endpoints:
         handlers: dict[str, Handler] = {
             MUTATE_UNLABELLED: self.mutate_job,
             VALIDATE_UNQUEUED: self.validate_unqueued,
+            MUTATE_QUOTA_PLANS: _only("QuotaPlan", stamp_approval),
             f"/mutate-{DECLARED}": self.mutate_job,
             f"/validate-{DECLARED}": self.validate_job,
         }
@@ -158,6 +160,27 @@ class Endpoints:
         return ReviewVerdict(
             errors=errors, warnings=[*warnings, *self.advise(request, new, warnings)]
         )
+
+
+def stamp_approval(request: ReviewRequest) -> ReviewVerdict:
+    """Write who agreed to a change of quotas into an annotation that nobody else can write."""
+    if request.subresource or _is_leaving(request):
+        return ReviewVerdict()
+    approved, before = (mapping(obj, "spec").get("approved") for obj in (request.obj, request.old))
+    metadata = mapping(request.obj, "metadata")
+    annotations = {**mapping(metadata, "annotations")}
+    by = annotations.pop(APPROVED_BY, None)
+    if approved and approved != before:
+        annotations[APPROVED_BY] = request.user
+    elif approved:
+        kept = mapping(mapping(request.old, "metadata"), "annotations").get(APPROVED_BY)
+        if kept is not None:
+            annotations[APPROVED_BY] = kept
+    if annotations.get(APPROVED_BY) == by:
+        return ReviewVerdict()
+    return ReviewVerdict(
+        changed={**request.obj, "metadata": {**metadata, "annotations": annotations}}
+    )
 
 
 def _only(kind: str, handler: Handler) -> Handler:

@@ -21,7 +21,12 @@ from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER, QUEUE_NAME, WEBHO
 from multiqueue.jobs.registry import IntegrationRegistry, SupportedKind
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, Forbidden, NotFound
-from multiqueue.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from multiqueue.kube.resources import (
+    MUTATING_WEBHOOKS,
+    QUOTA_PLANS,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
 from multiqueue.kube.trust import CertificateTrust
 from multiqueue.webhooks.addresses import (
     REMEDY,
@@ -32,6 +37,7 @@ from multiqueue.webhooks.addresses import (
 )
 from multiqueue.webhooks.endpoints import (
     DECLARED,
+    MUTATE_QUOTA_PLANS,
     MUTATE_UNLABELLED,
     MUTATED_KINDS,
     VALIDATE_UNQUEUED,
@@ -59,6 +65,7 @@ def build_configurations(
     """Return the wanted mutating and validating configurations."""
     build = _Builder(config, kinds, address, authority)
     mutating = [build.kind_hook("m", kind, ("CREATE",)) for kind in MUTATED_KINDS]
+    mutating.append(build.approval_hook())
     mutating.extend(build.mutating_job_hooks())
     validating = [build.kind_hook("v", kind, ("CREATE", "UPDATE")) for kind in VALIDATED_KINDS]
     validating.extend(build.validating_job_hooks())
@@ -99,6 +106,17 @@ class _Builder:
             ],
             must_answer=kind in MUST_BE_CHECKED,
         )
+
+    def approval_hook(self) -> dict[str, Any]:
+        """Return the webhook that says who agreed to a change of quotas."""
+        rule = {
+            "apiGroups": [QUOTA_PLANS.group],
+            "apiVersions": [QUOTA_PLANS.version],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": [QUOTA_PLANS.plural],
+            "scope": "Cluster",
+        }
+        return self._hook("mquotaplan.kb.io", MUTATE_QUOTA_PLANS, [rule], must_answer=True)
 
     def mutating_job_hooks(self) -> list[dict[str, Any]]:
         """Return a webhook for each kind, for jobs with a queue; one, ignored in an outage, for

@@ -47,6 +47,8 @@ class ReviewRequest:
     name: str
     obj: dict[str, Any]
     old: dict[str, Any]
+    user: str = ""
+    """Who asked, as the API server has authenticated them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,7 @@ def read_review(body: bytes) -> ReviewRequest:
         name=_text(request, "name"),
         obj=_object(request, "object"),
         old=_object(request, "oldObject"),
+        user=_user(request),
     )
 
 
@@ -114,6 +117,12 @@ def _text(request: Mapping[str, Any], field: str) -> str:
     if value is not None and not isinstance(value, str):
         raise MalformedReviewError(f"request.{field}: must be a text", uid=request["uid"])
     return value or ""
+
+
+def _user(request: Mapping[str, Any]) -> str:
+    info = request.get("userInfo")
+    name = info.get("username") if isinstance(info, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _object(request: Mapping[str, Any], field: str) -> dict[str, Any]:

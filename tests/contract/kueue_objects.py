@@ -147,6 +147,17 @@ def valid(kind: str, version: str = NEW) -> dict[str, Any]:
             "metadata": {"name": "a"},
             "spec": {"prefer": "LeastLostWork", "protection": {"minRun": {"queue": "10m"}}},
         }
+    if kind == "QuotaPlan":
+        return {
+            "apiVersion": "multiqueue.dev/v1alpha1",
+            "kind": "QuotaPlan",
+            "metadata": {"name": "a"},
+            "spec": {
+                "cohort": "all",
+                "resources": [{"flavor": "a100", "resource": "nvidia.com/gpu"}],
+                "bounds": [{"clusterQueue": "serving", "min": 16, "max": "32"}],
+            },
+        }
     if kind == "UsageReport":
         row = {"day": "2026-01-01", "resource": "cpu", "holds": 1, "reservedSeconds": 60}
         return {

@@ -62,6 +62,7 @@ from tests.integration import test_multikueue_terrain as node_model
 from tests.integration import test_multikueue_writes as writes
 from tests.integration import test_provisioning as provisioning
 from tests.integration import test_provisioning_faults as provisioning_faults
+from tests.integration import test_quota_plans as quota_plans
 from tests.integration import test_remote_access as remote_access
 from tests.integration.test_runtime_manager import make_config, running
 from tests.integration.waiting import until_one
@@ -273,6 +274,7 @@ SCENARIOS: tuple[Callable[[], Any], ...] = (
     dispatch.test_score_sends_one_copy_to_the_worker_where_the_least_is_left_over,
     declared_kinds.test_the_older_of_two_kinds_wins_and_a_built_in_kind_is_refused,
     disruption_policies.test_the_status_says_whether_a_policy_counts,
+    quota_plans.test_somebody_else_s_quota_in_the_middle_of_a_change_ends_it,
     dispatch_profiles.test_a_shadow_is_asked_and_nothing_of_it_is_done,
     remote_jobs.test_an_eviction_here_stops_the_job_there_before_the_quota_goes,
     remote_jobs.test_status_comes_back_and_the_end_cleans_up,

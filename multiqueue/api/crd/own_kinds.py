@@ -8,7 +8,13 @@ from typing import Any
 from multiqueue.api.crd.kinds import Column
 from multiqueue.api.crd.schema import object_schema
 from multiqueue.api.names import OWN_GROUP, V1ALPHA1
-from multiqueue.api.v1alpha1 import DispatchProfile, DisruptionPolicy, JobKind, UsageReport
+from multiqueue.api.v1alpha1 import (
+    DispatchProfile,
+    DisruptionPolicy,
+    JobKind,
+    QuotaPlan,
+    UsageReport,
+)
 from multiqueue.api.v1beta2.meta import Struct
 
 _AGE = Column(name="Age", path=".metadata.creationTimestamp", type="date")
@@ -73,6 +79,14 @@ _JOB_KIND_COLUMNS = (
     _AGE,
 )
 
+_PLAN_COLUMNS = (
+    Column(name="Cohort", path=".spec.cohort"),
+    Column(name="Mode", path=".spec.mode"),
+    Column(name="State", path=".status.state", description="What the plan does now"),
+    Column(name="Proposal", path=".status.proposal.hash", description="What may be approved"),
+    Column(name="Changes", path=".status.changes", type="integer", description="Applied so far"),
+    _AGE,
+)
 _USAGE_COLUMNS = (
     Column(name="Through", path=".status.through", description="Until when all is counted"),
     Column(name="Gap", path=".status.gapSeconds", type="integer", description="In seconds"),
@@ -86,6 +100,7 @@ def own_crds() -> list[dict[str, Any]]:
         _definition(DispatchProfile, "dispatchprofiles", "dprof", _PROFILE_COLUMNS),
         _definition(DisruptionPolicy, "disruptionpolicies", "dpol", _DISRUPTION_COLUMNS),
         _definition(JobKind, "jobkinds", "jkind", _JOB_KIND_COLUMNS),
+        _definition(QuotaPlan, "quotaplans", "qplan", _PLAN_COLUMNS),
         _definition(UsageReport, "usagereports", "usage", _USAGE_COLUMNS, scope="Namespaced"),
     ]
 

@@ -25,6 +25,7 @@ WORKER_SAMPLES = ROOT / "config" / "samples-worker"
 PROVISIONING_SAMPLES = ROOT / "config" / "samples-provisioning"
 DISPATCH_SAMPLES = ROOT / "config" / "samples-dispatch"
 DISRUPTION_SAMPLES = ROOT / "config" / "samples-disruption"
+QUOTA_SAMPLES = ROOT / "config" / "samples-quota"
 TOPOLOGY_SAMPLES = ROOT / "config" / "samples-topology"
 PUBLISHED = ROOT / "tests" / "integration" / "manifests"
 KINDS = {kind.kind: kind for kind in map(kind_from_crd, load_crds())}
@@ -38,6 +39,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         TOPOLOGY_SAMPLES,
         DISPATCH_SAMPLES,
         DISRUPTION_SAMPLES,
+        QUOTA_SAMPLES,
         PUBLISHED,
     )
     for folder in folders:

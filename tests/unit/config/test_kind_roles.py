@@ -39,6 +39,8 @@ WANTED = {
     "dispatchprofile-viewer": {ADMIN, TO_ADMIN},
     "disruptionpolicy-editor": {ADMIN},
     "disruptionpolicy-viewer": {ADMIN, TO_ADMIN},
+    "quotaplan-editor": {ADMIN},
+    "quotaplan-viewer": {ADMIN, TO_ADMIN},
     "jobkind-editor": {ADMIN},
     "jobkind-viewer": {ADMIN, USER, TO_ADMIN},
     "usagereport-viewer": {ADMIN, USER, *TO_ALL},
@@ -77,7 +79,7 @@ def test_each_role_has_the_labels_of_upstream() -> None:
         assert set(labels.values()) == {"true"}
         got[name] = set(labels)
     assert got == WANTED
-    assert len(ROLES) == len(WANTED) == 66
+    assert len(ROLES) == len(WANTED) == 68
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role["metadata"]["name"])

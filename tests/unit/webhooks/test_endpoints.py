@@ -7,9 +7,11 @@ import pytest
 
 from multiqueue.api.config import Configuration, Integrations
 from multiqueue.api.job_kinds import JOB_KINDS, SUPPORTED_FRAMEWORKS
+from multiqueue.api.names import APPROVED_BY
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.setup import build_registry
 from multiqueue.webhooks.endpoints import (
+    MUTATE_QUOTA_PLANS,
     Endpoints,
     Handler,
     job_path,
@@ -163,6 +165,7 @@ def test_no_endpoint_trips_over_odd_objects(path: str, obj: dict, operation: str
         for row in JOB_KINDS
         for verb in ("mutate", "validate")
     }
+    kinds[MUTATE_QUOTA_PLANS] = "QuotaPlan"
     row = groups.get(path)
     more = {"group": row.group} if row is not None else {}
     kind = row.kind if row is not None else kinds.get(path, "Job")
@@ -180,3 +183,27 @@ KINDS = (
     "Topology",
     "Workload",
 )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "want"),
+    [
+        ({}, {"approved": "a1"}, "alice"),
+        ({"approved": "a1"}, {"approved": "b2"}, "alice"),
+        ({"approved": "a1"}, {"approved": "a1", "every": "1h"}, "bob"),
+        ({"approved": "a1"}, {}, None),
+    ],
+    ids=["who agrees", "who agrees to another", "who agreed", "nobody"],
+)
+@pytest.mark.parametrize("forged", [None, "mallory"])
+def test_who_agreed_to_a_change_of_quotas_comes_from_the_request(
+    old: dict, new: dict, want: str | None, forged: str | None
+) -> None:
+    notes = {APPROVED_BY: forged} if forged else {}
+    obj = {"metadata": {"name": "p", "annotations": notes}, "spec": new}
+    before = {"metadata": {"name": "p", "annotations": {APPROVED_BY: "bob"}}, "spec": old}
+    verdict = ask(
+        MUTATE_QUOTA_PLANS, "QuotaPlan", operation="UPDATE", obj=obj, old=before, user="alice"
+    )
+    after = obj if verdict.changed is None else verdict.changed
+    assert after["metadata"]["annotations"].get(APPROVED_BY) == want

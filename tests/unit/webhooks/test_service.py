@@ -164,7 +164,7 @@ async def test_a_changed_registration_is_put_right_and_a_good_one_left_alone() -
         assert same["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
         await world.client.patch(MUTATING_WEBHOOKS, name, {"webhooks": before["webhooks"][:1]})
         await world.service.look_after_once()
-        assert len((await world.client.get(MUTATING_WEBHOOKS, name))["webhooks"]) == 5
+        assert len((await world.client.get(MUTATING_WEBHOOKS, name))["webhooks"]) == 6
 
 
 def test_in_a_cluster_the_service_is_named() -> None:

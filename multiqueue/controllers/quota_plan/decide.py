@@ -1,0 +1,238 @@
+"""What the status of a QuotaPlan says next, and which change begins. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import msgspec
+
+from multiqueue.api.v1alpha1 import (
+    PlanChange,
+    PlanProposal,
+    QuotaPlan,
+    QuotaPlanStatus,
+)
+from multiqueue.api.v1alpha1.quota_plan import MAX_STATES
+from multiqueue.api.v1beta2.meta import format_time, parse_time
+from multiqueue.controllers.quota_plan.changes import (
+    build_state,
+    build_way_back,
+    explain_move,
+    read_moves,
+    read_state,
+    write_move,
+)
+from multiqueue.controllers.quota_plan.propose import (
+    MONTH,
+    MeasuredDemand,
+    PlanRules,
+    Proposal,
+    QuotaKey,
+    QuotaMove,
+    QuotaNow,
+    propose,
+)
+from multiqueue.lib.amount import Amount
+from multiqueue.model.resources import format_amount
+
+LEARNING_EVERY = timedelta(hours=1)
+"""How often it is looked at whether enough is known."""
+
+Quotas = Mapping[QuotaKey, Amount]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanView:
+    """What is known when a plan is looked at.
+
+    Attributes:
+        plan: The plan.
+        rules: Its spec as values.
+        quotas: The nominal quotas now.
+        demand: The measured demand.
+        held: What Workloads hold now, by quota.
+    """
+
+    plan: QuotaPlan
+    rules: PlanRules
+    quotas: Quotas
+    demand: Mapping[QuotaKey, MeasuredDemand]
+    held: Quotas
+
+
+def with_problem(status: QuotaPlanStatus, message: str) -> QuotaPlanStatus:
+    """Return the status of a plan that cannot be followed."""
+    return msgspec.structs.replace(
+        status, state="Invalid", message=message, proposal=None, looked_at=""
+    )
+
+
+def with_proposal(view: PlanView, now: datetime) -> QuotaPlanStatus:
+    """Return the status with a proposal that is up to date, and what is to be done about it."""
+    status = view.plan.status
+    if view.plan.spec.mode == "Paused":
+        return msgspec.structs.replace(
+            status,
+            state="Paused",
+            message="spec.mode is Paused: demand is measured, and nothing is proposed",
+            proposal=None,
+            looked_at="",
+        )
+    basis = _basis(view)
+    looked = parse_time(status.looked_at)
+    every = LEARNING_EVERY if status.state == "Learning" else view.rules.every
+    is_changed = bool(status.basis) and basis != status.basis
+    if is_changed or looked is None or not looked <= now < looked + every:
+        status = _look(view, basis, now)
+    elif not status.basis:  # a change has just ended
+        status = msgspec.structs.replace(status, basis=basis)
+    if status.proposal is None:
+        return status
+    return msgspec.structs.replace(status, state="Proposed", message=_tell_approval(view, status))
+
+
+def find_change(view: PlanView, status: QuotaPlanStatus) -> tuple[QuotaMove, ...]:
+    """Return the moves that ``spec.approved`` stands for; empty if there are none to make."""
+    approved = view.plan.spec.approved
+    if not approved or approved == status.handled or view.plan.spec.mode == "Paused":
+        return ()
+    if status.proposal is not None and status.proposal.hash == approved:
+        return read_moves(status.proposal.moves)
+    for state in status.states:
+        try:
+            back = build_way_back(view.plan.metadata.name, status, state.number, view.quotas)
+        except ValueError:
+            continue
+        if back.hash == approved:
+            return back.moves
+    return ()
+
+
+def begin_change(
+    plan: QuotaPlan, status: QuotaPlanStatus, moves: tuple[QuotaMove, ...], by: str
+) -> QuotaPlanStatus:
+    """Return the status from which any manager can go on with a change."""
+    change = PlanChange(
+        hash=plan.spec.approved, by=by, moves=tuple(write_move(move) for move in moves)
+    )
+    return msgspec.structs.replace(
+        status,
+        state="Applying",
+        message=f"change {change.hash} is being applied: {_tell_moves(moves)}",
+        change=change,
+    )
+
+
+def end_change(plan: QuotaPlan, quotas: Quotas, now: datetime) -> QuotaPlanStatus:
+    """Return the status after the last write of a change, which led to these quotas."""
+    status, change = plan.status, plan.status.change
+    assert change is not None
+    undone = {move.key: move.before for move in read_moves(change.moves)}
+    number = status.changes + 1
+    before = status.states or (build_state(status.changes, {**quotas, **undone}, since="", by=""),)
+    after = build_state(number, quotas, since=format_time(now), by=change.by)
+    return msgspec.structs.replace(
+        status,
+        state="Applied",
+        message=f"change {change.hash} was applied"
+        + (f"; {change.by} agreed to it" if change.by else ""),
+        change=None,
+        proposal=None,
+        handled=change.hash,
+        changes=number,
+        states=(*before, after)[-MAX_STATES:],
+        looked_at=format_time(now),
+        basis="",
+    )
+
+
+def drop_change(plan: QuotaPlan, stranger: QuotaMove, now: datetime) -> QuotaPlanStatus:
+    """Return the status after somebody else changed a quota in the middle of a change."""
+    status, change, key = plan.status, plan.status.change, stranger.key
+    assert change is not None
+    return msgspec.structs.replace(
+        status,
+        state="Dropped",
+        message=f'change {change.hash} was given up: ClusterQueue "{key.cluster_queue}" has '
+        f"another quota of {key.resource} in flavor {key.flavor} than before it and after it. Set "
+        f"the quotas by hand; the change was: {_tell_moves(read_moves(change.moves))}",
+        change=None,
+        proposal=None,
+        handled=change.hash,
+        looked_at=format_time(now),
+        basis="",
+    )
+
+
+def with_owner(plan: QuotaPlan, status: QuotaPlanStatus, queue: str, owner: str) -> QuotaPlanStatus:
+    """Return the status of a plan whose quotas somebody else writes."""
+    return msgspec.structs.replace(
+        status,
+        state="NotOurs",
+        message=f'nothing is written: field manager "{owner}" owns spec.resourceGroups of '
+        f'ClusterQueue "{queue}" and would write its quotas back; change them where it takes them '
+        f"from: multiqueue quota plan {plan.metadata.name} -o patch prints the change",
+    )
+
+
+# ---------------------------------------------------------------- parts
+
+
+def _look(view: PlanView, basis: str, now: datetime) -> QuotaPlanStatus:
+    status = view.plan.status
+    now = parse_time(format_time(now)) or now  # as it is read back
+    got = propose(view.demand, _with_month(view, now), view.rules, now)
+    looked = msgspec.structs.replace(status, looked_at=format_time(now), basis=basis)
+    if not isinstance(got, Proposal):
+        return msgspec.structs.replace(looked, state=got.state, message=got.message, proposal=None)
+    old = status.proposal
+    made_at = old.made_at if old is not None and old.hash == got.hash else format_time(now)
+    moves = tuple(
+        explain_move(move, view.demand.get(move.key), view.held.get(move.key, 0))
+        for move in got.moves
+    )
+    return msgspec.structs.replace(
+        looked, proposal=PlanProposal(hash=got.hash, made_at=made_at, moves=moves)
+    )
+
+
+def _tell_approval(view: PlanView, status: QuotaPlanStatus) -> str:
+    name, proposal = view.plan.metadata.name, status.proposal
+    assert proposal is not None
+    approved = view.plan.spec.approved
+    todo = f"to agree: multiqueue quota approve {name}"
+    if approved and approved not in {status.handled, proposal.hash}:
+        return (
+            f"spec.approved is {approved}, which is not the proposal; nothing is applied. The "
+            f"proposal is {proposal.hash}; look at it, and {todo}"
+        )
+    return f"proposal {proposal.hash} changes {len(proposal.moves)} quotas; {todo}"
+
+
+def _with_month(view: PlanView, now: datetime) -> dict[QuotaKey, QuotaNow]:
+    """Return the quotas with those of 30 days ago, or of the earliest state that is kept."""
+    states = view.plan.status.states
+    earlier = [state for state in states if (parse_time(state.since) or now) <= now - MONTH]
+    first = earlier[-1:] or list(states[:1])
+    then = read_state(first[0]) if first else {}
+    return {
+        key: QuotaNow(nominal=amount, month_ago=then.get(key))
+        for key, amount in view.quotas.items()
+    }
+
+
+def _basis(view: PlanView) -> str:
+    """Return what stands for the spec and the quotas; a proposal is made anew if it changes."""
+    content = repr((replace(view.rules, changes=0), sorted(view.quotas.items())))
+    return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def _tell_moves(moves: Sequence[QuotaMove]) -> str:
+    return ", ".join(
+        f"{move.key.cluster_queue} {format_amount(move.key.resource, move.before)} -> "
+        f"{format_amount(move.key.resource, move.after)} {move.key.resource} ({move.key.flavor})"
+        for move in moves
+    )
