@@ -141,7 +141,9 @@ class WhatIfAnswers:
         """Return the namespaces of an answer that the user may not see."""
         known = frozenset(self._list_namespaces())
         mentioned = {each["namespace"] for each in found["counts"]}
-        mentioned |= {name for name in _list_mentioned(found) if name in known}
+        for each in [*found["workloads"], {**found, "workloads": None}]:
+            mentioned |= known & _list_mentioned(each)
+            await asyncio.sleep(0)
         return frozenset(mentioned) - await self._rights.find_visible(user, mentioned)
 
     def _take_token(self, user: str) -> None:

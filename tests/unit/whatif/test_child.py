@@ -13,6 +13,7 @@ import pytest
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.runtime.demo.jobs import build_job
 from multiqueue.whatif import child
+from multiqueue.whatif.difference import Effect, Effected
 from multiqueue.whatif.documents import tried_to_dict
 from multiqueue.whatif.snapshot import Snapshot
 from multiqueue.whatif.trial import try_out
@@ -79,14 +80,14 @@ def test_a_job_is_submitted_after_the_changes_and_comes_back_with_its_workload()
     assert found["changes"][-1] == f"submitted: {found['job']['workload']}"
 
 
-def test_rows_are_cut_for_each_namespace_and_all_are_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(child, "ROWS_OF_A_NAMESPACE", 2)
-    snapshot = make_snapshot(*(make_job("research", f"job-{number}", 1) for number in range(6)))
-    found = child.answer_lines(make_lines(snapshot, "hold cq/research"))
-    assert len(found["workloads"]) == 2
-    assert sum(each["count"] for each in found["counts"]) == 6
+def test_a_namespace_with_many_rows_leaves_room_for_others() -> None:
+    def make(namespace: str, count: int) -> list[Effected]:
+        keys = (f"{namespace}/job-{number}" for number in range(count))
+        return [Effected(key=key, effect=Effect.LATER, before=None, after=None) for key in keys]
+
+    kept = child.choose_rows([*make("large", 900), *make("small", 3)])
+    assert Counter(key.partition("/")[0] for key in kept) == {"large": 200, "small": 3}
+    assert len(child.choose_rows([row for n in range(9) for row in make(f"n{n}", 150)])) == 1000
 
 
 @pytest.mark.parametrize(
