@@ -255,7 +255,9 @@ class FleetCapacity:
             self._change()
 
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
-        """Note that the user's constraints may have changed."""
+        """Forget a Workload that is gone; note that the user's constraints may have changed."""
+        if old is not None and new is None:
+            self._prospects.pop(old.metadata.key, None)
         if old is None or new is None or has_quota(new.status):
             return
         if list_constraints(old, None) != list_constraints(new, None):

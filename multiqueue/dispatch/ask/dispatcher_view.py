@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
@@ -167,10 +168,12 @@ class DispatchViews:
             labels=labels,
             cordoned=cordoned,
             unusable=unusable,
-            kinds=frozenset(
-                adapter.gvk.dotted
-                for adapter in self._fleet.adapters
-                if session.serves(adapter.gvk)
+            kinds=_share(
+                frozenset(
+                    adapter.gvk.dotted
+                    for adapter in self._fleet.adapters
+                    if session.serves(adapter.gvk)
+                )
             ),
             queue=queues.queue_view(workload.namespace, workload.queue, without=workload.key)
             if known
@@ -210,6 +213,12 @@ def _why_avoid(cluster: api.MultiKueueCluster | None, seen: Observation) -> str:
     if cluster is None or seen.workload is None:
         return ""
     return why_avoid(Candidate(cluster=cluster, workload=seen.workload, job=seen.job))
+
+
+@lru_cache(maxsize=256)
+def _share(kinds: frozenset[str]) -> frozenset[str]:
+    """Return an equal set that earlier views have too: decisions are remembered with their view."""
+    return kinds
 
 
 def _find_copy(state: ClusterState, local: LocalWorkload | None) -> RemoteWorkload | None:
