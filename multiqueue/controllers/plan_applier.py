@@ -197,6 +197,7 @@ class PlanApplier:
             if self._waiting.qsize() < MAX_WAITING:
                 self._room.set()
             await self._write(admission)
+            del admission  # an idle writer keeps nothing
 
     async def _write(self, admission: PendingAdmission) -> None:
         key, loop = admission.decision.workload, asyncio.get_running_loop()

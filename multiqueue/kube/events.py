@@ -8,6 +8,7 @@ dropped and counted.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import socket
 from collections import OrderedDict
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
 import structlog
 
 from multiqueue.api.v1beta2.meta import format_time
@@ -48,6 +50,10 @@ class _Key(NamedTuple):
     type: str
     reason: str
     message: str
+
+    def digest(self) -> bytes:
+        """Return what a written Event is remembered by: its texts would take a kilobyte."""
+        return hashlib.blake2b(msgspec.msgpack.encode(self), digest_size=16).digest()
 
 
 @dataclass(slots=True)
@@ -108,7 +114,7 @@ class EventRecorder:
         self._queue: WorkQueue[_Key] = WorkQueue(retry_base=0.5, retry_cap=10.0)
         self._pending: dict[_Key, _Entry] = {}
         self._sequence = itertools.count()
-        self._known: OrderedDict[_Key, _Entry] = OrderedDict()
+        self._known: OrderedDict[bytes, _Entry] = OrderedDict()
         self._held: dict[tuple[str, str], _Key] = {}
 
     def event(
@@ -145,10 +151,11 @@ class EventRecorder:
             if len(self._pending) >= MAX_QUEUE:
                 self._note_dropped()
                 return
-            entry = self._known.pop(key, None)
+            entry = self._known.pop(key.digest(), None)
         if entry is None:
             entry = _Entry(reference=dict(regarding), first_at=now, last_at=now)
         else:
+            entry.reference = entry.reference or dict(regarding)
             entry.count += 1
             entry.last_at = now
         self._pending[key] = entry
@@ -199,6 +206,8 @@ class EventRecorder:
             self._note_dropped()
             log.exception("event dropped", object=f"{key.namespace}/{key.name}")
         entry.attempts = 0
+        if key not in self._pending:
+            entry.reference = {}
         self._queue.forget(key)
 
     async def _write(self, key: _Key, entry: _Entry) -> None:
@@ -244,7 +253,7 @@ class EventRecorder:
         self._on_dropped()
 
     def _remember(self, key: _Key, entry: _Entry) -> None:
-        self._known[key] = entry
+        self._known[key.digest()] = entry
         if len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
 

@@ -106,6 +106,7 @@ class DecisionService:
         choice.add_listener(
             lambda view, answer, profile: self._records.note(_decision(view, answer, profile))
         )
+        context.informers.workloads.add_handler(self._on_workload)
 
     def find(self, key: str) -> Decision | None:
         """Return the latest decision about a Workload, ``namespace/name``."""
@@ -114,6 +115,10 @@ class DecisionService:
     def list_decisions(self) -> Iterable[Decision]:
         """Return the latest decisions, the oldest first."""
         return self._records.all()
+
+    def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
+        if old is not None and new is None:
+            self._records.retire(old.metadata.key)
 
     async def review(self, manifest: Mapping[str, Any], namespace: str) -> DispatchReview:
         """Say where a job would go if it were submitted now; changes nothing.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -101,18 +100,13 @@ def digest_of(local: Workload) -> str:
     It is compared with the digest of what the copy was made from, not with the copy's spec: the
     worker's API server fills in defaults and drops fields that it does not know.
     """
-    return _digest(local.spec.queue_name, encode_pod_sets(local.spec.pod_sets))
+    text = local.spec.queue_name.encode() + b"\0" + encode_pod_sets(local.spec.pod_sets)
+    return hashlib.sha256(text).hexdigest()[:DIGEST_LENGTH]
 
 
 def encode_pod_sets(pod_sets: tuple[PodSet, ...]) -> bytes:
     """Return the pod sets as canonical JSON."""
     return msgspec.json.encode(pod_sets, order="deterministic")
-
-
-@lru_cache(maxsize=512)
-def _digest(queue: str, pod_sets: bytes) -> str:
-    text = queue.encode() + b"\0" + pod_sets
-    return hashlib.sha256(text).hexdigest()[:DIGEST_LENGTH]
 
 
 def _spec(local: Workload, *, gated: bool) -> Json:

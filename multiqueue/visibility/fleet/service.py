@@ -252,6 +252,8 @@ class FleetApi:
         key = known.metadata.key
         self.journal.note(STANDINGS.plural, key)
         self._census.note(key)
+        if new is None:
+            self.standings.forget(key)
         self._history.note_workload(old, new, self._context.clock.now())
 
     def _on_job(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:

@@ -190,6 +190,11 @@ class Standings:
                     self._journal.note(self.resource.plural, key)
         return order
 
+    def forget(self, key: str) -> None:
+        """Forget a Workload that is gone."""
+        self._known.pop(key, None)
+        self._built.pop(key, None)
+
     def forget_unread(self) -> None:
         """Forget the orders of queues, so that nothing is sorted while nobody reads."""
         self._orders.clear()

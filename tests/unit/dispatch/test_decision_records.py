@@ -56,3 +56,27 @@ def test_one_that_is_larger_than_all_room_is_kept_alone():
     assert [d.view.workload.key for d in records.all()] == ["team-a/b"]
     records.note(decide("c", "c0", clusters=1))
     assert [d.view.workload.key for d in records.all()] == ["team-a/c"]
+
+
+def test_only_the_last_decisions_about_deleted_workloads_are_kept():
+    records = DecisionRecords(most_past=2)
+    for name in "abcd":
+        records.note(decide(name, "c0"))
+    records.note(decide("a", "c1"))
+    for name in "abc":
+        records.retire(f"team-a/{name}")
+    assert [d.view.workload.key[-1] for d in records.all()] == ["b", "c", "d"]
+    assert records.find("team-a/a") is None
+
+
+def test_a_decision_about_a_new_workload_of_the_same_name_is_kept():
+    records = DecisionRecords(most_past=1)
+    records.note(decide("a", "c0"))
+    records.retire("team-a/a")
+    records.note(decide("a", "c1"))
+    records.note(decide("b", "c0"))
+    records.retire("team-a/b")
+    found = records.find("team-a/a")
+    assert found is not None
+    assert found.nomination == Nomination(clusters=("c1",))
+    assert [d.view.workload.key[-1] for d in records.all()] == ["a", "b"]

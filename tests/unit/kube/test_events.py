@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -72,6 +73,17 @@ async def test_a_repetition_raises_the_count_of_the_event_that_is_there() -> Non
     assert server.seen[2].path == f"/api/v1/namespaces/team-a/events/{name}"
     assert server.seen[2].json == {"count": 3, "lastTimestamp": "2026-01-01T00:02:00Z"}
     assert server.seen[3].json["metadata"]["name"] != name
+
+
+@virtual_time
+async def test_what_is_remembered_of_written_events_is_small() -> None:
+    async with ScriptedServer(json_answer({})) as server, recording(server) as recorder:
+        for number in range(8):
+            recorder.event(REGARDING, "Normal", "Long", f"{number} {'x' * 900}")
+        await asyncio.sleep(60)
+        remembered = len(pickle.dumps(recorder._known))
+    assert len(server.seen) == 8
+    assert remembered < 8 * 500
 
 
 @virtual_time
