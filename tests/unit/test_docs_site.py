@@ -59,7 +59,7 @@ QUESTIONS = [
     ("Where are prices in the view?", "Reference", "docs/reference/dispatchers.md", "ClusterView"),
     ("How do I roll one out?", "Write dispatchers", "docs/dispatchers/how-to.md", "Roll out"),
 ]
-"""What a submitter, an operator and an author ask: the tab, the page and the heading that answer."""
+"""What strangers ask: the tab, the page and the heading that answer."""
 
 
 @pytest.mark.parametrize(("question", "tab", "page", "heading"), QUESTIONS)
