@@ -137,9 +137,8 @@ def describe(record: SoakRecord) -> str:
         slope, error = (each * 3600 / 2**20 for each in fit_slope(life))
         handles = f"{life[0].handles}-{life[-1].handles}"
         first, median = mib[0], statistics.median(mib)
-        lines.append(
-            f"{name:<14}{f'{first:.0f}/{median:.0f}/{mib[-1]:.0f}':>28}{f'{slope:.1f} ± {error:.1f}':>16}{handles:>10}"
-        )
+        memory, growth = f"{first:.0f}/{median:.0f}/{mib[-1]:.0f}", f"{slope:.1f} ± {error:.1f}"
+        lines.append(f"{name:<14}{memory:>28}{growth:>16}{handles:>10}")
     waits = sorted(wait for _, wait in record.waits)
     if waits:
         at = {
