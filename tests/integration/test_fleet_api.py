@@ -29,6 +29,7 @@ from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.authorization import ApiAction, action_of, review_spec
 from multiqueue.visibility.fleet.resources import BY_PLURAL
 from multiqueue.visibility.fleet.rights import native_actions
+from multiqueue.visibility.fleet.service import FleetApi
 from tests.contract.client import unique
 from tests.contract.kubectl import Kubectl
 from tests.integration.test_visibility import ROLES, Asker, managed, submit
@@ -45,6 +46,7 @@ class Reader:
 
     asker: Asker
     client: KubeClient
+    fleet: FleetApi
 
     @property
     def namespace(self) -> str:
@@ -95,7 +97,8 @@ async def waiting(*jobs: str) -> AsyncIterator[Reader]:
     async with managed() as (asker, [manager]), KubeClient(asker.credentials) as client:
         assert manager.visibility is not None
         await manager.visibility.registered.wait()
-        reader = Reader(asker, client)
+        assert manager.visibility.server.fleet is not None
+        reader = Reader(asker, client, manager.visibility.server.fleet)
         for count, name in enumerate(jobs, start=1):
             await submit(asker, client, (name, "a"))
 
@@ -108,6 +111,23 @@ async def waiting(*jobs: str) -> AsyncIterator[Reader]:
 
             await eventually(is_listed)
         yield reader
+
+
+async def test_rows_of_deleted_workloads_are_not_kept() -> None:
+    async with waiting("one", "two") as reader:
+        standings = reader.fleet.standings
+        rows = await standings.find_rows(list(standings.list_keys()))
+        assert (len(rows), len(standings._known), len(standings._built)) == (2, 2, 2)
+        for row in rows:
+            job = row.status["job"].removeprefix("Job/")
+            await reader.client.delete(
+                JOBS, job, namespace=reader.namespace, propagation="Background"
+            )
+
+        async def is_forgotten() -> bool:
+            return not (standings._known or standings._built)
+
+        await eventually(is_forgotten)
 
 
 async def test_every_resource_answers() -> None:

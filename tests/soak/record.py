@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 WARM_UP = 1 / 3
 """The share of a process's life before its memory is judged: caches fill, every kind comes."""
 GROWTH_BYTES = 8 * 2**20
 GROWTH_SHARE = 0.08
-"""Memory may grow by so much over the judged time; the larger of both counts."""
+"""Memory may grow by so much over the judged time, however long it is; the larger of both counts.
+What remembers a stated number of things fills in the warm-up, so a longer run allows no more."""
+BLOCKS = 8
+"""Parts of the judged time whose means are fitted: samples that follow each other are alike, so
+they would make the error look too small."""
+ERRORS = 2.0
+"""Growth counts if it exceeds what is allowed by so many standard errors."""
 MORE_HANDLES = 12
 """Open handles may rise by so many: connections to workers that are in flight."""
 SLOWER, SLOWER_SECONDS = 2.0, 5.0
@@ -54,14 +63,26 @@ def read_memory(pid: int) -> int:
     raise IndexError(pid)
 
 
-def fit_slope(samples: Sequence[Sample]) -> float:
-    """Return the bytes per second of the line through the samples (least squares)."""
-    if len({sample.at for sample in samples}) < 2:
-        return 0.0
-    slope, _ = statistics.linear_regression(
-        [sample.at for sample in samples], [float(sample.memory) for sample in samples]
-    )
-    return slope
+class Slope(NamedTuple):
+    """A slope in bytes per second, and its standard error."""
+
+    value: float
+    error: float
+
+
+def fit_slope(samples: Sequence[Sample]) -> Slope:
+    """Fit a line through the means of blocks of samples (least squares)."""
+    if len({sample.at for sample in samples}) < BLOCKS:
+        return Slope(0.0, math.inf)
+    edges = [len(samples) * number // BLOCKS for number in range(BLOCKS + 1)]
+    blocks = [samples[begin:end] for begin, end in itertools.pairwise(edges)]
+    times = [statistics.fmean(each.at for each in block) for block in blocks]
+    means = [statistics.fmean(each.memory for each in block) for block in blocks]
+    slope, start = statistics.linear_regression(times, means)
+    middle = statistics.fmean(times)
+    wrong = sum((y - start - slope * x) ** 2 for x, y in zip(times, means, strict=True))
+    spread = sum((x - middle) ** 2 for x in times)
+    return Slope(slope, math.sqrt(wrong / (BLOCKS - 2) / spread))
 
 
 def last_life(samples: Sequence[Sample]) -> list[Sample]:
@@ -77,11 +98,12 @@ def find_growth(record: SoakRecord, judged: Iterable[str]) -> list[str]:
     for name in judged:
         life = last_life(record.samples[name])
         seconds = life[-1].at - life[0].at
-        growth = fit_slope(life) * seconds
+        slope = fit_slope(life)
         allowed = max(GROWTH_BYTES, GROWTH_SHARE * life[0].memory)
-        if growth > allowed:
+        if (slope.value - ERRORS * slope.error) * seconds > allowed:
+            growth, error = slope.value * seconds / 2**20, slope.error * seconds / 2**20
             found.append(
-                f"{name}: memory grew by {growth / 2**20:.1f} MiB in {seconds:.0f} s, "
+                f"{name}: memory grew by {growth:.1f} ± {error:.1f} MiB in {seconds:.0f} s, "
                 f"allowed are {allowed / 2**20:.1f}"
             )
         third = max(1, len(life) // 3)
@@ -106,18 +128,17 @@ def find_slowdown(record: SoakRecord) -> list[str]:
 
 def describe(record: SoakRecord) -> str:
     """Return the figures as a table."""
-    lines = [f"{'process':<14}{'RSS MiB first/median/last':>28}{'slope MiB/h':>13}{'handles':>10}"]
+    lines = [f"{'process':<14}{'RSS MiB first/median/last':>28}{'slope MiB/h':>16}{'handles':>10}"]
     for name, samples in sorted(record.samples.items()):
         life = last_life(samples)
         if not life:
             continue
         mib = [each.memory / 2**20 for each in life]
-        slope = fit_slope(life) * 3600 / 2**20
+        slope, error = (each * 3600 / 2**20 for each in fit_slope(life))
         handles = f"{life[0].handles}-{life[-1].handles}"
         first, median = mib[0], statistics.median(mib)
-        lines.append(
-            f"{name:<14}{f'{first:.0f}/{median:.0f}/{mib[-1]:.0f}':>28}{slope:>13.1f}{handles:>10}"
-        )
+        memory, growth = f"{first:.0f}/{median:.0f}/{mib[-1]:.0f}", f"{slope:.1f} ± {error:.1f}"
+        lines.append(f"{name:<14}{memory:>28}{growth:>16}{handles:>10}")
     waits = sorted(wait for _, wait in record.waits)
     if waits:
         at = {

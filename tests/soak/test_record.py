@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak.record import Sample, SoakRecord, find_growth, find_slowdown
+from tests.soak.record import Sample, SoakRecord, find_growth, find_slowdown, fit_slope, last_life
 
 MIB = 2**20
 
@@ -22,12 +22,26 @@ def samples(*, slope: float = 0.0, handles: int = 50, pid: int = 1) -> list[Samp
     [
         (samples(), []),
         (samples(slope=0.5), []),
-        (samples(slope=3), ["manager: memory grew by 19.8 MiB in 395 s, allowed are 8.8"]),
+        (samples(slope=3), ["manager: memory grew by 19.8 ± 0.0 MiB in 395 s, allowed are 8.8"]),
     ],
 )
 def test_a_process_that_grows_is_named(life: list[Sample], words: list[str]) -> None:
     got = find_growth(SoakRecord(samples={"manager": life}), ["manager"])
     assert [text[: len(word)] for text, word in zip(got, words, strict=True)] == words
+
+
+def test_a_slope_counts_by_what_exceeds_its_error() -> None:
+    saw = [
+        Sample(each.at, 1, each.memory + (each.at % 300) * MIB // 6, 50)
+        for each in samples(slope=1.0)
+    ]
+    slope = fit_slope(last_life(saw))
+    assert slope.value * 395 > 8.8 * MIB > (slope.value - 2 * slope.error) * 395
+    assert find_growth(SoakRecord(samples={"manager": saw}), ["manager"]) == []
+
+
+def test_too_few_samples_show_no_growth() -> None:
+    assert find_growth(SoakRecord(samples={"manager": samples(slope=99)[:9]}), ["manager"]) == []
 
 
 def test_handles_that_are_not_closed_are_named() -> None:
