@@ -80,6 +80,7 @@ async def webhook_world(
                 config=config,
                 clock=clock or SystemClock(),
                 metrics=ManagerMetrics(),
+                drain_seconds=0.0,
             ),
         )
         service = build_webhooks(context, environment={}, **options)

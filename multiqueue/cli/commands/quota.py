@@ -22,11 +22,8 @@ TITLES = (
     "RESOURCE",
     "FROM",
     "TO",
-    "P50",
-    "P80",
-    "P95",
+    "DEMAND",
     "UNMET",
-    "UNMET THEN",
     "BORROWS",
 )
 
@@ -50,9 +47,9 @@ def command() -> None:
 def plan(*, name: str, output: str, kubeconfig: str | None, context: str | None) -> None:
     """Show what a QuotaPlan proposes, and what speaks for it.
 
-    P50, P80 and P95 are the demand that is not exceeded for that part of the time. UNMET is the
-    demand above the queue's own quota in 14 days, in amounts times hours, and UNMET THEN the same
-    with the new quota. BORROWS is what the queue's Workloads hold now above the new quota: they
+    DEMAND is what is not exceeded for 50, 80 and 95 % of the time. UNMET is the demand above the
+    queue's own quota in 14 days, in amounts times hours, with the quota of now and with the new
+    one. BORROWS is what the queue's Workloads hold now above the new quota: they
     go on, and the queues that lend it may take it back by their own rules.
     """
     run_async(_plan(ClusterTarget(kubeconfig=kubeconfig, context=context), name, output))
@@ -221,10 +218,7 @@ def _row(move: Any) -> tuple[str, ...]:
         move.resource,
         move.before,
         move.after,
-        move.p50,
-        move.p80,
-        move.p95,
-        move.unmet_before,
-        move.unmet_after,
+        f"{move.p50} {move.p80} {move.p95}",
+        f"{move.unmet_before} {move.unmet_after}",
         move.borrows,
     )
