@@ -16,9 +16,8 @@ def show_foreseen(status: Mapping[str, Any]) -> None:
     job = status["job"]
     namespace = job["workload"].partition("/")[0]
     echo(f"{job['job']} in namespace {namespace}, not submitted")
-    echo(
-        f"  Queue:  {job['localQueue']} (ClusterQueue {job['clusterQueue']}), {job['gpus']} GPU{'s' if job['gpus'] != 1 else ''}"
-    )
+    gpus = f"{job['gpus']} GPU{'s' if job['gpus'] != 1 else ''}"
+    echo(f"  Queue:  {job['localQueue']} (ClusterQueue {job['clusterQueue']}), {gpus}")
     if job["order"]:
         quota = f"flavor {', '.join(job['flavors'])}" + (", borrowed" if job["borrows"] else "")
         names, hidden = list_stopped(status)
