@@ -27,6 +27,7 @@ LEAVE_FIRST = (
     "TIER",
     "BORROWABLE",
     "NOMINAL",
+    "DEMAND",
     "FOR GPUS",
     "OFFERED",
     "RESTARTS",
