@@ -23,7 +23,7 @@ SPEED = "10"
 PARTS = 2
 """Each with a demo of its own, so that two can run at the same time."""
 
-pytestmark = [pytest.mark.programs, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.programs, pytest.mark.timeout(360)]
 
 
 def blocks() -> Iterator[tuple[str, PageBlock]]:
