@@ -49,6 +49,7 @@ def service(files: Files, text: str = "") -> VisibilityService:
         config=config,
         informers=build_informers(client, config, kinds),
         integrations=kinds,
+        drain_seconds=0.0,
     )
     workers: Any = None
     decision_service: Any = None
