@@ -170,6 +170,12 @@ async def test_a_proposal_that_changed_is_not_applied() -> None:
             "approve plan"
         )
         assert await quotas(cluster) == SIZES
+        await cluster.client.patch(resources.QUOTA_PLANS, "plan", {"spec": {"deadbandPercent": 90}})
+        await asyncio.sleep(60)
+        assert (await read_plan(cluster)).status.message == (
+            f"no quota has to change by 90 % or more; spec.approved is {hash_}, and nothing is "
+            "proposed now; nothing is applied"
+        )
 
 
 @virtual_time
