@@ -148,7 +148,7 @@ class QuotaPlanController:
         owners = ((name, find_owner(queue)) for name, queue in raw.items())
         name, owner = next((each for each in owners if each[1]), ("", ""))
         if owner:
-            await self._write(plan, with_owner(plan, status, name, owner))
+            await self._write(plan, with_owner(plan, status, moves, queue=name, owner=owner))
             return
         await self._apply(await self._write(plan, begin_change(plan, status, moves, by)))
 

@@ -40,6 +40,7 @@ from multiqueue.model.resources import format_amount
 
 LEARNING_EVERY = timedelta(hours=1)
 """How often it is looked at whether enough is known."""
+NOTE = "; spec.approved is "
 
 Quotas = Mapping[QuotaKey, Amount]
 
@@ -90,7 +91,7 @@ def with_proposal(view: PlanView, now: datetime) -> QuotaPlanStatus:
     elif not status.basis:  # a change has just ended
         status = msgspec.structs.replace(status, basis=basis)
     if status.proposal is None:
-        return status
+        return msgspec.structs.replace(status, message=_with_note(view, status))
     return msgspec.structs.replace(status, state="Proposed", message=_tell_approval(view, status))
 
 
@@ -167,14 +168,22 @@ def drop_change(plan: QuotaPlan, stranger: QuotaMove, now: datetime) -> QuotaPla
     )
 
 
-def with_owner(plan: QuotaPlan, status: QuotaPlanStatus, queue: str, owner: str) -> QuotaPlanStatus:
+def with_owner(
+    plan: QuotaPlan,
+    status: QuotaPlanStatus,
+    moves: Sequence[QuotaMove],
+    *,
+    queue: str,
+    owner: str,
+) -> QuotaPlanStatus:
     """Return the status of a plan whose quotas somebody else writes."""
     return msgspec.structs.replace(
         status,
         state="NotOurs",
         message=f'nothing is written: field manager "{owner}" owns spec.resourceGroups of '
-        f'ClusterQueue "{queue}" and would write its quotas back; change them where it takes them '
-        f"from: multiqueue quota plan {plan.metadata.name} -o patch prints the change",
+        f'ClusterQueue "{queue}" and would write its quotas back. Change them where it takes them '
+        f"from: {_tell_moves(moves)}. `multiqueue quota plan {plan.metadata.name} -o patch` prints "
+        "what a plan proposes for that",
     )
 
 
@@ -197,6 +206,14 @@ def _look(view: PlanView, basis: str, now: datetime) -> QuotaPlanStatus:
     return msgspec.structs.replace(
         looked, proposal=PlanProposal(hash=got.hash, made_at=made_at, moves=moves)
     )
+
+
+def _with_note(view: PlanView, status: QuotaPlanStatus) -> str:
+    """Return the message, and what is wrong with the approval of a plan that proposes nothing."""
+    message, approved = status.message.partition(NOTE)[0], view.plan.spec.approved
+    if not approved or approved == status.handled:
+        return message
+    return f"{message}{NOTE}{approved}, and nothing is proposed now; nothing is applied"
 
 
 def _tell_approval(view: PlanView, status: QuotaPlanStatus) -> str:
