@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import msgspec
 import structlog
 
 from multiqueue.api.v1beta2.meta import format_time
@@ -53,7 +52,8 @@ class _Key(NamedTuple):
 
     def digest(self) -> bytes:
         """Return what a written Event is remembered by: its texts would take a kilobyte."""
-        return hashlib.blake2b(msgspec.msgpack.encode(self), digest_size=16).digest()
+        text = "\0".join(self).encode(errors="surrogatepass")
+        return hashlib.blake2b(text, digest_size=16).digest()
 
 
 @dataclass(slots=True)

@@ -117,7 +117,7 @@ async def test_rows_of_deleted_workloads_are_not_kept() -> None:
     async with waiting("one", "two") as reader:
         standings = reader.fleet.standings
         rows = await standings.find_rows(list(standings.list_keys()))
-        assert (len(rows), len(standings._known), len(standings._built)) == (2, 2, 2)
+        assert (len(rows), standings.remembered) == (2, 4)
         for row in rows:
             job = row.status["job"].removeprefix("Job/")
             await reader.client.delete(
@@ -125,7 +125,7 @@ async def test_rows_of_deleted_workloads_are_not_kept() -> None:
             )
 
         async def is_forgotten() -> bool:
-            return not (standings._known or standings._built)
+            return standings.remembered == 0
 
         await eventually(is_forgotten)
 

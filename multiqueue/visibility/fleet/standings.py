@@ -104,6 +104,11 @@ class Standings:
         """The store of Workloads."""
         return self._context.informers.workloads.store
 
+    @property
+    def remembered(self) -> int:
+        """How many rows, and facts for rows, are remembered."""
+        return len(self._known) + len(self._built)
+
     def list_keys(self) -> Iterable[str]:
         """Return the keys of all Workloads, in no order."""
         keys: list[str] = self.workloads.keys()

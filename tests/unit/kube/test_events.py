@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -76,15 +76,30 @@ async def test_a_repetition_raises_the_count_of_the_event_that_is_there() -> Non
 
 
 @virtual_time
-async def test_what_is_remembered_of_written_events_is_small() -> None:
+async def test_the_texts_of_written_events_are_not_kept() -> None:
     async with ScriptedServer(json_answer({})) as server, recording(server) as recorder:
-        for number in range(8):
-            regarding = {**REGARDING, "resourceVersion": f"{number}{'0' * 400}"}
-            recorder.event(regarding, "Normal", "Long", f"{number} {'x' * 900}")
+        message, uid = f"no quota in {server!r}", f"u-{server!r}"
+        regarding = {**REGARDING, "uid": uid}
+        before = sys.getrefcount(message), sys.getrefcount(uid)
+        recorder.event(regarding, "Normal", "Pending", message)
+        assert sys.getrefcount(message) > before[0]
         await asyncio.sleep(60)
-        remembered = len(pickle.dumps(recorder._known))
-    assert len(server.seen) == 8
-    assert remembered < 8 * 400
+        for number in range(8):  # each writer holds what it wrote last
+            recorder.event(REGARDING, "Normal", "Other", f"other {number}")
+        await asyncio.sleep(60)
+        assert (sys.getrefcount(message), sys.getrefcount(uid)) == before
+        recorder.event(regarding, "Normal", "Pending", message)
+        await asyncio.sleep(1)
+    assert [s.method for s in server.seen] == ["POST"] * 9 + ["PATCH"]
+
+
+@virtual_time
+async def test_a_message_that_is_no_unicode_does_not_fail_the_caller() -> None:
+    async with ScriptedServer(json_answer({})) as server, recording(server) as recorder:
+        recorder.event(REGARDING, "Normal", "Odd", "half a character: \ud800")
+        recorder.event(REGARDING, "Normal", "Pending", "no quota")
+        await asyncio.sleep(60)
+    assert [s.json["reason"] for s in server.seen] == ["Pending"]
 
 
 @virtual_time
