@@ -77,7 +77,6 @@ async def webhook_world(
                 client=client,
                 informers=informers,
                 integrations=build_registry(config),
-                drain_seconds=0.0,
                 config=config,
                 clock=clock or SystemClock(),
                 metrics=ManagerMetrics(),

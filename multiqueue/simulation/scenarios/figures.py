@@ -20,7 +20,7 @@ from multiqueue.simulation.scenarios.hundred_gpus import (
     lay_out,
     make_jobs,
 )
-from multiqueue.simulation.scenarios.pool import Pool, PoolRun
+from multiqueue.simulation.scenarios.pool import GpuPool, PoolRun
 
 RATES = (8.0, 12.0)
 LARGE = (8, 16)
@@ -66,7 +66,7 @@ class Goal:
 
 def play_seed(system: System, rate: float, seed: int, days: float = DAYS) -> RunFigures:
     """Play one seed with one system, and return its figures."""
-    runs = Pool(lay_out(system)).play(make_jobs(seed, rate, days=days))
+    runs = GpuPool(lay_out(system)).play(make_jobs(seed, rate, days=days))
     return measure_run(system, rate, seed, runs, begin=days * WARM_UP_DAYS / DAYS * DAY)
 
 

@@ -66,7 +66,7 @@ class PoolRun:
         return self.finished - self.job.submitted - held
 
 
-class Pool:
+class GpuPool:
     """The cluster.
 
     Args:

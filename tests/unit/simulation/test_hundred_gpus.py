@@ -24,7 +24,7 @@ from multiqueue.simulation.scenarios.hundred_gpus import (
     lay_out,
     make_jobs,
 )
-from multiqueue.simulation.scenarios.pool import Pool, PoolRun
+from multiqueue.simulation.scenarios.pool import GpuPool, PoolRun
 
 SAMPLES = Path(__file__).parents[3] / "config" / "samples-disruption"
 
@@ -41,7 +41,7 @@ def job(name: str, gpus: int, hours: float, *, at: float = 0, urgent: bool = Fal
 
 
 def play(system: System, *jobs: PoolJob) -> dict[str, PoolRun]:
-    return {run.job.name: run for run in Pool(lay_out(system)).play(jobs)}
+    return {run.job.name: run for run in GpuPool(lay_out(system)).play(jobs)}
 
 
 def test_the_policy_is_the_shipped_sample() -> None:
@@ -89,7 +89,7 @@ def test_in_order_of_arrival_a_small_job_waits_behind_a_large_one() -> None:
 
 
 def test_the_figures_add_up() -> None:
-    runs = Pool(lay_out(System.FIRST_COME)).play(
+    runs = GpuPool(lay_out(System.FIRST_COME)).play(
         tuple(job(f"job-{n}", 8, 1, at=n, urgent=n == 2) for n in range(24))
     )
     found = figures.measure_run(System.FIRST_COME, 1.0, 1, runs, begin=0.0)
@@ -124,7 +124,7 @@ def test_the_command_prints_all_systems_and_says_what_is_missed(
 
 
 def test_a_run_ends_every_job() -> None:
-    runs = Pool(lay_out(System.GENTLE)).play(make_jobs(1, 12.0, days=1))
+    runs = GpuPool(lay_out(System.GENTLE)).play(make_jobs(1, 12.0, days=1))
     assert all(run.finished is not None for run in runs)
     assert all(run.waited >= -1e-6 for run in runs)
     assert max(run.finished or 0 for run in runs) < 5 * DAY
