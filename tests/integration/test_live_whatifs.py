@@ -66,6 +66,15 @@ class Asker:
             job_of(each) for each in (await self.client.list(WORKLOADS)).items if has_quota(each)
         }
 
+    async def list_specs(self) -> dict[str, Any]:
+        """What a what-if must not change, by uid; the manager may write statuses meanwhile."""
+        kinds = (WORKLOADS, CLUSTER_QUEUES)
+        return {
+            each["metadata"]["uid"]: each["spec"]
+            for kind in kinds
+            for each in (await self.client.list(kind)).items
+        }
+
     async def allow(self, user: str, namespace: str, *rules: tuple[str, str, list[str]]) -> None:
         """Let a user do verb, group, resources in a namespace, or everywhere."""
         kind = "Role" if namespace else "ClusterRole"
@@ -112,9 +121,9 @@ async def test_a_quota_starts_on_the_fleet_whom_the_what_if_named(
 ) -> None:
     async with crowd(tmp_path, capsys) as asker:
         before = await asker.holders()
-        versions = [each["metadata"] for each in (await asker.client.list(WORKLOADS)).items]
+        stored = await asker.list_specs()
         code, found = await asker.ask(f"quota cq/research {GPU}=9")
-        after = [each["metadata"] for each in (await asker.client.list(WORKLOADS)).items]
+        after = await asker.list_specs()
         refused = await asker.ask("quota cq/nobody cpu=1")
         file = await asker.ask("submit /etc/passwd")
         queue = await asker.client.get(CLUSTER_QUEUES, "research")
@@ -134,7 +143,7 @@ async def test_a_quota_starts_on_the_fleet_whom_the_what_if_named(
     assert status["changes"] == [f"ClusterQueue research: {GPU} from 4 to 9 in flavor a100"]
     assert status["sums"]["starts"] == len(starts) > 0
     assert (status["more"], status["others"]) == (0, {})
-    assert after == versions
+    assert after == stored
     assert refused[0] == 422
     assert 'ClusterQueue "nobody" is not in the snapshot' in refused[1]["message"]
     assert file[0] == 422
