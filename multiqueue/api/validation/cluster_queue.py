@@ -30,7 +30,6 @@ from multiqueue.api.validation.quota import (
 _STRATEGY = "spec.admissionChecksStrategy.admissionChecks"
 _CONCURRENT = "spec.concurrentAdmissionPolicy"
 _MAX_CONCURRENT_FLAVORS = 16
-ADMISSION_MODES = ("UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing")
 
 
 def default_cluster_queue(obj: Object) -> dict[str, Any]:
@@ -99,9 +98,6 @@ def _validate(obj: Object) -> Iterator[FieldError]:
     yield from _fungibility(mapping(spec, "flavorFungibility"))
     yield from validate_weight(spec)
     yield from _concurrent_admission(spec)
-    mode = mapping(spec, "admissionScope").get("admissionMode", ADMISSION_MODES[0])
-    if mode not in ADMISSION_MODES:  # v1beta1 allows any text
-        yield not_supported("spec.admissionScope.admissionMode", mode, ADMISSION_MODES)
 
 
 def _preemption(preemption: Object) -> Iterator[FieldError]:

@@ -121,8 +121,6 @@ def test_what_only_the_old_version_allows_is_refused() -> None:
     for name in ("", "x" * 254):
         (error,) = create("AdmissionCheck", {"controllerName": name})
         assert error.startswith("spec.controllerName: Invalid value")
-    (error,) = create("ClusterQueue", {"admissionScope": {"admissionMode": "-1"}})
-    assert error.startswith("spec.admissionScope.admissionMode: Unsupported value")
 
 
 def test_an_incomplete_multikueue_check_is_warned_about() -> None:
