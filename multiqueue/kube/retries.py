@@ -102,6 +102,8 @@ LEADER = RetryPolicy(first=0.25, attempts=8)
 the leader in 4 of 100 cases."""
 RIGHTS = RetryPolicy(first=0.25, attempts=40)
 """A new role reaches an API server's authorizer within seconds; after 10 s it never will."""
+POLICIES = RetryPolicy(first=0.25, attempts=40)
+"""A new admission policy is in force after a second or two; after 10 s it is not asked at all."""
 FOLLOWED = RetryPolicy(first=1.0, cap=10.0)
 """A cluster that a command follows did not answer: a user watches until it recovers."""
 READY = RetryPolicy(first=0.05)

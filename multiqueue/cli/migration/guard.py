@@ -12,8 +12,9 @@ from typing import Any
 from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.api.names import QUEUE_NAME
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import AlreadyExists, NotFound
-from multiqueue.kube.resources import resource_of
+from multiqueue.kube.errors import AlreadyExists, ApiError, NotFound
+from multiqueue.kube.resources import JOBS, resource_of
+from multiqueue.kube.retries import POLICIES
 
 NAME = "multiqueue-migration"
 MESSAGE = (
@@ -22,6 +23,13 @@ MESSAGE = (
 )
 _API = "admissionregistration.k8s.io/v1"
 _POLICY = "ValidatingAdmissionPolicy"
+_CONTAINER = {"name": "probe", "image": "registry.k8s.io/pause"}
+_PROBE = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": NAME, "namespace": "kube-system", "labels": {QUEUE_NAME: NAME}},
+    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [_CONTAINER]}}},
+}
 _RESOURCES = (
     resource_of(_API, "validatingadmissionpolicies", _POLICY, namespaced=False),
     resource_of(_API, "validatingadmissionpolicybindings", f"{_POLICY}Binding", namespaced=False),
@@ -56,10 +64,23 @@ def build_guard() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 async def put_guard(client: KubeClient) -> None:
-    """Refuse new jobs from now on."""
+    """Refuse new jobs from now on; return once the API server does so.
+
+    It is asked whether it would take a job in the namespace that Kueue's webhooks leave out. If
+    they suspend that job, too, the answer does not tell, and ten seconds are waited.
+    """
     for resource, obj in zip(_RESOURCES, build_guard(), strict=True):
         with contextlib.suppress(AlreadyExists):
             await client.create(resource, obj)
+
+    async def refuses() -> bool:
+        try:
+            await client.create(JOBS, _PROBE, dry_run=True)
+        except ApiError as error:
+            return MESSAGE in error.server_message
+        return False
+
+    await POLICIES.run(refuses, until=bool)
 
 
 async def lift_guard(client: KubeClient) -> None:
