@@ -53,8 +53,12 @@ def assert_ran_once(
     workers: Mapping[str, Cluster], namespace: str, pods: Mapping[str, int]
 ) -> None:
     """Over all workers each job was created once in all time, and so was each of its pods."""
-    jobs = [job for plane in workers.values() for job in created(plane, "jobs", namespace)]
-    assert Counter(job["metadata"]["name"] for job in jobs) == dict.fromkeys(pods, 1)
+    jobs = [
+        (job["metadata"]["name"], worker, job["metadata"]["creationTimestamp"])
+        for worker, plane in workers.items()
+        for job in created(plane, "jobs", namespace)
+    ]
+    assert Counter(name for name, _, _ in jobs) == dict.fromkeys(pods, 1), sorted(jobs)
     owners = [
         pod["metadata"]["ownerReferences"][0]["name"]
         for plane in workers.values()
