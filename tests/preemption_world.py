@@ -11,13 +11,13 @@ from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.disruption.disruption import Disruption
-from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.preemption.candidates import HolderIndex, PastUsage
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.preemption.search import find_targets
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
 from multiqueue.engine.queues.entry import Entry
+from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.model.cluster_queue import ClusterQueue, Cohort, Preemption, PreemptionPolicy
 from multiqueue.model.disruption_policy import DisruptionRules
 from multiqueue.model.resource_flavor import ResourceFlavor
@@ -84,11 +84,11 @@ class Holdings:
         options: EngineOptions | None = None,
     ) -> None:
         self.cache = Cache()
-        self.ledger = Ledger(self.cache)
+        self.quota_usage = QuotaUsage(self.cache)
         self.options = options or EngineOptions()
         self.past_usage: PastUsage | None = None
-        self.index = HolderIndex(self.ledger)
-        self.disruption = Disruption(self.cache, self.ledger)
+        self.index = HolderIndex(self.quota_usage)
+        self.disruption = Disruption(self.cache, self.quota_usage)
         self.held: dict[str, Entry] = {}
         for queue in queues:
             for flavor in {f.name for group in queue.resource_groups for f in group.flavors}:
@@ -129,14 +129,14 @@ class Holdings:
                 reservation=Reservation(admission=admission, reserved_at=reserved_at),
             )
         )
-        self.ledger.charge(entry, admission, at=reserved_at, admitted=True)
+        self.quota_usage.charge(entry, admission, at=reserved_at, admitted=True)
         self.held[name] = entry
         return entry
 
     def change(self, name: str, **changes: object) -> None:
         """Let a newer object of a holder arrive."""
         entry = self.held[name]
-        self.ledger.replace_holder(entry, with_changes(entry.workload, **changes))
+        self.quota_usage.replace_holder(entry, with_changes(entry.workload, **changes))
 
     def govern(self, rules: DisruptionRules, *, now: datetime = T0) -> None:
         """Put a DisruptionPolicy in force, for the queues that name it."""
@@ -144,7 +144,7 @@ class Holdings:
         self.disruption.advance(now)
 
     def release(self, name: str) -> None:
-        self.ledger.release(self.held.pop(name))
+        self.quota_usage.release(self.held.pop(name))
 
     def request(
         self,

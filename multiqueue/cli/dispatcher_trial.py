@@ -9,7 +9,7 @@ from typing import Any
 
 from multiqueue.cli.dispatcher_apart import Apart, Here
 from multiqueue.cli.errors import CliError, UsageProblem
-from multiqueue.dispatcher_host.entry import EntryError, check_arguments, make_dispatcher
+from multiqueue.dispatcher_host.make_dispatcher import EntryError, check_arguments, make_dispatcher
 from multiqueue.dispatcher_host.registry import ENTRY_POINT_GROUP, Dispatchers
 from multiqueue.dispatcher_host.shadow import find_difference
 from multiqueue.plugins import Dispatcher, DispatchView, Nomination

@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeVar
 
 from multiqueue.dispatcher_host.answer import AnswerReading, take
 from multiqueue.dispatcher_host.conduct import ConductFinding, examine
-from multiqueue.dispatcher_host.entry import check_arguments
 from multiqueue.dispatcher_host.frozen import freeze
+from multiqueue.dispatcher_host.make_dispatcher import check_arguments
 from multiqueue.dispatcher_host.policy import DispatcherSetting
 from multiqueue.dispatcher_host.registry import Selection
 from multiqueue.kube.call_thread import Runner

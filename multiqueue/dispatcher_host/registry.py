@@ -31,7 +31,7 @@ from pathlib import Path
 import structlog
 
 from multiqueue.api.names import DISPATCHER
-from multiqueue.dispatcher_host.entry import EntryError, make_dispatcher
+from multiqueue.dispatcher_host.make_dispatcher import EntryError, make_dispatcher
 from multiqueue.plugins import Dispatcher
 
 ENTRY_POINT_GROUP = "multiqueue.dispatchers"

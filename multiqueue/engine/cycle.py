@@ -5,7 +5,7 @@ Phases, in order:
   1. take the head of every active ClusterQueue                           E-28
   2. judge each at the usage the cycle begins with        nominate.py     E-40 to E-62
   3. sort them                                            order.py        E-63 to E-65
-  4. decide on one after another                          process.py      E-69 to E-84
+  4. decide on one after another                          decide_head.py  E-69 to E-84
   5. give back those that were not admitted               requeue.py      E-22 to E-25, E-85
 Pure but for the given tree and queues; usage of admissions stays, reservations do not.
 """
@@ -16,16 +16,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from multiqueue.engine.agenda import Fingerprint, TreeAgenda
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.cycle_schedule import Fingerprint, TreeSchedule
+from multiqueue.engine.decide_head import process, reconsider
 from multiqueue.engine.head_order import take_turns
 from multiqueue.engine.keeping_room import settle_claim
 from multiqueue.engine.nominate import is_resume_outdated, judge
 from multiqueue.engine.nomination import Memo, Nominated
 from multiqueue.engine.plan import Admit, Decision, Evict, HeadDecision, Preempt
 from multiqueue.engine.preemption_limit import limit_preemption
-from multiqueue.engine.process import process, reconsider
 from multiqueue.engine.queues.entry import Entry, is_evicted
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.reclaims import Reclaimer, find_reclaimer, is_put_off
@@ -51,11 +51,11 @@ class CycleResult:
 
 
 def run_cycle(
-    world: EngineParts, tree: Tree, agenda: TreeAgenda, now: datetime, result: CycleResult
+    world: EngineParts, tree: Tree, schedule: TreeSchedule, now: datetime, result: CycleResult
 ) -> None:
     """Run one cycle of one tree; after an exception no reservation is left behind."""
     result.decisions += world.second_pass.run(tree, now)
-    heads = [nominate(world, *taken) for taken in take_heads(world, tree, agenda)]
+    heads = [nominate(world, *taken) for taken in take_heads(world, tree, schedule)]
     result.heads = [head.entry for head in heads]
     course = Course(tree)
     reclaimers: list[Reclaimer] = []
@@ -70,7 +70,7 @@ def run_cycle(
             settle_claim(world, tree, head, decision)
             is_news = head.is_new or _is_news(head.entry, decision)
             if not isinstance(decision, Admit | Evict):
-                give_back(world, tree, head, decision, agenda=agenda, now=now)
+                give_back(world, tree, head, decision, schedule=schedule, now=now)
             if isinstance(decision, Admit) or head.entry.is_parked:
                 result.has_moved = True
             if is_news:
@@ -85,18 +85,18 @@ def run_cycle(
 
 
 def take_heads(
-    world: EngineParts, tree: Tree, agenda: TreeAgenda
+    world: EngineParts, tree: Tree, schedule: TreeSchedule
 ) -> Iterable[tuple[Tree, Entry, CachedQueue, PendingQueue]]:
     """Yield the head of each active ClusterQueue that has one, by queue name (E-84)."""
     taken = []
-    for name in sorted(agenda.heads):
+    for name in sorted(schedule.heads):
         queue, pending = tree.queues.get(name), world.pending.get(name)
         if queue is not None and pending is not None and queue.is_active:
             entry = pending.head()
             if entry is not None:
                 taken.append((tree, entry, queue, pending))
                 continue
-        agenda.heads.discard(name)
+        schedule.heads.discard(name)
     return taken
 
 
@@ -110,7 +110,9 @@ def nominate(
     ):
         resume = None
     start = None if resume is None else resume.point
-    heritage = world.ledger.heritage(workload, queue.name) if workload.replaces else None
+    replaced_slice = (
+        world.quota_usage.replaced_slice(workload, queue.name) if workload.replaces else None
+    )
     memo = entry.memo if isinstance(entry.memo, Memo) else None
     is_new = (
         memo is None
@@ -118,20 +120,20 @@ def nominate(
         or memo.version != tree.version
         or memo.workload is not workload
         or memo.start != start
-        or memo.heritage != heritage
+        or memo.replaced_slice != replaced_slice
         or (memo.expires_at is not None and memo.expires_at <= world.disruption.now)
     )
     if memo is None or is_new:
         verdict = judge(world, workload, queue, resume)
         expires_at, wakes_at = world.disruption.refusals.find_ends()
         if wakes_at is not None:
-            world.agenda.wake_at(tree.key, wakes_at)
+            world.schedule.wake_at(tree.key, wakes_at)
         memo = entry.memo = Memo(
             tree=tree,
             version=tree.version,
             workload=workload,
             start=start,
-            heritage=heritage,
+            replaced_slice=replaced_slice,
             verdict=limit_preemption(verdict, entry, tree),
             again={},
             expires_at=expires_at,

@@ -11,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from multiqueue.engine import reading
-from multiqueue.engine.agenda import Agenda
+from multiqueue.engine import queue_states
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cycle import CycleResult, run_cycle
+from multiqueue.engine.cycle_schedule import CycleSchedule
 from multiqueue.engine.disruption.disruption import Disruption
 from multiqueue.engine.fairness.past_usage import PastUsageRecords
 from multiqueue.engine.flavors.oracle import Oracle, PreemptionOracle
-from multiqueue.engine.intake import Intake
-from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
@@ -28,6 +26,7 @@ from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.queue_activation import QueueActivation
 from multiqueue.engine.queues.pending_order import Placed, ordered_in_steps
 from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.engine.remote import FleetOracle
 from multiqueue.engine.second_pass import SecondPass
 from multiqueue.engine.state import (
@@ -41,6 +40,7 @@ from multiqueue.engine.tas.forest import build_forest
 from multiqueue.engine.waiting import Waiting
 from multiqueue.engine.waking import deliver_due, unblock
 from multiqueue.engine.what_if import Trial, try_workload
+from multiqueue.engine.workload_changes import WorkloadChanges
 from multiqueue.engine.world import EngineParts
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort, LocalQueue
@@ -74,26 +74,26 @@ class Engine:
         self._options = options
         self._cache = Cache(build_forest(options.topology))
         self._pending: dict[str, PendingQueue] = {}
-        self._ledger = Ledger(self._cache)
-        self._agenda = Agenda(options.wake_batch, options.busy_wake_batch)
-        self._waiting = Waiting(self._cache, self._pending, self._ledger, self._agenda)
-        self._intake = Intake(
+        self._quota_usage = QuotaUsage(self._cache)
+        self._schedule = CycleSchedule(options.wake_batch, options.busy_wake_batch)
+        self._waiting = Waiting(self._cache, self._pending, self._quota_usage, self._schedule)
+        self._workload_changes = WorkloadChanges(
             self._cache,
             self._pending,
-            self._ledger,
-            self._agenda,
+            self._quota_usage,
+            self._schedule,
             self._waiting,
             keeps_scan=options.keep_scan_progress,
         )
         self._activation = QueueActivation(
-            self._pending, self._ledger, self._waiting, self._intake.entries
+            self._pending, self._quota_usage, self._waiting, self._workload_changes.entries
         )
         self.usage = PastUsageRecords.of(
-            options, self._cache, self._ledger, self._pending, self._agenda
+            options, self._cache, self._quota_usage, self._pending, self._schedule
         )
-        self._disruption = Disruption(self._cache, self._ledger)
+        self._disruption = Disruption(self._cache, self._quota_usage)
         context = SearchContext(
-            holders=HolderIndex(self._ledger),
+            holders=HolderIndex(self._quota_usage),
             options=options,
             past_usage=self.usage.past_usage if self.usage is not None else None,
             disruption=self._disruption,
@@ -101,15 +101,15 @@ class Engine:
         self.parts = EngineParts(
             cache=self._cache,
             pending=self._pending,
-            entries=self._intake.entries,
-            ledger=self._ledger,
-            agenda=self._agenda,
+            entries=self._workload_changes.entries,
+            quota_usage=self._quota_usage,
+            schedule=self._schedule,
             context=context,
             oracle=oracle or PreemptionOracle(self._cache.tree_by_queue, context),
             options=options,
             usage=self.usage,
             disruption=self._disruption,
-            second_pass=SecondPass(self._cache, self._ledger, options.topology),
+            second_pass=SecondPass(self._cache, self._quota_usage, options.topology),
         )
 
     # ---------------------------------------------------------------- mirror: quotas
@@ -215,15 +215,15 @@ class Engine:
 
     def places_written(self, key: str, admission: Admission) -> None:
         """Note that the new node assignment of a workload was written."""
-        if self._ledger.placing.get(key) is admission:  # else it is decided again
-            del self._ledger.placing[key]
+        if self._quota_usage.placing.get(key) is admission:  # else it is decided again
+            del self._quota_usage.placing[key]
 
     def _wake_placers(self, touched: Iterable[str]) -> None:
         for key in sorted(touched):
             tree = self._cache.trees[key]
-            self._agenda.poke(key, tree.queues)
-            self._agenda.tree(key).parked.update(tree.queues)
-            self._agenda.notify(key)
+            self._schedule.poke(key, tree.queues)
+            self._schedule.tree(key).parked.update(tree.queues)
+            self._schedule.notify(key)
 
     def _wake(self, touched: Iterable[str]) -> None:
         """Schedule cycles of trees whose spec changed, and wake their parked workloads (E-27)."""
@@ -231,12 +231,12 @@ class Engine:
         for key in sorted(touched):
             tree = self._cache.trees.get(key)
             if tree is None:
-                self._agenda.forget_tree(key)
+                self._schedule.forget_tree(key)
                 continue
-            self._agenda.poke(key, tree.queues)
-            self._agenda.tree(key).parked.update(tree.queues)
-            self._agenda.notify(key)
-            self._ledger.changed_cluster_queues.update(tree.queues)
+            self._schedule.poke(key, tree.queues)
+            self._schedule.tree(key).parked.update(tree.queues)
+            self._schedule.notify(key)
+            self._quota_usage.changed_cluster_queues.update(tree.queues)
             self._activation.touch_local_queues(tree.queues)
 
     # ---------------------------------------------------------------- mirror: workloads
@@ -255,12 +255,14 @@ class Engine:
 
     def upsert_workload(self, workload: Workload, now: datetime) -> None:
         """Add or change a Workload: pending, holding quota, or finished."""
-        old = self._intake.entries.get(workload.key) if self.usage is not None else None
+        old = self._workload_changes.entries.get(workload.key) if self.usage is not None else None
         before = old.workload if old is not None else None
-        self._intake.upsert_workload(workload, now)
-        entry = self._intake.entries.get(workload.key)
+        self._workload_changes.upsert_workload(workload, now)
+        entry = self._workload_changes.entries.get(workload.key)
         self._disruption.observe(workload, is_told=entry is not None and entry.preempted)
-        self.parts.second_pass.observe(workload.key, self._intake.entries.get(workload.key), now)
+        self.parts.second_pass.observe(
+            workload.key, self._workload_changes.entries.get(workload.key), now
+        )
         if self.usage is not None:
             self.usage.observe(before, workload, now)
 
@@ -269,11 +271,11 @@ class Engine:
         self._acquit(key)
         self._take_back_stop(key)
         self.parts.second_pass.drop(key)
-        self._intake.delete_workload(key, now)
+        self._workload_changes.delete_workload(key, now)
 
     def confirm(self, key: str) -> None:
         """Note that an assumed admission was written."""
-        self._intake.confirm(key)
+        self._workload_changes.confirm(key)
 
     def forget(self, key: str, now: datetime, *, retry_at: datetime | None = None) -> None:
         """Undo an assumed admission that could not be written; queue the workload again.
@@ -281,11 +283,11 @@ class Engine:
         The next cycle tries it, or no cycle before ``retry_at``. Its quota is free at once.
         """
         self._acquit(key, only_assumed=True)
-        self._intake.forget(key, now, retry_at)
+        self._workload_changes.forget(key, now, retry_at)
 
     def places_failed(self, key: str, now: datetime) -> None:
         """Note that a new node assignment could not be written; it is decided again."""
-        entry = self._intake.entries.get(key)
+        entry = self._workload_changes.entries.get(key)
         if entry is not None:
             self.parts.second_pass.retry(entry, now)
             self._waiting.notify_freed(now)
@@ -293,7 +295,7 @@ class Engine:
     def set_aside(self, key: str, now: datetime) -> None:
         """Undo an assumed admission that the Workload object forbids, until that object changes."""
         self._acquit(key, only_assumed=True)
-        self._intake.set_aside(key, now)
+        self._workload_changes.set_aside(key, now)
 
     def preemption_failed(self, key: str, now: datetime) -> None:
         """Note that the preemption or eviction of a workload could not be written.
@@ -301,19 +303,19 @@ class Engine:
         The workload that needs the room decides again one second later. Until this is called, or
         the eviction is seen, no plan has the same preemption twice (E-80).
         """
-        self._intake.preemption_failed(key, now)
+        self._workload_changes.preemption_failed(key, now)
         self._take_back_stop(key)
-        self.parts.second_pass.observe(key, self._intake.entries.get(key), now)
+        self.parts.second_pass.observe(key, self._workload_changes.entries.get(key), now)
 
     def _take_back_stop(self, key: str) -> None:
         """Count a stop no more that was decided and not written."""
-        entry = self._intake.entries.get(key)
+        entry = self._workload_changes.entries.get(key)
         if entry is not None:
             self._disruption.book.take_back(entry.workload.uid)
 
     def _acquit(self, key: str, *, only_assumed: bool = False) -> None:
         """Drop the entry penalty of a workload whose admission it was charged for (E-125)."""
-        entry = self._intake.entries.get(key) if self.usage is not None else None
+        entry = self._workload_changes.entries.get(key) if self.usage is not None else None
         if self.usage is not None and entry is not None and (entry.assumed or not only_assumed):
             self.usage.drop(entry.workload)
 
@@ -330,14 +332,14 @@ class Engine:
         self._disruption.advance(now)
         deliver_due(self.parts, now)
         for key in self.parts.second_pass.trees_due(now):
-            self._agenda.poke(key)
+            self._schedule.poke(key)
         decisions: list[Decision] = []
         failures: list[TreeFailure] = []
         recomputed: list[tuple[str, bool]] = []
         cycles = 0
         exhausted = False
-        while self._agenda.is_busy and not exhausted:
-            for key in self._agenda.next_round():
+        while self._schedule.is_busy and not exhausted:
+            for key in self._schedule.next_round():
                 exhausted = len(decisions) >= self._options.decision_budget
                 if exhausted:
                     break
@@ -356,60 +358,60 @@ class Engine:
         )
 
     def _run_tree(self, key: str, now: datetime) -> CycleResult:
-        agenda = self._agenda.serve(key)
+        schedule = self._schedule.serve(key)
         tree = self._cache.trees[key]
         result = CycleResult()
         try:
-            run_cycle(self.parts, tree, agenda, now, result)
+            run_cycle(self.parts, tree, schedule, now, result)
         except Exception as error:  # noqa: BLE001 - told in the plan; the other trees go on
             # The last cycle may be half done, so all of its admissions are undone.
             for head in result.heads:
                 self._acquit(head.key, only_assumed=True)
-            self._intake.roll_back(result.heads, now)
-            self._agenda.pause(key, now + FAILED_PAUSE)
+            self._workload_changes.roll_back(result.heads, now)
+            self._schedule.pause(key, now + FAILED_PAUSE)
             refused: list[Decision] = [d for d in result.decisions if not isinstance(d, Admit)]
             return CycleResult(decisions=refused, error=error)
         if result.has_moved:
-            agenda.seen.clear()
-        elif result.fingerprint in agenda.seen or not result.fingerprint:
-            self._agenda.settle(key)
+            schedule.seen.clear()
+        elif result.fingerprint in schedule.seen or not result.fingerprint:
+            self._schedule.settle(key)
             # Upstream repeats this for ever; where a wake finds it is chance. Start over.
             for head in result.heads:
                 head.resume = None
         else:
-            agenda.seen.add(result.fingerprint)
+            schedule.seen.add(result.fingerprint)
         return result
 
     def next_cycle_at(self, now: datetime) -> datetime | None:
         """Return when to call `run_cycle` next: now, at a timer, or None (only after an event)."""
-        self._agenda.stamp(now)
+        self._schedule.stamp(now)
         unblock(self.parts)
-        if self._agenda.is_busy:
+        if self._schedule.is_busy:
             return now
-        timers = (self._agenda.next_timer(), self.parts.second_pass.next_at())
+        timers = (self._schedule.next_timer(), self.parts.second_pass.next_at())
         return min((at for at in timers if at is not None), default=None)
 
     # ---------------------------------------------------------------- reading
 
     def cluster_queue_state(self, name: str) -> ClusterQueueState | None:
         """Return the state of a ClusterQueue; None if it is unknown."""
-        return reading.cluster_queue_state(self.parts, name)
+        return queue_states.cluster_queue_state(self.parts, name)
 
     def cohort_state(self, name: str) -> CohortState | None:
         """Return the state of a Cohort; None if its tree has no queue."""
-        return reading.cohort_state(self.parts, name)
+        return queue_states.cohort_state(self.parts, name)
 
     def cohorts_above(self, cluster_queue: str) -> list[str]:
         """Return the cohorts that a ClusterQueue is below, the nearest first."""
-        return reading.cohorts_above(self.parts, cluster_queue)
+        return queue_states.cohorts_above(self.parts, cluster_queue)
 
     def local_queue_state(self, key: str) -> LocalQueueState | None:
         """Return the state of a LocalQueue; None if it is unknown."""
-        return reading.local_queue_state(self.parts, key)
+        return queue_states.local_queue_state(self.parts, key)
 
     def pending_workloads(self, cluster_queue: str) -> list[PendingWorkload]:
         """Return the waiting workloads in queue order. Cost: O(n log n)."""
-        return reading.pending_workloads(self.parts, cluster_queue)
+        return queue_states.pending_workloads(self.parts, cluster_queue)
 
     def pending_revision(self, cluster_queue: str) -> object | None:
         """Return a token that stays the same while the order of a ClusterQueue does.
@@ -429,23 +431,23 @@ class Engine:
 
     def local_queue_target(self, key: str) -> str | None:
         """Return the ClusterQueue that a LocalQueue names; None if the LocalQueue is unknown."""
-        record = self._ledger.local_queues.get(key)
+        record = self._quota_usage.local_queues.get(key)
         return None if record is None or record.spec is None else record.cluster_queue
 
     def find_workload(self, key: str) -> Workload | None:
         """Return an unfinished workload as the engine sees it."""
-        entry = self._intake.entries.get(key)
+        entry = self._workload_changes.entries.get(key)
         return None if entry is None else entry.workload
 
     def workload_reason(self, key: str) -> Explanation | None:
         """Return why a workload is pending; None if it is not pending, or unknown."""
-        entry = self._intake.entries.get(key)
-        return None if entry is None else reading.workload_reason(self.parts, entry)
+        entry = self._workload_changes.entries.get(key)
+        return None if entry is None else queue_states.workload_reason(self.parts, entry)
 
     def requests_by_flavor(self, key: str) -> Mapping[str, Mapping[str, Amount]]:
         """Return what a workload requests of each flavor of its queue; empty if it is unknown."""
-        entry = self._intake.entries.get(key)
-        return {} if entry is None else reading.requests_by_flavor(self.parts, entry)
+        entry = self._workload_changes.entries.get(key)
+        return {} if entry is None else queue_states.requests_by_flavor(self.parts, entry)
 
     def try_workload(self, workload: Workload, cluster_queue: str) -> Trial | None:
         """Return what a cycle would decide about a workload now; changes nothing."""
@@ -453,8 +455,8 @@ class Engine:
 
     def changed_since_last_call(self) -> Changed:
         """Return the queues whose state may have changed since the last call."""
-        self._ledger.changed_cluster_queues |= self._cache.restated
-        self._ledger.changed_local_queues |= reading.take_restated(self.parts)
+        self._quota_usage.changed_cluster_queues |= self._cache.restated
+        self._quota_usage.changed_local_queues |= queue_states.take_restated(self.parts)
         self._activation.touch_local_queues(self._cache.restated)
         self._cache.restated.clear()
-        return reading.with_cohorts(self.parts, self._ledger.take_changed())
+        return queue_states.with_cohorts(self.parts, self._quota_usage.take_changed())

@@ -45,7 +45,7 @@ def make_claim(
         return held_back
     due = int(entry.workload.created_at.timestamp()) + rule.after
     if now < due:
-        world.agenda.wake_at(tree.key, due)
+        world.schedule.wake_at(tree.key, due)
         return held_back
     with course.reservations.lifted():
         usage = _find_usage(world, tree, head, assignment)
@@ -53,7 +53,7 @@ def make_claim(
         start = world.disruption.claims.make(tree, claim, now) if usage else None
     if start is None:
         return held_back
-    world.agenda.wake_at(tree.key, start)
+    world.schedule.wake_at(tree.key, start)
     words = describe_claim(start)
     return HeldBack(words if held_back is None else f"{held_back}; {words}", start)
 
@@ -107,7 +107,7 @@ def keep_claim(
         start = claims.would_delay(tree, ClaimPasser(head.entry, queue.name, usage, victims), now)
     if start is None:
         return None
-    world.agenda.wake_at(tree.key, min(max(start, now + 1), now + LOOK_AGAIN))
+    world.schedule.wake_at(tree.key, min(max(start, now + 1), now + LOOK_AGAIN))
     head.entry.resume = None
     return Requeue(
         workload=head.entry.key,
@@ -130,7 +130,7 @@ def settle_claim(world: EngineParts, tree: Tree, head: Head, decision: HeadDecis
     if not isinstance(decision, Admit) and decision.requeue_reason in _STILL_WAITING:
         return
     if world.disruption.claims.end(tree, head.entry):
-        world.agenda.notify(tree.key)
+        world.schedule.notify(tree.key)
 
 
 _STILL_WAITING = frozenset(

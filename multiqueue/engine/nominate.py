@@ -68,14 +68,16 @@ def _judge_ways(
         verdict = choose_way(ways, lambda way: _judge(world, way, queue, None), policy)
     if isinstance(verdict, Rejected):
         return verdict
-    return migrate(verdict, workload, queue, world.ledger)
+    return migrate(verdict, workload, queue, world.quota_usage)
 
 
 def _judge(
     world: EngineParts, way: JudgedAlternative, queue: CachedQueue, resume: ResumeState | None
 ) -> Verdict:
     workload = way.workload
-    rejected = reject(workload, queue, world.cache) or refuse_variant(workload, queue, world.ledger)
+    rejected = reject(workload, queue, world.cache) or refuse_variant(
+        workload, queue, world.quota_usage
+    )
     if rejected is not None:
         return rejected
     remote = world.fleet.search(workload, queue.remote_check)
@@ -84,7 +86,7 @@ def _judge(
         reason, words = impossible.reason, impossible.words
         return Rejected(requeue_reason=RequeueReason.NO_CLUSTER, reason=reason, note=words)
     tree = world.cache.tree_by_queue[queue.name]
-    replaced = world.ledger.find_replaced(workload, queue.name)
+    replaced = world.quota_usage.find_replaced(workload, queue.name)
     if replaced is not None and (refusal := refuse_slice(world, workload, replaced)) is not None:
         return refusal
     context = _context(world, {}, replaced)
@@ -152,7 +154,7 @@ def judge_again(
     """
     workload = as_nominated(workload, first.assignment)
     tree = world.cache.tree_by_queue[queue.name]
-    replaced = world.ledger.find_replaced(workload, queue.name)
+    replaced = world.quota_usage.find_replaced(workload, queue.name)
     context = _context(world, preempted, replaced)
     search = FlavorSearch(
         queue=queue,
@@ -177,7 +179,7 @@ def judge_again(
     with without(tree, preempted.values()):
         again = replace(_choose(attempts, None), replaced=first.replaced)
     if not preempted:
-        again = migrate(again, workload, queue, world.ledger)
+        again = migrate(again, workload, queue, world.quota_usage)
     if again.assignment.mode is not Mode.FIT or not preempted:
         return again
     deferred = replace(again.assignment, mode=Mode.DEFERRED_FIT)

@@ -8,11 +8,11 @@ from typing import TypeAlias
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.flavors.assignment import Assignment
-from multiqueue.engine.ledger import Heritage
 from multiqueue.engine.pending_reasons import HeldBack
 from multiqueue.engine.plan import RequeueReason
 from multiqueue.engine.preemption.target import Target
 from multiqueue.engine.queues.resume import ResumePoint
+from multiqueue.engine.quota_usage import SliceToReplace
 from multiqueue.engine.value import Value
 from multiqueue.model.workload import Workload
 
@@ -58,7 +58,7 @@ class Memo(Value, frozen=True, kw_only=True, gc=False):
     version: int
     workload: Workload
     start: ResumePoint | None
-    heritage: Heritage | None
+    replaced_slice: SliceToReplace | None
     verdict: Verdict
     again: dict[Hashable, Nominated]
     expires_at: int | None = None

@@ -64,7 +64,7 @@ def list_local_queues(world: EngineParts, cluster_queue: str) -> list[str]:
     """Return the keys of the LocalQueues of a ClusterQueue. Cost: all LocalQueues."""
     return [
         key
-        for key, record in world.ledger.local_queues.items()
+        for key, record in world.quota_usage.local_queues.items()
         if record.spec is not None and record.cluster_queue == cluster_queue
     ]
 

@@ -1,36 +1,38 @@
 """Queue activation: which queues take workloads in, as queues come, stop, move and go (E-19).
 
-The facade calls it for every change of a queue. The intake decides where each workload belongs.
+The facade calls it for every change of a queue. `WorkloadChanges` decides where each workload
+belongs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.local_queue import LocalQueueRecord
 from multiqueue.engine.queues.entry import Entry, QueuePlace
 from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.engine.waiting import Waiting
 from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
 
 
 class QueueActivation:
-    """Opens and closes queues. Mutable; owned by the engine. ``entries`` are the intake's.
+    """Opens and closes queues. Mutable; owned by the engine.
 
-    Shape: ``begun`` says whether there was a cycle. A queue that is seen before the first cycle
-    existed before the restart, so it does not end backoffs.
+    Shape: ``entries`` are those of `WorkloadChanges`. ``begun`` says whether there was a cycle. A
+    queue that is seen before the first cycle existed before the restart, so it does not end
+    backoffs.
     """
 
     def __init__(
         self,
         pending: dict[str, PendingQueue],
-        ledger: Ledger,
+        quota_usage: QuotaUsage,
         waiting: Waiting,
         entries: Mapping[str, Entry],
     ) -> None:
         self._pending = pending
-        self._ledger = ledger
+        self._quota_usage = quota_usage
         self._waiting = waiting
         self._entries = entries
         self.begun = False
@@ -38,7 +40,7 @@ class QueueActivation:
 
     def upsert_local_queue(self, spec: LocalQueue) -> None:
         """Open, close or move a LocalQueue; an opened one queues its workloads (E-19)."""
-        record = self._ledger.local_queue(spec.key)
+        record = self._quota_usage.local_queue(spec.key)
         old = record.spec
         if old == spec:
             return
@@ -47,7 +49,7 @@ class QueueActivation:
             self._close(record)
         record.spec = spec
         self._local_queues.setdefault(spec.cluster_queue, set()).add(spec.key)
-        self._ledger.changed_local_queues.add(spec.key)
+        self._quota_usage.changed_local_queues.add(spec.key)
         if record.is_open:
             self._open(record)
         else:
@@ -55,14 +57,14 @@ class QueueActivation:
 
     def delete_local_queue(self, key: str) -> None:
         """Close a LocalQueue that was deleted."""
-        record = self._ledger.local_queues.get(key)
+        record = self._quota_usage.local_queues.get(key)
         if record is None or record.spec is None:
             return
         self._detach(record.spec)
         self._close(record)
         record.spec = None
-        self._ledger.changed_local_queues.add(key)
-        self._ledger.drop_if_unused(key)
+        self._quota_usage.changed_local_queues.add(key)
+        self._quota_usage.drop_if_unused(key)
 
     def upsert_cluster_queue(self, spec: ClusterQueue) -> None:
         """Take over a ClusterQueue that is in the cache already; a new one queues its workloads."""
@@ -71,10 +73,10 @@ class QueueActivation:
             pending.strategy = spec.strategy
             return
         self._pending[spec.name] = PendingQueue(spec.name, spec.strategy)
-        for key in sorted(self._ledger.holders.get(spec.name, ())):
-            self._ledger.count(self._entries[key])
+        for key in sorted(self._quota_usage.holders.get(spec.name, ())):
+            self._quota_usage.count(self._entries[key])
         for key in sorted(self._local_queues.get(spec.name, ())):
-            self._open(self._ledger.local_queue(key))
+            self._open(self._quota_usage.local_queue(key))
 
     def delete_cluster_queue(self, name: str) -> None:
         """Take the workloads of a ClusterQueue out of the queue; the cache still knows it."""
@@ -83,12 +85,12 @@ class QueueActivation:
             for entry in list(pending.members.values()):
                 self._waiting.leave(entry)
             del self._pending[name]
-            self._ledger.changed_cluster_queues.add(name)
+            self._quota_usage.changed_cluster_queues.add(name)
 
     def touch_local_queues(self, cluster_queues: Iterable[str]) -> None:
         """Note that the state of the LocalQueues of these ClusterQueues may have changed."""
         for name in cluster_queues:
-            self._ledger.changed_local_queues.update(self._local_queues.get(name, ()))
+            self._quota_usage.changed_local_queues.update(self._local_queues.get(name, ()))
 
     def _open(self, record: LocalQueueRecord) -> None:
         for key in sorted(record.entries):

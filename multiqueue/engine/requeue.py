@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from multiqueue.engine.agenda import TreeAgenda
 from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.cycle_schedule import TreeSchedule
 from multiqueue.engine.nomination import Rejected
 from multiqueue.engine.pending_reasons import NoClusterHolds
 from multiqueue.engine.plan import Preempt, Requeue, RequeueReason, Skip
@@ -32,7 +32,7 @@ def give_back(
     head: Head,
     decision: Requeue | Skip | Preempt,
     *,
-    agenda: TreeAgenda,
+    schedule: TreeSchedule,
     now: datetime,
 ) -> None:
     """Put a head where its decision wants it to wait."""
@@ -52,10 +52,10 @@ def give_back(
     else:
         pending.park(entry, now)
     if entry.place is QueuePlace.HELD:
-        world.agenda.hold(entry)
+        world.schedule.hold(entry)
     if entry.is_parked:
-        agenda.park(entry)
-        world.ledger.changed_cluster_queues.add(head.queue.name)
+        schedule.park(entry)
+        world.quota_usage.changed_cluster_queues.add(head.queue.name)
 
 
 def _depends_on_clusters(head: Head, decision: Requeue) -> bool:

@@ -19,11 +19,11 @@ from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.flavors.assignment import Assignment, FlavorChoice, FlavorMode, PodSetResult
 from multiqueue.engine.flavors.topology_phase import TopologyPhase, Unplaced
-from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.options import TopologyScheduling
 from multiqueue.engine.plan import Evict, PlaceFailed, PlacePods
 from multiqueue.engine.queues import entry as entries
 from multiqueue.engine.queues.entry import Entry
+from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.engine.tas.charges import topology_flavors
 from multiqueue.engine.tas.failure import PlacementFailure
 from multiqueue.engine.tas.replacement import replace_node
@@ -47,14 +47,16 @@ class SecondPass:
 
     Args:
         cache: the cohort trees.
-        ledger: which workloads hold quota; `Ledger.placing` has decisions from here that are not
-            written yet.
+        quota_usage: which workloads hold quota; `QuotaUsage.placing` has decisions from
+            here that are not written yet.
         options: None if pods are not placed.
     """
 
-    def __init__(self, cache: Cache, ledger: Ledger, options: TopologyScheduling | None) -> None:
+    def __init__(
+        self, cache: Cache, quota_usage: QuotaUsage, options: TopologyScheduling | None
+    ) -> None:
         self._cache = cache
-        self._ledger = ledger
+        self._quota_usage = quota_usage
         self._options = options
         self._turns: dict[str, Turn] = {}
         self._entries: dict[str, Entry] = {}
@@ -65,13 +67,13 @@ class SecondPass:
         self._now = now
         if entry is None or self._options is None or not self._qualifies(entry):
             self.drop(key)
-        elif key not in self._ledger.placing:
+        elif key not in self._quota_usage.placing:
             self._entries[key] = entry  # another entry if the workload was deleted and created
             self._turns.setdefault(key, Turn(now + FIRST_WAIT, 0))
 
     def follow_cluster_queue(self, name: str) -> None:
         """Take over a ClusterQueue whose workloads may hold quota already."""
-        for key, entry in sorted(self._ledger.holders.get(name, {}).items()):
+        for key, entry in sorted(self._quota_usage.holders.get(name, {}).items()):
             self.observe(key, entry, self._now)
 
     def drop(self, key: str) -> None:
@@ -81,10 +83,10 @@ class SecondPass:
 
     def retry(self, entry: Entry, now: datetime) -> None:
         """Try a workload again whose node assignment could not be written."""
-        if self._ledger.placing.pop(entry.key, None) is None:
+        if self._quota_usage.placing.pop(entry.key, None) is None:
             return
         if entry.workload.reservation is not None:
-            self._ledger.place(entry, entry.workload.reservation.admission)
+            self._quota_usage.place(entry, entry.workload.reservation.admission)
         self.observe(entry.key, entry, now)
 
     def next_at(self) -> datetime | None:
@@ -159,8 +161,8 @@ class SecondPass:
     def _accept(self, entry: Entry, admission: Admission) -> PlacePods:
         """Count the pods on their new nodes at once; the shell writes the status later."""
         self.drop(entry.key)
-        self._ledger.placing[entry.key] = admission
-        self._ledger.place(entry, admission)
+        self._quota_usage.placing[entry.key] = admission
+        self._quota_usage.place(entry, admission)
         return PlacePods(
             workload=entry.key, cluster_queue=admission.cluster_queue, admission=admission
         )

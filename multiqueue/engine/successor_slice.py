@@ -29,7 +29,7 @@ _CIRCULAR = Rejected(
 
 def refuse_slice(world: EngineParts, workload: Workload, replaced: Entry) -> Rejected | None:
     """Return why no slice may take over from this one now; None if one may."""
-    if world.ledger.is_circular(workload.key, workload.replaces, replaced.charged):
+    if world.quota_usage.is_circular(workload.key, workload.replaces, replaced.charged):
         return _CIRCULAR
     if replaced.is_leaving:
         return _LEAVING

@@ -13,16 +13,18 @@ from msgspec.structs import replace
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.flavors.assignment import Mode
-from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.nomination import Nominated, Rejected
 from multiqueue.engine.pending_reasons import SEVERITY, Explanation
 from multiqueue.engine.plan import RequeueReason
 from multiqueue.engine.preemption.target import Target
 from multiqueue.engine.queues.entry import Entry, QueuePlace
+from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.model.workload import Workload
 
 
-def refuse_variant(workload: Workload, queue: CachedQueue, ledger: Ledger) -> Rejected | None:
+def refuse_variant(
+    workload: Workload, queue: CachedQueue, quota_usage: QuotaUsage
+) -> Rejected | None:
     """Return a refusal if a better variant of the same job is admitted (E-67).
 
     Also if another one is admitted, and the flavor is not good enough to move there (E-82).
@@ -30,7 +32,7 @@ def refuse_variant(workload: Workload, queue: CachedQueue, ledger: Ledger) -> Re
     if not workload.family:
         return None
     own = flavor_rank(workload, queue)
-    admitted = list(_admitted_siblings(workload, queue, ledger))
+    admitted = list(_admitted_siblings(workload, queue, quota_usage))
     if any(flavor_rank(entry.workload, queue) < own for entry in admitted):
         return _waits("A more favorable variant is already admitted")
     policy = queue.spec.concurrent
@@ -41,14 +43,14 @@ def refuse_variant(workload: Workload, queue: CachedQueue, ledger: Ledger) -> Re
 
 
 def migrate(
-    verdict: Nominated, workload: Workload, queue: CachedQueue, ledger: Ledger
+    verdict: Nominated, workload: Workload, queue: CachedQueue, quota_usage: QuotaUsage
 ) -> Nominated:
     """Let an admitted variant on a worse flavor leave first, if this one fits (E-82)."""
     if not workload.family or verdict.assignment.mode is not Mode.FIT:
         return verdict
     targets = tuple(
         Target(entry, Reason.FLAVOR_MIGRATION)
-        for entry in _admitted_siblings(workload, queue, ledger)
+        for entry in _admitted_siblings(workload, queue, quota_usage)
     )
     if not targets:
         return verdict
@@ -64,10 +66,10 @@ def is_migration(verdict: Nominated) -> bool:
     )
 
 
-def explain_parent(parent: Workload, queue: CachedQueue, ledger: Ledger) -> Explanation:
+def explain_parent(parent: Workload, queue: CachedQueue, quota_usage: QuotaUsage) -> Explanation:
     """Return why a parent waits: the reasons of its variants, by flavor."""
     variants = sorted(
-        ledger.families.get(parent.uid, {}).values(),
+        quota_usage.families.get(parent.uid, {}).values(),
         key=lambda entry: (flavor_rank(entry.workload, queue), entry.key),
     )
     told, reasons = [], []
@@ -105,8 +107,10 @@ def _rank_of(flavor: str, queue: CachedQueue) -> int:
     return flavors.index(flavor) if flavor in flavors else len(flavors)
 
 
-def _admitted_siblings(workload: Workload, queue: CachedQueue, ledger: Ledger) -> Iterator[Entry]:
-    for key, entry in sorted(ledger.families.get(workload.family, {}).items()):
+def _admitted_siblings(
+    workload: Workload, queue: CachedQueue, quota_usage: QuotaUsage
+) -> Iterator[Entry]:
+    for key, entry in sorted(quota_usage.families.get(workload.family, {}).items()):
         if key != workload.key and entry.admitted and entry.charged == queue.name:
             yield entry
 

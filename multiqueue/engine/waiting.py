@@ -1,6 +1,6 @@
 """Moves workloads into and out of the pending queues, and wakes them for free quota (E-27).
 
-Shared by the intake, which follows workloads, and queue activation, which follows queues.
+Shared by `WorkloadChanges`, which follows workloads, and queue activation, which follows queues.
 
 Newcomers are Workloads that arrived a moment ago. A user who ends one job and submits another
 expects the second to get the room of the first. The end takes a few more requests to arrive here
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import deque
 from datetime import UTC, datetime, timedelta
 
-from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
-from multiqueue.engine.ledger import Ledger
+from multiqueue.engine.cycle_schedule import CycleSchedule
 from multiqueue.engine.queues.entry import Entry, QueuePlace, is_queueable
 from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.quota_usage import QuotaUsage
 
 _NEVER = datetime.fromtimestamp(0, UTC)
 
@@ -29,18 +29,22 @@ class Waiting:
     Args:
         cache: the ClusterQueues, Cohorts and flavors.
         pending: waiting workloads, by ClusterQueue.
-        ledger: the workloads that hold quota, and their usage.
-        agenda: the trees that need a cycle.
+        quota_usage: the workloads that hold quota, and their usage.
+        schedule: the trees that need a cycle.
     """
 
     def __init__(
-        self, cache: Cache, pending: dict[str, PendingQueue], ledger: Ledger, agenda: Agenda
+        self,
+        cache: Cache,
+        pending: dict[str, PendingQueue],
+        quota_usage: QuotaUsage,
+        schedule: CycleSchedule,
     ) -> None:
         self.now = _NEVER
         self._cache = cache
         self._pending = pending
-        self._ledger = ledger
-        self._agenda = agenda
+        self._quota_usage = quota_usage
+        self._schedule = schedule
         self._newcomers = Newcomers()
 
     def welcome(self, entry: Entry, now: datetime) -> None:
@@ -51,7 +55,7 @@ class Waiting:
         self, entry: Entry, now: datetime, *, anyway: bool, held_until: datetime | None = None
     ) -> None:
         """Put a workload into the pending queue that its LocalQueue leads to, if it may enter."""
-        record = self._ledger.local_queue(entry.workload.queue)
+        record = self._quota_usage.local_queue(entry.workload.queue)
         pending = self._pending.get(record.cluster_queue)
         if pending is None or not record.is_open or not is_queueable(entry.workload):
             return
@@ -60,41 +64,41 @@ class Waiting:
             return  # it will be marked as a parent, whose variants queue in its place (E-170)
         if held_until is not None:
             pending.push_held(entry)
-            self._agenda.hold_until(entry, held_until)
+            self._schedule.hold_until(entry, held_until)
         elif anyway:
             pending.push_anyway(entry, now)
         else:
             pending.push(entry, now)
-        self._ledger.enter_queue(entry)
+        self._quota_usage.enter_queue(entry)
         if held_until is None and entry.place is QueuePlace.HELD:
-            self._agenda.hold(entry)
+            self._schedule.hold(entry)
         self.poke(entry)
 
     def leave(self, entry: Entry) -> None:
         """Take a workload out of its pending queue."""
         self.poke(entry)
-        self._ledger.leave_queue(entry, self._pending[entry.queue])
+        self._quota_usage.leave_queue(entry, self._pending[entry.queue])
 
     def poke(self, entry: Entry) -> None:
         """Schedule a cycle for the queue of a workload."""
         key = self._cache.tree_by_queue[entry.queue].key
-        self._agenda.poke(key, (entry.queue,))
+        self._schedule.poke(key, (entry.queue,))
         if entry.is_parked:
-            self._agenda.tree(key).park(entry)
+            self._schedule.tree(key).park(entry)
 
     def notify(self, cluster_queue: str, now: datetime) -> None:
         """Wake parked workloads and let waiting heads try again, because quota became free."""
         tree = self._cache.tree_by_queue.get(cluster_queue)
         if tree is not None:
-            self._agenda.notify(tree.key, now)
-            self._agenda.poke(tree.key)
+            self._schedule.notify(tree.key, now)
+            self._schedule.poke(tree.key)
         self.notify_freed(now)
 
     def follow_end(self, cluster_queue: str, now: datetime) -> None:
         """Let newcomers try quota that became free for nobody in particular; they need no wake."""
         tree = self._cache.tree_by_queue.get(cluster_queue)
         if tree is not None:
-            self._agenda.note_end(tree.key, now)
+            self._schedule.note_end(tree.key, now)
             for entry in self._newcomers.take(tree.key, now):
                 self._pending[entry.queue].look_again(entry)
                 self.poke(entry)  # its queue may be in another tree now
@@ -105,21 +109,21 @@ class Waiting:
         They need no wake, because no quota becomes free. If the holder is gone altogether, they are
         woken like all others.
         """
-        successor_slices = self._ledger.successor_slices.get(key)
+        successor_slices = self._quota_usage.successor_slices.get(key)
         if successor_slices is None:
             return
         for entry in tuple(successor_slices.values()):
-            heritage = self._ledger.heritage(entry.workload, entry.queue)
-            knew = None if entry.memo is None else entry.memo.heritage
-            if entry.awaits_wake and heritage is not None and heritage != knew:
+            replaced_slice = self._quota_usage.replaced_slice(entry.workload, entry.queue)
+            knew = None if entry.memo is None else entry.memo.replaced_slice
+            if entry.awaits_wake and replaced_slice is not None and replaced_slice != knew:
                 self._pending[entry.queue].look_again(entry)
                 self.poke(entry)
 
     def notify_freed(self, now: datetime) -> None:
         """Wake the parked workloads of every tree that can place pods on nodes with new room."""
-        for key in self._ledger.take_freed():  # nodes are shared by trees
-            self._agenda.notify(key, now)
-            self._agenda.poke(key)
+        for key in self._quota_usage.take_freed():  # nodes are shared by trees
+            self._schedule.notify(key, now)
+            self._schedule.poke(key)
 
 
 GRACE = timedelta(milliseconds=500)
@@ -127,7 +131,7 @@ GRACE = timedelta(milliseconds=500)
 
 
 class Newcomers:
-    """Recent arrivals. Mutable; owned by the intake. Arrivals of the last `GRACE` by tree."""
+    """Arrivals of the last `GRACE`, by tree. Mutable; owned by `WorkloadChanges`."""
 
     def __init__(self) -> None:
         self._arrivals: dict[str, deque[tuple[datetime, Entry]]] = {}

@@ -13,16 +13,16 @@ from multiqueue.engine.world import EngineParts
 
 def deliver_due(world: EngineParts, now: datetime) -> None:
     """Make everything active that is due at this time."""
-    agenda = world.agenda
-    agenda.stamp(now)
-    agenda.end_due_pauses(now)
+    schedule = world.schedule
+    schedule.stamp(now)
+    schedule.end_due_pauses(now)
     unblock(world)
-    for entry in agenda.take_due_backoffs(now):
+    for entry in schedule.take_due_backoffs(now):
         world.pending[entry.queue].release(entry)
-        world.ledger.changed_cluster_queues.add(entry.queue)
-        agenda.poke(world.cache.tree_by_queue[entry.queue].key, (entry.queue,))
+        world.quota_usage.changed_cluster_queues.add(entry.queue)
+        schedule.poke(world.cache.tree_by_queue[entry.queue].key, (entry.queue,))
     hasten_wakes(world, now)
-    for key in agenda.take_due_wakes(now):
+    for key in schedule.take_due_wakes(now):
         wake_tree(world, world.cache.trees[key])
 
 
@@ -33,21 +33,21 @@ def hasten_wakes(world: EngineParts, now: datetime) -> None:
     is spent on writing why heads wait, so under load a wake comes between any two cycles. Without
     that, lower priorities are admitted meanwhile, only to be evicted by the wake.
     """
-    agenda = world.agenda
-    for key in agenda.list_hastenable(now):
-        tree = agenda.tree(key)
+    schedule = world.schedule
+    for key in schedule.list_hastenable(now):
+        tree = schedule.tree(key)
         queues = (world.pending.get(name) for name in tree.heads)
         heads = (queue.best for queue in queues if queue is not None)
         if any(head is not None and head.rank[0] > tree.parked_rank for head in heads):
-            agenda.hasten(key)
+            schedule.hasten(key)
 
 
 def unblock(world: EngineParts) -> None:
     """Let heads try again that waited for pods, once all pods are ready (E-81)."""
-    if world.ledger.unready:
+    if world.quota_usage.unready:
         return
     for key in sorted(world.blocked & world.cache.trees.keys()):
-        world.agenda.poke(key)
+        world.schedule.poke(key)
     world.blocked.clear()
 
 
@@ -58,15 +58,15 @@ def wake_tree(world: EngineParts, tree: Tree) -> None:
     pokes the queue.
     """
     namespaces = world.cache.namespaces
-    agenda = world.agenda.tree(tree.key)
-    woken = agenda.take_parked()
+    schedule = world.schedule.tree(tree.key)
+    woken = schedule.take_parked()
     for name in woken:
         queue, pending = tree.queues.get(name), world.pending.get(name)
         if queue is None or pending is None:
             continue
         pending.wake(partial(_matches, queue, namespaces))
-        world.ledger.changed_cluster_queues.add(name)
-    world.agenda.poke(tree.key, woken)
+        world.quota_usage.changed_cluster_queues.add(name)
+    world.schedule.poke(tree.key, woken)
 
 
 def _matches(queue: CachedQueue, labels: Mapping[str, Mapping[str, str]], namespace: str) -> bool:

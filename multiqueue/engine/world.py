@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.cycle_schedule import CycleSchedule
 from multiqueue.engine.disruption.disruption import Disruption
 from multiqueue.engine.fairness.past_usage import PastUsageRecords
 from multiqueue.engine.flavors.assignment import Assignment
 from multiqueue.engine.flavors.oracle import Oracle
-from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.nomination import Nominated, Verdict
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.preemption.target import Target
 from multiqueue.engine.queues.entry import Entry, Rank, TimeRank
 from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.engine.remote import FleetQuestions
 from multiqueue.engine.reservations import Reservations
 from multiqueue.engine.second_pass import SecondPass
@@ -42,8 +42,8 @@ class EngineParts:
     cache: Cache
     pending: Mapping[str, PendingQueue]
     entries: Mapping[str, Entry]
-    ledger: Ledger
-    agenda: Agenda
+    quota_usage: QuotaUsage
+    schedule: CycleSchedule
     context: SearchContext
     oracle: Oracle
     options: EngineOptions

@@ -11,7 +11,7 @@ from typing import Any
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.plan import SkipReason
-from multiqueue.engine.reading import BYPASSED
+from multiqueue.engine.queue_states import BYPASSED
 
 Json = dict[str, Any]
 

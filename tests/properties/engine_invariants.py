@@ -41,7 +41,7 @@ def nodes_of(tree: Tree) -> list[QuotaNode]:
 
 def assert_sums_hold(engine: Engine) -> None:
     """Each queue uses what its workloads hold, each cohort what its children borrow (E-33)."""
-    holders_by_queue = engine.parts.ledger.holders
+    holders_by_queue = engine.parts.quota_usage.holders
     for tree in engine.parts.cache.trees.values():
         nodes = nodes_of(tree)
         for cohort in tree.cohorts.values():
@@ -55,12 +55,14 @@ def assert_sums_hold(engine: Engine) -> None:
             assert queue.admitted_usage == total(admitted)
             assert (queue.reserving, queue.admitted) == (len(holders), len(admitted))
     everybody = [entry for holders in holders_by_queue.values() for entry in holders.values()]
-    assert engine.parts.ledger.unready == sum(not entry.workload.pods_ready for entry in everybody)
+    assert engine.parts.quota_usage.unready == sum(
+        not entry.workload.pods_ready for entry in everybody
+    )
 
 
 def assert_slices_hold(engine: Engine) -> None:
     """What a slice took over is counted once, and all else in full (E-167)."""
-    for holders in engine.parts.ledger.holders.values():
+    for holders in engine.parts.quota_usage.holders.values():
         taken = {entry.took_from for entry in holders.values()}
         for entry in holders.values():
             reservation = entry.workload.reservation
@@ -92,7 +94,7 @@ def assert_local_queues_hold(engine: Engine) -> None:
     by_queue: dict[str, dict[str, Entry]] = {}
     for key, entry in engine.parts.entries.items():
         by_queue.setdefault(entry.workload.queue, {})[key] = entry
-    records = engine.parts.ledger.local_queues
+    records = engine.parts.quota_usage.local_queues
     assert by_queue.keys() <= records.keys()
     for name, record in records.items():
         entries = by_queue.get(name, {})
@@ -107,13 +109,13 @@ def assert_local_queues_hold(engine: Engine) -> None:
 
 def assert_nodes_hold(engine: Engine) -> None:
     """What is taken of nodes is what the pods of the holders take, and nothing else (E-130)."""
-    cache, ledger = engine.parts.cache, engine.parts.ledger
+    cache, quota_usage = engine.parts.cache, engine.parts.quota_usage
     usage = cache.forest.usage
     expected = {}
-    for holders in ledger.holders.values():
+    for holders in quota_usage.holders.values():
         for key, entry in holders.items():
             reservation = entry.workload.reservation
-            admission = ledger.placing.get(key, reservation and reservation.admission)
+            admission = quota_usage.placing.get(key, reservation and reservation.admission)
             if admission is not None and not entry.assumed:
                 placed = placed_pods(entry.workload, admission, cache.flavors)
                 expected[key] = usage.charges_of(placed)
@@ -139,7 +141,7 @@ def assert_nothing_is_lost(engine: Engine, known: Mapping[str, Workload]) -> Non
     assert set(entries) == set(known)
     for key, entry in entries.items():
         waits_in = [name for name, p in engine.parts.pending.items() if key in p.members]
-        holds = [name for name, h in engine.parts.ledger.holders.items() if key in h]
+        holds = [name for name, h in engine.parts.quota_usage.holders.items() if key in h]
         if entry.place is QueuePlace.HOLDING:
             assert (waits_in, holds) == ([], [entry.charged])
             assert not entry.displaced
@@ -156,20 +158,20 @@ def assert_nothing_is_lost(engine: Engine, known: Mapping[str, Workload]) -> Non
 
 
 def assert_everybody_is_looked_at(engine: Engine) -> None:
-    """Whoever is active is in the agenda of its tree, and so is whoever is parked (E-27)."""
+    """Whoever is active is in the schedule of its tree, and so is whoever is parked (E-27)."""
     for name, pending in engine.parts.pending.items():
         tree = engine.parts.cache.tree_by_queue[name]
-        agenda = engine.parts.agenda.tree(tree.key)
+        schedule = engine.parts.schedule.tree(tree.key)
         for entry in pending.members.values():
             if entry.place is QueuePlace.HELD:
                 backoff = (
-                    entry.workload.requeue_at is not None or entry in engine.parts.agenda.backoffs
+                    entry.workload.requeue_at is not None or entry in engine.parts.schedule.backoffs
                 )
                 assert backoff
             elif entry.is_parked:
-                assert name in agenda.parked
+                assert name in schedule.parked
             elif tree.queues[name].is_active:
-                assert name in agenda.heads
+                assert name in schedule.heads
         heads = [e for e in pending.members.values() if e.equals and e in e.equals.active]
         assert (pending.classes.peek() is None) == (not heads)
 

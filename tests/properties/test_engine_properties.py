@@ -14,8 +14,8 @@ from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.engine.preemption_limit import LIMIT
+from multiqueue.engine.queue_states import workload_reason
 from multiqueue.engine.queues.entry import Entry, QueuePlace
-from multiqueue.engine.reading import workload_reason
 from tests.builders.engine import (
     T0,
     flavor_quotas,

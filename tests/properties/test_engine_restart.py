@@ -41,7 +41,7 @@ def test_a_restart_changes_nothing_in_whatever_order_objects_come(
         history.land(key)
     for key in list(history.known):
         history.change(key)  # one that was set aside waits for its next version
-    placing = history.engine.parts.ledger.placing
+    placing = history.engine.parts.quota_usage.placing
     assert not any(entry.assumed for entry in history.engine.parts.entries.values())
     for key, admission in list(placing.items()):
         history.engine.places_written(key, admission)

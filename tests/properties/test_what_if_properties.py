@@ -58,7 +58,7 @@ def test_what_would_be_admitted_now_is_what_a_cycle_then_admits(
     workload = make_workload(
         "asked", queue=queue, at=history.now, pod_sets=[pod_set(count=size, cpu=1)]
     )
-    record = engine.parts.ledger.local_queues.get(workload.queue)
+    record = engine.parts.quota_usage.local_queues.get(workload.queue)
     if record is None or not record.is_open:
         return
     trial = engine.try_workload(workload, record.cluster_queue)

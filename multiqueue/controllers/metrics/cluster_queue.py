@@ -1,7 +1,8 @@
 """The gauges of ClusterQueues: waiting and admitted Workloads, quota and usage.
 
 `ClusterQueueController` sets them at each reconcile. Their figures are `ClusterQueueState`, which
-`engine/reading.py` counts; `kueue_pending_workloads` is the length of the pending queue, by status.
+`engine/queue_states.py` counts; `kueue_pending_workloads` is the length of the pending queue, by
+status.
 """
 
 from __future__ import annotations

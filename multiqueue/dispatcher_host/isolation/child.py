@@ -13,11 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from multiqueue.dispatcher_host.answer import AnswerReading, take
 from multiqueue.dispatcher_host.conduct import examine
-from multiqueue.dispatcher_host.entry import (
-    EntryError,
-    check_arguments,
-    make_dispatcher,
-)
 from multiqueue.dispatcher_host.frozen import freeze
 from multiqueue.dispatcher_host.isolation.confine import limit, shut_in
 from multiqueue.dispatcher_host.isolation.frames import (
@@ -36,6 +31,11 @@ from multiqueue.dispatcher_host.isolation.frames import (
     write_frame,
 )
 from multiqueue.dispatcher_host.isolation.mirror import Reader
+from multiqueue.dispatcher_host.make_dispatcher import (
+    EntryError,
+    check_arguments,
+    make_dispatcher,
+)
 from multiqueue.plugins import ClusterView, Dispatcher, DispatchView
 from multiqueue.plugins.raised import describe_error
 

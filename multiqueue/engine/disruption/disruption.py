@@ -27,8 +27,8 @@ from multiqueue.engine.disruption.search_rules import (
     SearchRules,
     cause_of,
 )
-from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
+from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.model.disruption_policy import DisruptionRules, Preference
 from multiqueue.model.workload import Workload
 
@@ -50,20 +50,20 @@ class Disruption:
 
     Args:
         cache: the quota trees.
-        ledger: who holds quota.
+        quota_usage: who holds quota.
     """
 
-    def __init__(self, cache: Cache, ledger: Ledger) -> None:
+    def __init__(self, cache: Cache, quota_usage: QuotaUsage) -> None:
         self.governance = Governance(cache)
         self.refusals = Refusals()
         self.losses = Losses()
         self.now = 0
-        self.claims = Claims(ledger.holders)
+        self.claims = Claims(quota_usage.holders)
         self._narrowed: dict[Hashable, Narrowed] = {}
         self._owner_of = owner_reader(cache.namespaces, OWNER)
 
         def queue_of(local_queue: str) -> str:
-            record = ledger.local_queues.get(local_queue)
+            record = quota_usage.local_queues.get(local_queue)
             return "" if record is None else record.cluster_queue
 
         self.book = StopBook(self.governance, queue_of, self._owner_of, self._narrowed.clear)

@@ -1,7 +1,10 @@
-"""The past usage of LocalQueues and how it changes (E-122 to E-126); quota is `engine/ledger.py`.
+"""The past usage of LocalQueues and how it changes (E-122 to E-126).
 
-Called by the cycle when it assumes, by the intake when Workloads change and by the shell at every
-sampling interval. Keeps the pending queues in the order of usage: a change moves one LocalQueue.
+`engine/quota_usage.py` has the present usage.
+
+Called by the cycle when it assumes, by `WorkloadChanges` when Workloads change and by the shell at
+every sampling interval. Keeps the pending queues in the order of usage: a change moves one
+LocalQueue.
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ import math
 from collections.abc import Mapping
 from datetime import datetime
 
-from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
+from multiqueue.engine.cycle_schedule import CycleSchedule
 from multiqueue.engine.fairness.usage import (
     Nanos,
     PastUsage,
@@ -22,9 +25,9 @@ from multiqueue.engine.fairness.usage import (
     quantities_of,
     scale,
 )
-from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.options import AdmissionFairSharing, EngineOptions
 from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.lib.quantity import NANO
 from multiqueue.model.cluster_queue import AdmissionMode
 from multiqueue.model.past_usage import ConsumedResources
@@ -37,9 +40,9 @@ class PastUsageRecords:
     Args:
         options: half-life, interval and weights.
         cache: which ClusterQueues go by past usage.
-        ledger: what LocalQueues use at present, and their weights.
+        quota_usage: what LocalQueues use at present, and their weights.
         pending: whose order follows.
-        agenda: Learns when another workload becomes the head.
+        schedule: Learns when another workload becomes the head.
         ignore_undeclared: whether resources without quota cost nothing (E-61).
     """
 
@@ -48,16 +51,16 @@ class PastUsageRecords:
         options: AdmissionFairSharing,
         *,
         cache: Cache,
-        ledger: Ledger,
+        quota_usage: QuotaUsage,
         pending: Mapping[str, PendingQueue],
-        agenda: Agenda,
+        schedule: CycleSchedule,
         ignore_undeclared: bool,
     ) -> None:
         self._options = options
         self._cache = cache
-        self._ledger = ledger
+        self._quota_usage = quota_usage
         self._pending = pending
-        self._agenda = agenda
+        self._schedule = schedule
         self._ignore_undeclared = ignore_undeclared
         self._entry_rate = decay_rate(options.sampling_interval, options.half_life)
         self.records: dict[str, PastUsage] = {}
@@ -68,9 +71,9 @@ class PastUsageRecords:
         cls,
         options: EngineOptions,
         cache: Cache,
-        ledger: Ledger,
+        quota_usage: QuotaUsage,
         pending: Mapping[str, PendingQueue],
-        agenda: Agenda,
+        schedule: CycleSchedule,
     ) -> PastUsageRecords | None:
         """Return the past usage of an engine; None if it does not count."""
         if options.admission_fair_sharing is None:
@@ -78,9 +81,9 @@ class PastUsageRecords:
         return cls(
             options.admission_fair_sharing,
             cache=cache,
-            ledger=ledger,
+            quota_usage=quota_usage,
             pending=pending,
-            agenda=agenda,
+            schedule=schedule,
             ignore_undeclared=options.ignore_undeclared,
         )
 
@@ -233,7 +236,7 @@ class PastUsageRecords:
         Reservations may be seen before their ClusterQueue is; they have their penalty all the same.
         """
         pending, counts = self._pending[cluster_queue], self.counts_in(cluster_queue)
-        for _, entry in sorted(self._ledger.holders.get(cluster_queue, {}).items()):
+        for _, entry in sorted(self._quota_usage.holders.get(cluster_queue, {}).items()):
             self._charge_reserved(entry.workload)
         if pending.is_by_usage != counts:
             pending.order_by_usage(self.usage_of if counts else None)
@@ -249,13 +252,13 @@ class PastUsageRecords:
 
     def weight_of(self, local_queue: str) -> float:
         """Return the weight of a LocalQueue; 1 if it has none."""
-        known = self._ledger.local_queues.get(local_queue)
+        known = self._quota_usage.local_queues.get(local_queue)
         return 1.0 if known is None or known.spec is None else known.spec.weight.nano / NANO
 
     def _current(self, local_queue: str) -> Nanos:
         """Return the current usage of the admitted workloads of a LocalQueue."""
         used: dict[str, int] = {}
-        known = self._ledger.local_queues.get(local_queue)
+        known = self._quota_usage.local_queues.get(local_queue)
         for (_, resource), amount in known.admitted_usage.items() if known is not None else ():
             used[resource] = used.get(resource, 0) + nanos_of(resource, amount)
         return used
@@ -277,11 +280,11 @@ class PastUsageRecords:
 
     def _reorder(self, local_queue: str) -> None:
         """Put a LocalQueue where its usage puts it now."""
-        known = self._ledger.local_queues.get(local_queue)
+        known = self._quota_usage.local_queues.get(local_queue)
         pending = self._pending.get(known.cluster_queue) if known is not None else None
         tree = self._cache.tree_by_queue.get(pending.name) if pending is not None else None
         if pending is None or tree is None or not self.counts_in(pending.name):
             return
         tree.version += 1  # whom to preempt depends on past usage too (E-90)
         if pending.reorder(local_queue):
-            self._agenda.poke(tree.key, (pending.name,))
+            self._schedule.poke(tree.key, (pending.name,))

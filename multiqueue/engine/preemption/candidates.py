@@ -12,8 +12,8 @@ from functools import cmp_to_key
 from typing import Any, NamedTuple, TypeAlias
 
 from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
-from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.queues.entry import Entry, micros
+from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy
 from multiqueue.model.workload import Workload
@@ -57,21 +57,21 @@ class HolderIndex:
     holders keeps none.
     """
 
-    __slots__ = ("_known", "_ledger")
+    __slots__ = ("_known", "_quota_usage")
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, quota_usage: QuotaUsage) -> None:
+        self._quota_usage = quota_usage
         self._known: dict[str, _SortedHolders] = {}
 
     def using(
         self, cluster_queue: str, needed: frozenset[FlavorResource], limit: RankLimit
     ) -> Eligible:
         """Return the holders behind a rank with at least one of these, whatever the amount."""
-        holders = self._ledger.holders.get(cluster_queue)
+        holders = self._quota_usage.holders.get(cluster_queue)
         if holders is None:
             self._known.pop(cluster_queue, None)
             return NOBODY
-        version = self._ledger.holders_version[cluster_queue]
+        version = self._quota_usage.holders_version[cluster_queue]
         known = self._known.get(cluster_queue)
         if known is None or known.version != version:
             known = self._known[cluster_queue] = _SortedHolders(version, holders.values())

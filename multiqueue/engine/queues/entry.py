@@ -54,7 +54,7 @@ class RememberedVerdict(Protocol):
     """The last verdict on an entry, and the state that it holds for; defined by nomination."""
 
     @property
-    def heritage(self) -> object:
+    def replaced_slice(self) -> object:
         """What is known of the slice that it replaces; None if it replaces none."""
         ...
 

@@ -3,8 +3,8 @@
 A heap of equivalence classes, each a heap of workloads: finding the head, parking all its equals
 and waking them cost O(log n) whatever the depth of the queue. Where LocalQueues take turns by past
 usage, a class is divided between them (E-20, see `lanes`). A head stays in the heap while it is
-looked at: a cycle is one step, and most heads stay. Written by the intake and by the requeue phase
-of a cycle; knows nothing of quotas.
+looked at: a cycle is one step, and most heads stay. Written by `WorkloadChanges` and by the requeue
+phase of a cycle; knows nothing of quotas.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def first_cycle(world: EngineWorld) -> CycleResult:
     """Run one cycle of the tree of queue "a"; what it parks lets others go first in the next."""
     engine, result = world.engine, CycleResult()
     tree = engine.parts.cache.tree_by_queue["a"]
-    run_cycle(engine.parts, tree, engine.parts.agenda.serve(tree.key), world.now, result)
+    run_cycle(engine.parts, tree, engine.parts.schedule.serve(tree.key), world.now, result)
     return result
 
 
@@ -176,8 +176,8 @@ def nominated(world: EngineWorld) -> list[Head]:
     entry = engine.parts.entries[f"{NAMESPACE}/early"]
     engine.parts.pending["a"].stick(entry)
     tree = engine.parts.cache.tree_by_queue["a"]
-    agenda = engine.parts.agenda.tree(tree.key)
-    return [nominate(engine.parts, *taken) for taken in take_heads(engine.parts, tree, agenda)]
+    schedule = engine.parts.schedule.tree(tree.key)
+    return [nominate(engine.parts, *taken) for taken in take_heads(engine.parts, tree, schedule)]
 
 
 @pytest.mark.parametrize(("on", "want"), [(True, "early"), (False, "urgent")])

@@ -6,7 +6,7 @@ from multiqueue.api.v1beta2.meta import LabelSelector
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit
-from multiqueue.engine.reading import BYPASSED
+from multiqueue.engine.queue_states import BYPASSED
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
     Cohort,

@@ -14,7 +14,7 @@ from multiqueue.api.v1beta2 import Admission, AdmissionCheckState, Workload, Wor
 from multiqueue.dispatch.decide.cluster_state import ClusterState
 from multiqueue.dispatch.decide.plan import SetCheck
 from multiqueue.engine.plan import SkipReason
-from multiqueue.engine.reading import BYPASSED
+from multiqueue.engine.queue_states import BYPASSED
 from multiqueue.views.phase import PhaseState, find_phase
 from tests.unit.cli.builders import condition, make_workload
 from tests.unit.dispatch.builders import (

@@ -22,7 +22,7 @@ _NOBODY = 2**31
 """More than any negated priority, an int32."""
 
 
-class TreeAgenda:
+class TreeSchedule:
     """The pending work for one tree.
 
     Shape: ``heads`` and ``parked`` are names of ClusterQueues that may have a head, or parked
@@ -56,14 +56,14 @@ class TreeAgenda:
         return queues
 
 
-class Agenda:
+class CycleSchedule:
     """When each tree needs a cycle. Mutable; owned by the engine."""
 
     def __init__(self, wake_batch: timedelta, busy_wake_batch: timedelta) -> None:
         self._wake_batch = wake_batch
         self._busy_wake_batch = min(wake_batch, busy_wake_batch)
         self._woken_at: dict[str, datetime] = {}
-        self._trees: dict[str, TreeAgenda] = {}
+        self._trees: dict[str, TreeSchedule] = {}
         self._ready: set[str] = set()
         self._unstamped: set[str] = set()
         self._wakes: KeyedHeap[str] = KeyedHeap()
@@ -72,11 +72,11 @@ class Agenda:
         self._ends: KeyedHeap[str] = KeyedHeap()
         self._round = 0
 
-    def tree(self, key: str) -> TreeAgenda:
-        """Return the agenda of a tree."""
+    def tree(self, key: str) -> TreeSchedule:
+        """Return the schedule of a tree."""
         found = self._trees.get(key)
         if found is None:
-            found = self._trees[key] = TreeAgenda()
+            found = self._trees[key] = TreeSchedule()
         return found
 
     def forget_tree(self, key: str) -> None:
@@ -93,9 +93,9 @@ class Agenda:
 
     def poke(self, key: str, queues: Iterable[str] = ()) -> None:
         """Schedule a cycle of a tree: something changed, or these queues may have new heads."""
-        agenda = self.tree(key)
-        agenda.heads.update(queues)
-        agenda.seen.clear()
+        schedule = self.tree(key)
+        schedule.heads.update(queues)
+        schedule.seen.clear()
         self._ready.add(key)
 
     def settle(self, key: str) -> None:
@@ -116,11 +116,11 @@ class Agenda:
         self._round += 1
         return sorted(self._ready, key=lambda key: (self._trees[key].served, key))
 
-    def serve(self, key: str) -> TreeAgenda:
+    def serve(self, key: str) -> TreeSchedule:
         """Note that a tree gets its cycle now."""
-        agenda = self._trees[key]
-        agenda.served = self._round
-        return agenda
+        schedule = self._trees[key]
+        schedule.served = self._round
+        return schedule
 
     @property
     def is_busy(self) -> bool:
@@ -150,10 +150,10 @@ class Agenda:
 
     def note_end(self, key: str, now: datetime) -> None:
         """Remember that a workload of a tree ended; with two in one batch, it is under load."""
-        agenda = self.tree(key)
-        if now - agenda.ended_at < self._wake_batch:
-            agenda.loaded_until = now + LOADED
-        agenda.ended_at = now
+        schedule = self.tree(key)
+        if now - schedule.ended_at < self._wake_batch:
+            schedule.loaded_until = now + LOADED
+        schedule.ended_at = now
 
     def wake_at(self, key: str, seconds: int) -> None:
         """Wake the parked workloads of a tree at this time, in seconds since the epoch.

@@ -111,7 +111,7 @@ def _root_of(node: QuotaNode) -> str:
 def take_restated(world: EngineParts) -> set[str]:
     """Return the LocalQueues whose set of active workloads changed, and clear that set."""
     found: set[str] = set()
-    for name in world.ledger.changed_cluster_queues & world.pending.keys():
+    for name in world.quota_usage.changed_cluster_queues & world.pending.keys():
         pending = world.pending[name]
         found |= pending.restated
         pending.restated.clear()
@@ -139,7 +139,7 @@ def cohorts_above(world: EngineParts, cluster_queue: str) -> list[str]:
 
 def local_queue_state(world: EngineParts, key: str) -> LocalQueueState | None:
     """Return the state of a LocalQueue."""
-    record = world.ledger.local_queues.get(key)
+    record = world.quota_usage.local_queues.get(key)
     if record is None or record.spec is None:
         return None
     queue = world.cache.queues.get(record.cluster_queue)
@@ -201,10 +201,10 @@ def requests_by_flavor(world: EngineParts, entry: Entry) -> dict[str, dict[str, 
     for a slice only the difference to the one that it replaces. Empty if the queue is unknown.
     """
     workload = entry.workload
-    queue = world.cache.queues.get(world.ledger.local_queue(workload.queue).cluster_queue)
+    queue = world.cache.queues.get(world.quota_usage.local_queue(workload.queue).cluster_queue)
     if queue is None:
         return {}
-    holder = world.ledger.find_replaced(workload, queue.name)
+    holder = world.quota_usage.find_replaced(workload, queue.name)
     replaced = None if holder is None else replaced_slice(holder)
     requests: dict[str, dict[str, Amount]] = {}
     for name, resource in _covered(queue):
@@ -226,7 +226,7 @@ def workload_reason(world: EngineParts, entry: Entry) -> Explanation | None:
     is_shown = workload.stands_aside and workload.reservation is not None
     if entry.place is QueuePlace.HOLDING or is_shown:
         return None
-    record = world.ledger.local_queue(workload.queue)
+    record = world.quota_usage.local_queue(workload.queue)
     queue = world.cache.queues.get(record.cluster_queue)
 
     def blocked(reason: Reason, note: str) -> Explanation:
@@ -270,7 +270,7 @@ def _own_reason(
     if rejected is not None:
         return blocked(rejected.reason, rejected.note)
     if workload.stands_aside:
-        return explain_parent(workload, queue, world.ledger)
+        return explain_parent(workload, queue, world.quota_usage)
     if workload.gated_by:
         return blocked(Reason.ADMISSION_GATED, f"Admission is gated by: {workload.gated_by}")
     if entry.explanation is not None:

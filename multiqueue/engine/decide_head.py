@@ -105,7 +105,7 @@ def process(world: EngineParts, course: Course, head: Head, now: datetime) -> He
         course.reservations.hold(queue, assignment)
         course.served.append((head, assignment))
         return _preempt(world, head, verdict)
-    if world.options.block_admission and world.ledger.unready:
+    if world.options.block_admission and world.quota_usage.unready:
         world.blocked.add(course.tree.key)
         return _skip(head, SkipReason.WAITING_FOR_PODS, Reason.WAITING_FOR_PODS_READY)
     course.served.append((head, assignment))
@@ -119,7 +119,7 @@ def _find_obstacle(
     queue = head.queue
     if has_overlap(course, verdict) or verdict.replaced in course.preempted:
         return SkipReason.OVERLAPPING_TARGETS
-    if verdict.replaced and not world.ledger.find_replaced(head.entry.workload, queue.name):
+    if verdict.replaced and not world.quota_usage.find_replaced(head.entry.workload, queue.name):
         return SkipReason.NO_LONGER_FITS  # another slice took its place
     return None if fits(course, queue, verdict) else SkipReason.NO_LONGER_FITS
 
@@ -171,8 +171,8 @@ def admit(world: EngineParts, head: Head, verdict: Nominated, now: datetime) -> 
     states = entry.workload.checks
     is_checked = all(states.get(name) is CheckState.READY for name in checks)
     admitted = is_checked and not assignment.delayed
-    world.ledger.leave_queue(entry, head.pending)
-    world.ledger.charge(entry, admission, at=now, admitted=admitted)
+    world.quota_usage.leave_queue(entry, head.pending)
+    world.quota_usage.charge(entry, admission, at=now, admitted=admitted)
     if world.usage is not None and entry.workload.reservation is None:
         world.usage.charge(entry.workload, queue.name)
     entry.assumed = True

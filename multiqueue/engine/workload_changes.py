@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from multiqueue.api.conditions import Reason
-from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
-from multiqueue.engine.ledger import Ledger
+from multiqueue.engine.cycle_schedule import CycleSchedule
 from multiqueue.engine.queues.entry import (
     Entry,
     QueuePlace,
@@ -23,6 +22,7 @@ from multiqueue.engine.queues.entry import (
     wakes_itself,
 )
 from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.engine.waiting import Waiting
 from multiqueue.model.workload import Workload
 
@@ -30,7 +30,7 @@ PREEMPTION_PAUSE = timedelta(seconds=1)
 """Delay before a preemption that could not be written is decided on again."""
 
 
-class Intake:
+class WorkloadChanges:
     """Follows Workload objects. Mutable; owned by the engine.
 
     ``entries`` are all unfinished workloads by key.
@@ -38,8 +38,8 @@ class Intake:
     Args:
         cache: the ClusterQueues, Cohorts and flavors.
         pending: waiting workloads, by ClusterQueue.
-        ledger: the workloads that hold quota, and their usage.
-        agenda: the trees that need a cycle.
+        quota_usage: the workloads that hold quota, and their usage.
+        schedule: the trees that need a cycle.
         waiting: puts workloads into the pending queues and takes them out.
         keeps_scan: whether an updated workload continues its search for flavors (E-41).
     """
@@ -48,8 +48,8 @@ class Intake:
         self,
         cache: Cache,
         pending: dict[str, PendingQueue],
-        ledger: Ledger,
-        agenda: Agenda,
+        quota_usage: QuotaUsage,
+        schedule: CycleSchedule,
         waiting: Waiting,
         *,
         keeps_scan: bool = True,
@@ -57,8 +57,8 @@ class Intake:
         self.entries: dict[str, Entry] = {}
         self._cache = cache
         self._pending = pending
-        self._ledger = ledger
-        self._agenda = agenda
+        self._quota_usage = quota_usage
+        self._schedule = schedule
         self._waiting = waiting
         self._keeps_scan = keeps_scan
 
@@ -74,7 +74,7 @@ class Intake:
                 self.delete_workload(workload.key, now)
         elif entry is None:
             entry = self.entries[workload.key] = Entry(workload)
-            self._ledger.add_entry(entry)
+            self._quota_usage.add_entry(entry)
             self._place(entry, now)
             if entry.queue:
                 self._waiting.welcome(entry, now)
@@ -99,7 +99,7 @@ class Intake:
             self._release(entry, now, for_good=True)
         elif entry.queue:
             self._waiting.leave(entry)
-        self._ledger.remove_entry(entry)
+        self._quota_usage.remove_entry(entry)
 
     def confirm(self, key: str) -> None:
         """Note that an assumed admission was written."""
@@ -132,13 +132,13 @@ class Intake:
         self._waiting.reconsider_successors(key)
         tree = self._cache.tree_by_queue.get(entry.charged)
         if tree is not None:
-            self._agenda.poke_at(tree.key, now + PREEMPTION_PAUSE)
+            self._schedule.poke_at(tree.key, now + PREEMPTION_PAUSE)
 
     def roll_back(self, entries: Iterable[Entry], now: datetime) -> None:
         """Queue these heads as they were before a failed cycle."""
         for entry in entries:
             if entry.place is QueuePlace.HOLDING:
-                self._ledger.release(entry)
+                self._quota_usage.release(entry)
             if entry.place is QueuePlace.NOWHERE:
                 self._waiting.enter(entry, now, anyway=is_backoff_over(entry.workload, now))
 
@@ -155,7 +155,9 @@ class Intake:
     def _update_holder(self, entry: Entry, workload: Workload, now: datetime) -> None:
         old, reservation = entry.workload, workload.reservation
         if reservation is None and entry.assumed and workload.active:
-            self._ledger.replace_holder(entry, as_admitted(workload))  # the write is on its way
+            self._quota_usage.replace_holder(
+                entry, as_admitted(workload)
+            )  # the write is on its way
             return
         if reservation is None or not workload.active:
             if not is_preempted(workload):
@@ -174,13 +176,13 @@ class Intake:
         same_slice = entry.took_from == workload.replaces
         if not same_quota or not same_slice or reservation.admitted != entry.admitted:
             held = entry.usage
-            self._ledger.release(entry)
+            self._quota_usage.release(entry)
             entry.replace(workload)
             self._hold_quota(entry)
             if held != entry.usage:
                 self._waiting.notify(entry.charged, now)
         else:
-            self._ledger.replace_holder(entry, workload)
+            self._quota_usage.replace_holder(entry, workload)
         self._waiting.notify_freed(now)
         entry.preempted = expects_eviction
         if old.priority != workload.priority:
@@ -225,7 +227,7 @@ class Intake:
         reservation = entry.workload.reservation
         assert reservation is not None, "only workloads with a reservation hold quota"
         entry.resume = entry.memo = entry.explanation = None
-        self._ledger.charge(
+        self._quota_usage.charge(
             entry,
             reservation.admission,
             at=reservation.reserved_at,
@@ -234,7 +236,7 @@ class Intake:
 
     def _release(self, entry: Entry, now: datetime, *, for_good: bool = False) -> None:
         name = entry.charged
-        self._ledger.release(entry)
+        self._quota_usage.release(entry)
         self._waiting.notify(name, now)
         if for_good:  # not for a preempted victim: its room is reserved for its preemptor
             self._waiting.follow_end(name, now)

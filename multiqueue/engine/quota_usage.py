@@ -1,7 +1,7 @@
 """Which workload holds how much: usage of workloads, ClusterQueues, trees and LocalQueues.
 
-`Ledger.charge` adds a workload's usage, `Ledger.release` gives it back: once the workload is
-finished, deleted or evicted (`intake.py`), or its admission could not be written.
+`QuotaUsage.charge` adds a workload's usage, `QuotaUsage.release` gives it back: once the workload
+is finished, deleted or evicted (`workload_changes.py`), or its admission could not be written.
 Only this code changes usage permanently. The engine calls it for observed reservations and the
 cycle for assumed ones, so both count the same.
 """
@@ -24,7 +24,7 @@ from multiqueue.lib.amount import Amount
 from multiqueue.model.workload import Admission, Reservation, Workload
 
 
-class Heritage(Value, frozen=True, kw_only=True, gc=False):
+class SliceToReplace(Value, frozen=True, kw_only=True, gc=False):
     """What the replacing slice needs to know about a slice that holds quota (E-167).
 
     Shape: ``reservation`` is None until its admission is written. ``is_circular`` says that this
@@ -36,7 +36,7 @@ class Heritage(Value, frozen=True, kw_only=True, gc=False):
     is_circular: bool
 
 
-class Ledger:
+class QuotaUsage:
     """Which workload holds how much. Mutable; owned by the engine.
 
     Shape: ``holders`` are the workloads that hold quota of a ClusterQueue, by its name and their
@@ -181,19 +181,19 @@ class Ledger:
     def find_replaced(self, workload: Workload, cluster_queue: str) -> Entry | None:
         """Return the slice whose quota a workload would take over in a ClusterQueue (E-167).
 
-        That slice's own quota may still be assumed, or be about to be released; see `heritage`.
+        That slice's own quota may still be assumed, or be about to be released.
         """
         if not workload.replaces:
             return None
         found = self.holders.get(cluster_queue, {}).get(workload.replaces)
         return None if found is None or self.is_replaced(found) else found
 
-    def heritage(self, workload: Workload, cluster_queue: str) -> Heritage | None:
+    def replaced_slice(self, workload: Workload, cluster_queue: str) -> SliceToReplace | None:
         """Return what a verdict depends on of the slice to replace; None if there is none."""
         found = self.find_replaced(workload, cluster_queue)
         if found is None:
             return None
-        return Heritage(
+        return SliceToReplace(
             reservation=found.workload.reservation,
             is_leaving=found.is_leaving,
             is_circular=self.is_circular(workload.key, workload.replaces, cluster_queue),
