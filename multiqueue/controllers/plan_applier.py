@@ -14,6 +14,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import count
+from typing import TypeAlias
 
 import structlog
 from msgspec.structs import replace
@@ -79,6 +81,10 @@ class PendingAdmission:
     resource_version: str
 
 
+Backlog: TypeAlias = asyncio.PriorityQueue[tuple[int, int, PendingAdmission]]
+"""Admissions that wait for a writer: the highest priority first, then in the order of decision."""
+
+
 class PlanApplier:
     """Writes the engine's decisions.
 
@@ -107,10 +113,11 @@ class PlanApplier:
         self._on_pending = on_pending
         self._on_forgotten = on_forgotten
         self._places = PlaceWriter(context, engine, on_failed=on_forgotten)
-        self._waiting: asyncio.Queue[PendingAdmission] = asyncio.Queue()
+        self._waiting: Backlog = asyncio.PriorityQueue()
         # Admissions with an offer have their own writers and pause no cycle: quota limits how many
         # there are.
-        self._offered: asyncio.Queue[PendingAdmission] = asyncio.Queue()
+        self._offered: Backlog = asyncio.PriorityQueue()
+        self._turns = count()
         self._writing: dict[str, PendingAdmission] = {}  # the newest one of each workload
         self._failures: dict[str, int] = {}
         self._room = asyncio.Event()
@@ -184,16 +191,17 @@ class PlanApplier:
             generation=workload.metadata.generation,
             resource_version=workload.metadata.resource_version,
         )
+        turn = (-(workload.spec.priority or 0), next(self._turns), admission)
         if decision.checks and self._gate.may_offer(decision.checks):
-            self._offered.put_nowait(admission)
+            self._offered.put_nowait(turn)
             return
-        self._waiting.put_nowait(admission)
+        self._waiting.put_nowait(turn)
         if self._waiting.qsize() >= MAX_WAITING:
             self._room.clear()
 
-    async def _write_all(self, queue: asyncio.Queue[PendingAdmission]) -> None:
+    async def _write_all(self, queue: Backlog) -> None:
         while True:
-            admission = await queue.get()
+            _, _, admission = await queue.get()
             if self._waiting.qsize() < MAX_WAITING:
                 self._room.set()
             await self._write(admission)

@@ -344,6 +344,37 @@ async def test_all_admissions_of_a_cycle_are_written_at_once_and_their_stages_me
     await asyncio.gather(running, return_exceptions=True)
 
 
+@virtual_time
+async def test_an_urgent_workload_does_not_wait_behind_those_that_were_decided_before() -> None:
+    begun: list[str] = []
+
+    async def update_status(key: str, change: Any) -> None:
+        begun.append(key)
+        await asyncio.sleep(0.3)
+
+    names = [f"{NAMESPACE}/wl-{n}" for n in range(2 * WRITERS)]
+    urgent = f"{NAMESPACE}/urgent"
+    store = {key: make_workload(key.split("/")[1]) for key in names}
+    store[urgent] = make_workload("urgent", priority=100)
+    context: Any = SimpleNamespace(
+        clock=LoopClock(),
+        config=Configuration(),
+        writer=SimpleNamespace(update_status=update_status),
+        metrics=ManagerMetrics(),
+        informers=SimpleNamespace(workloads=SimpleNamespace(store=store, add_handler=str)),
+    )
+    applier = PlanApplier(context, Engine(), NoFleet(), on_pending=str, on_forgotten=str)
+    admit = partial(Admit, cluster_queue="cq", admission=Admission(cluster_queue="cq", pod_sets=()))
+    running = asyncio.create_task(applier.run())
+    applier.apply(CyclePlan(decisions=tuple(admit(workload=key) for key in names)))
+    await asyncio.sleep(0.1)
+    applier.apply(CyclePlan(decisions=(admit(workload=urgent),)))
+    await asyncio.sleep(1)
+    assert begun == [*names[:WRITERS], urgent, *names[WRITERS:]]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 def stage_seconds(metrics: ManagerMetrics, stage: str) -> float:
     labels = {"stage": stage, "replica_role": metrics.role}
     got = metrics.registry.get_sample_value("multiqueue_admission_stage_seconds_sum", labels)
