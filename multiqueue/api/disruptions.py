@@ -41,7 +41,8 @@ class StopCause(StrEnum):
 class Stop(NamedTuple):
     """One stop, or several old ones together.
 
-    Units: ``cost`` is in device-seconds. ``cluster_queue`` is the preemptor's, ``-`` for several.
+    Units: ``cost`` is in device-seconds. ``cluster_queue`` and ``namespace`` are the preemptor's;
+    ``-`` and empty for several.
     """
 
     at: datetime
@@ -49,10 +50,12 @@ class Stop(NamedTuple):
     cost: int
     cluster_queue: str
     number: int = 1
+    namespace: str = ""
 
     def __str__(self) -> str:
         number = f"*{self.number}" if self.cause is StopCause.EARLIER else ""
-        return f"{format_time(self.at)} {self.cause}{number} {self.cost} {self.cluster_queue}"
+        preemptor = "/".join(filter(None, (self.cluster_queue, self.namespace)))
+        return f"{format_time(self.at)} {self.cause}{number} {self.cost} {preemptor}"
 
 
 def parse_stops(conditions: Iterable[Condition]) -> tuple[Stop, ...]:
@@ -67,13 +70,14 @@ def parse_stops(conditions: Iterable[Condition]) -> tuple[Stop, ...]:
 
 def _parse_stop(text: str) -> Stop | None:
     try:
-        at, kind, cost, cluster_queue = text.split(" ")
+        at, kind, cost, preemptor = text.split(" ")
+        cluster_queue, _, namespace = preemptor.partition("/")
         cause, _, count = kind.partition("*")
         moment = parse_time(at)
         if moment is None:
             return None
         number = min(max(1, int(count or 1)), MOST_IN_ONE)
-        return Stop(moment, StopCause(cause), max(0, int(cost)), cluster_queue, number)
+        return Stop(moment, StopCause(cause), max(0, int(cost)), cluster_queue, number, namespace)
     except ValueError:
         return None
 

@@ -144,13 +144,13 @@ class UsageReports:
     ) -> UsageReport:
         """Add what holds used between two times to a report; return the report as it is stored."""
         rows = read_rows(report.status.rows)
-        if self._add(rows, report, holds, since, until) > self._most_rows:
+        if self._add(rows, holds, since, until) > self._most_rows:
             # The next part is named first: whoever finds it missing begins it at the same time.
             following = f"{_name(since)}-{_part(report.metadata.name) + 1}"
             ended = msgspec.structs.replace(report.status, continued_in=following)
             await self._write_status(report, ended)
             report, rows = _new(report.metadata.namespace, following, report.status.through), {}
-            self._add(rows, report, holds, since, until)
+            self._add(rows, holds, since, until)
         gap = self._began - since if report.status.through else timedelta()
         status = UsageReportStatus(
             through=format_time(until),
@@ -165,14 +165,12 @@ class UsageReports:
     def _add(
         self,
         rows: UsageRows,
-        report: UsageReport,
         holds: Sequence[Hold],
         since: datetime,
         until: datetime,
     ) -> int:
-        owner = self._owner_of(report.metadata.namespace)
         for hold in holds:
-            add_hold(rows, hold, owner, since, until)
+            add_hold(rows, hold, self._owner_of, since, until)
         return len(rows)
 
     def _owner_of(self, namespace: str) -> str:

@@ -294,7 +294,8 @@ def _victim(world: EngineParts, head: Head, target: Target) -> PreemptedWorkload
     entry, queues = target.entry, world.cache.queues
     message = preemption_message(head.entry.workload, head.queue, target, queues)
     is_new = not entry.is_leaving
-    recorded = world.disruption.stop_of(target, head.queue.name) if is_new else None
+    preemptor, queue = head.entry.workload, head.queue.name
+    recorded = world.disruption.stop_of(target, preemptor, queue) if is_new else None
     return PreemptedWorkload(
         workload=entry.key,
         uid=entry.workload.uid,

@@ -4,18 +4,21 @@ A hold is one reservation of quota by one Workload. Times are those of condition
 of this process, so every reader of the same objects counts the same.
 
 All of a hold's running time counts as lost if the Workload was stopped (P-124): what a job saved
-before is not known here.
+before is not known here. Where a DisruptionPolicy tells what has to be done again, the owner of the
+preemptor is charged for that, and the owner of the stopped Workload is not (P-126).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from math import ceil
 from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.disruptions import parse_stops
 from multiqueue.api.v1alpha1 import UsageReportRow
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
@@ -25,6 +28,7 @@ from multiqueue.model.resources import is_accelerator, parse_request
 
 OWNER_LABEL = "multiqueue.dev/owner"
 CPU = "cpu"
+CORES_OF_DEVICE = 64
 MILLI = 1000
 DAY = timedelta(days=1)
 
@@ -64,6 +68,8 @@ class Hold:
         ready: When all pods were ready, if somebody said so.
         ended: When the quota was released; None: not yet.
         cause: Why it was stopped; empty if it was not.
+        redone: Seconds on each device that have to be done again because of the stop.
+        stopped_for: The namespace of the Workload for which it was stopped; empty: not known.
     """
 
     uid: str
@@ -78,6 +84,8 @@ class Hold:
     ended: datetime | None = None
     outcome: UsageOutcome = UsageOutcome.OPEN
     cause: str = ""
+    redone: float = 0.0
+    stopped_for: str = ""
 
 
 class UsageKey(NamedTuple):
@@ -91,11 +99,15 @@ class UsageKey(NamedTuple):
     flavor: str
     resource: str
     cause: str
+    paid_by: str
 
 
 @dataclass(slots=True)
 class UsageFigures:
-    """The figures of a row, in device-seconds; see `UsageReportRow`."""
+    """The figures of a row, in device-seconds; see `UsageReportRow`.
+
+    ``paid`` is what others have to do again because of Workloads of this owner; it is not stored.
+    """
 
     holds: int = 0
     reserved: float = 0.0
@@ -105,6 +117,13 @@ class UsageFigures:
     kept: float = 0.0
     lost: float = 0.0
     failed: float = 0.0
+    redone: float = 0.0
+    paid: float = 0.0
+
+    @property
+    def charged(self) -> float:
+        """What the owner is charged for: what was reserved, but each stop to who caused it."""
+        return self.reserved - self.redone + self.paid
 
     def add(self, other: UsageFigures) -> None:
         """Add the figures of another row."""
@@ -113,6 +132,8 @@ class UsageFigures:
 
 
 UsageRows = dict[UsageKey, UsageFigures]
+TIMES = ("reserved", "checks", "starting", "running", "kept", "lost", "failed", "redone")
+"""The figures of a stored row that are times."""
 
 
 def read_hold(workload: Workload) -> Hold | None:
@@ -174,66 +195,89 @@ def end_hold(old: Workload, new: Workload | None, now: datetime) -> Hold | None:
     preempted = find(new.status, WorkloadCondition.PREEMPTED)
     is_preempted = evicted.reason == Reason.PREEMPTED and preempted is not None
     reason = preempted.reason if is_preempted and preempted is not None else evicted.reason
+    cost, stopped_for = _last_stop(new, hold.begun) if is_preempted else (0, "")
     return replace(
         hold,
         ended=max(hold.begun, ended or now),
         outcome=UsageOutcome.LOST,
         cause=CAUSES.get(reason, reason),
+        redone=cost / _count_devices(hold.amounts),
+        stopped_for=stopped_for,
     )
 
 
-def add_hold(rows: UsageRows, hold: Hold, owner: str, since: datetime, until: datetime) -> None:
+def _last_stop(workload: Workload, since: datetime) -> tuple[int, str]:
+    """Return the cost of the last stop after a time, and for which namespace it was."""
+    stops = [stop for stop in parse_stops(workload.status.conditions) if stop.at >= since]
+    known = [stop for stop in stops if stop.namespace]
+    return (known[-1].cost, known[-1].namespace) if known else (0, "")
+
+
+def _count_devices(amounts: Iterable[tuple[str, str, float]]) -> float:
+    """Return the devices of a hold as the cost of a stop counts them: 64 cores are one."""
+    held = list(amounts)
+    devices = sum(amount for _, resource, amount in held if resource != CPU)
+    return devices or max(1, ceil(sum(amount for _, _, amount in held) / CORES_OF_DEVICE))
+
+
+def add_hold(
+    rows: UsageRows, hold: Hold, owners: Callable[[str], str], since: datetime, until: datetime
+) -> None:
     """Add what a hold used after ``since`` and until ``until``.
 
     How its running time is divided (kept, lost, failed) is known when it ends. So that of all its
     days counts on the day of its end.
+
+    Args:
+        rows: The rows to add to.
+        hold: The hold.
+        owners: Returns the owner of a namespace.
+        since: What was used before is counted already.
+        until: What is used later is not counted yet.
     """
+    about = UsageKey(
+        day="",
+        local_queue=hold.local_queue,
+        cluster_queue=hold.cluster_queue,
+        owner=owners(hold.namespace),
+        worker=hold.worker,
+        flavor="",
+        resource="",
+        cause="",
+        paid_by="",
+    )
     ended = hold.ended if hold.ended is not None and hold.ended <= until else None
     stop = ended or until
     admitted = min(hold.admitted or stop, stop)
     runs = max(admitted, min(hold.ready or admitted, stop))
     for day, begin, end in _split_days(max(hold.begun, since), stop):
-        _add(
-            rows,
-            hold,
-            owner,
-            day,
-            UsageFigures(
-                reserved=_seconds(begin, end),
-                checks=_seconds(begin, min(end, admitted)),
-                starting=_seconds(max(begin, admitted), min(end, runs)),
-                running=_seconds(max(begin, runs), end),
-            ),
+        figures = UsageFigures(
+            reserved=_seconds(begin, end),
+            checks=_seconds(begin, min(end, admitted)),
+            starting=_seconds(max(begin, admitted), min(end, runs)),
+            running=_seconds(max(begin, runs), end),
         )
+        _add(rows, hold, about._replace(day=day), figures)
     if ended is not None and ended > since:
         ran = _seconds(max(hold.begun, runs), ended)
         figures = UsageFigures(holds=1)
         match hold.outcome:
             case UsageOutcome.LOST:
                 figures.lost = ran
+                figures.redone = min(ran, hold.redone)
             case UsageOutcome.FAILED:
                 figures.failed = ran
             case _:
                 figures.kept = ran
-        _add(rows, hold, owner, _day_of(ended), figures)
+        paid_by = owners(hold.stopped_for) if hold.stopped_for else ""
+        key = about._replace(day=_day_of(ended), cause=hold.cause, paid_by=paid_by)
+        _add(rows, hold, key, figures)
 
 
-def _add(rows: UsageRows, hold: Hold, owner: str, day: str, figures: UsageFigures) -> None:
-    cause = hold.cause if figures.holds else ""
+def _add(rows: UsageRows, hold: Hold, about: UsageKey, figures: UsageFigures) -> None:
     for flavor, resource, amount in hold.amounts:
-        key = UsageKey(
-            day,
-            hold.local_queue,
-            hold.cluster_queue,
-            owner,
-            hold.worker,
-            flavor,
-            resource,
-            cause,
-        )
-        times = {
-            name: getattr(figures, name) * amount for name in figures.__slots__ if name != "holds"
-        }
+        key = about._replace(flavor=flavor, resource=resource)
+        times = {name: getattr(figures, name) * amount for name in TIMES}
         rows.setdefault(key, UsageFigures()).add(UsageFigures(holds=figures.holds, **times))
 
 
@@ -249,16 +293,8 @@ def read_rows(rows: Iterable[UsageReportRow]) -> UsageRows:
             row.flavor,
             row.resource,
             row.cause,
-        ): UsageFigures(
-            row.holds,
-            row.reserved_seconds,
-            row.checks_seconds,
-            row.starting_seconds,
-            row.running_seconds,
-            row.kept_seconds,
-            row.lost_seconds,
-            row.failed_seconds,
-        )
+            row.paid_by,
+        ): UsageFigures(row.holds, *(getattr(row, f"{name}_seconds") for name in TIMES))
         for row in rows
     }
 
@@ -269,11 +305,7 @@ def write_rows(rows: UsageRows) -> tuple[UsageReportRow, ...]:
         UsageReportRow(
             **key._asdict(),
             holds=figures.holds,
-            **{
-                f"{name}_seconds": round(getattr(figures, name))
-                for name in figures.__slots__
-                if name != "holds"
-            },
+            **{f"{name}_seconds": round(getattr(figures, name)) for name in TIMES},
         )
         for key, figures in sorted(rows.items())
     )

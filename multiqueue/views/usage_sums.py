@@ -12,6 +12,7 @@ from multiqueue.api.v1alpha1 import UsageReport
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import format_time, parse_time
 from multiqueue.views.usage import (
+    TIMES,
     UsageFigures,
     UsageKey,
     UsageRows,
@@ -31,7 +32,7 @@ COLUMNS: Mapping[str, str] = {
     "day": "day",
 }
 """What rows may be added up by, with the name of the column in CSV."""
-FIGURES = ("reserved", "checks", "starting", "running", "kept", "lost", "failed")
+FIGURES = (*TIMES, "charged")
 INJECTING = ("=", "+", "-", "@", "\t", "\r")
 """First characters that make a spreadsheet compute a cell."""
 
@@ -73,21 +74,30 @@ def collect(
     for workload in workloads:
         hold = read_hold(workload)
         if hold is not None:
-            owner = owners.get(hold.namespace, hold.namespace)
             begin = max(since, through.get(hold.namespace, since))
-            add_hold(rows.setdefault(hold.namespace, {}), hold, owner, begin, now)
+            of_namespace = rows.setdefault(hold.namespace, {})
+            add_hold(of_namespace, hold, lambda name: owners.get(name, name), begin, now)
     return rows, max(through.values(), default=None)
 
 
 def add_up(
     rows: NamespaceRows, by: Sequence[str]
 ) -> list[tuple[tuple[str, ...], str, UsageFigures]]:
-    """Return (values of ``by``, resource, figures), the largest first within a resource."""
+    """Return (values of ``by``, resource, figures), the largest first within a resource.
+
+    What has to be done again is charged to who caused it where rows are added up by owner. Other
+    columns do not tell who that is.
+    """
     sums: dict[tuple[tuple[str, ...], str], UsageFigures] = {}
     for namespace, each in rows.items():
         for key, figures in each.items():
             values = tuple(_value(namespace, key, COLUMNS[name]) for name in by)
             sums.setdefault((values, key.resource), UsageFigures()).add(figures)
+            if figures.redone:
+                payer = key._replace(owner=key.paid_by)
+                paying = tuple(_value(namespace, payer, COLUMNS[name]) for name in by)
+                charged = sums.setdefault((paying, key.resource), UsageFigures())
+                charged.paid += figures.redone
     ordered = sorted(sums.items(), key=lambda item: (item[0][1], -item[1].reserved, item[0][0]))
     return [(values, resource, figures) for (values, resource), figures in ordered]
 

@@ -33,6 +33,14 @@ class UsageReportRow(Struct, frozen=True, kw_only=True):
     cause: Annotated[
         str, described("Why Workloads were stopped; empty: they were not.", maxLength=63)
     ] = ""
+    paid_by: Annotated[
+        str,
+        described(
+            "Owner of the Workloads for which they were stopped, if a DisruptionPolicy tells what "
+            "that costs.",
+            maxLength=253,
+        ),
+    ] = ""
     holds: Annotated[int, described("Reservations of quota that ended.", minimum=0)] = 0
     reserved_seconds: Annotated[int, described("While quota was reserved.", minimum=0)] = 0
     checks_seconds: Annotated[
@@ -50,6 +58,9 @@ class UsageReportRow(Struct, frozen=True, kw_only=True):
     ] = 0
     failed_seconds: Annotated[
         int, described("Of running: of Workloads that failed by themselves.", minimum=0)
+    ] = 0
+    redone_seconds: Annotated[
+        int, described("Of lost: has to be done again, which paidBy is charged for.", minimum=0)
     ] = 0
 
 

@@ -57,7 +57,9 @@ def command(
 
     RESERVED is CHECKS, STARTING and RUNNING together: from the reservation of quota to the
     admission, from there until all pods are ready (if known), and the rest. Of RUNNING, KEPT is
-    of Workloads that ended well, LOST of those that were stopped, FAILED of those that failed.
+    of Workloads that ended well, LOST of those that were stopped, FAILED of those that failed. Of
+    LOST, REDONE is what has to be done again if a DisruptionPolicy says what a stop costs. CHARGED
+    is RESERVED, but what is redone is charged to the owner for whom the Workload was stopped.
 
     Without --namespace, all namespaces count that you may read. Jobs without devices count in
     cores. The past comes from UsageReports, which the manager writes every five minutes.

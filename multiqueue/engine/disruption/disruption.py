@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason
 from multiqueue.api.disruptions import Stop
-from multiqueue.api.names import OWNER
+from multiqueue.api.names import OWNER, split_key
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.disruption.budget import Spending, StopBook, owner_reader
 from multiqueue.engine.disruption.claims import Claims
@@ -115,8 +115,14 @@ class Disruption:
             orders.append(Preference.FEWEST_VICTIMS)
         return map(search, orders)
 
-    def stop_of(self, target: Target, preemptor_queue: str) -> RecordedStop | None:
-        """Return the stop to record for a victim; None if no policy governs its tree."""
+    def stop_of(self, target: Target, preemptor: Workload, queue: str) -> RecordedStop | None:
+        """Return the stop to record for a victim; None if no policy governs its tree.
+
+        Args:
+            target: the victim.
+            preemptor: for whom it is stopped.
+            queue: the ClusterQueue of the preemptor.
+        """
         entry = target.entry
         is_free = self.governance.of_tree_of(entry.charged) is None
         if is_free or target.reason is Reason.FLAVOR_MIGRATION:
@@ -124,5 +130,6 @@ class Disruption:
         governed = self.governance.of_queue(entry.charged)
         loss = self.losses.of(entry, governed.rules.cost)
         at = datetime.fromtimestamp(self.now, UTC)
-        stop = Stop(at, cause_of(target.reason), loss.cost, preemptor_queue)
+        namespace, _ = split_key(preemptor.key)
+        stop = Stop(at, cause_of(target.reason), loss.cost, queue, namespace=namespace)
         return RecordedStop(stop, loss)

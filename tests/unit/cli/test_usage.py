@@ -67,8 +67,8 @@ def test_rows_are_added_up_by_what_is_asked_and_the_largest_comes_first() -> Non
     titles, rows_, unit = list_table(by_owner, wide=True)
     assert (titles[1], titles[-1], unit) == ("RESERVED", "ENDED", "Hours")
     assert [" ".join(row) for row in rows_] == [
-        "speech Reclaim nvidia.com/gpu 20.0 1.0 0.0 9.0 9.0 0.0 0.0 2",
-        "vision - nvidia.com/gpu 20.0 2.0 0.0 18.0 18.0 0.0 0.0 4",
+        "speech Reclaim nvidia.com/gpu 20.0 1.0 0.0 9.0 9.0 0.0 0.0 0.0 20.0 2",
+        "vision - nvidia.com/gpu 20.0 2.0 0.0 18.0 18.0 0.0 0.0 0.0 20.0 4",
     ]
     assert len(list_table(by_owner)[0]) == 6
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason
+from multiqueue.api.disruptions import Stop, StopCause, record_stop
 from multiqueue.api.v1beta2 import OwnerReference, Workload
 from multiqueue.api.workload_state import complete_eviction, evict, finish, preempt, sync_admitted
 from multiqueue.views.usage import (
@@ -23,7 +24,9 @@ from multiqueue.views.usage import (
     read_rows,
     write_rows,
 )
+from multiqueue.views.usage_sums import add_up
 from tests.builders.workloads import (
+    NAMESPACE,
     T0,
     admitted,
     evicted,
@@ -34,6 +37,7 @@ from tests.builders.workloads import (
 )
 
 DAYS = timedelta(days=3)
+OWNERS = {NAMESPACE: "team", "urgent": "vision"}
 
 
 def finished(workload: Workload, reason: str, *, at: datetime) -> Workload:
@@ -63,7 +67,7 @@ def test_a_hold_is_divided_by_the_stages_of_its_workload() -> None:
     hold = read_hold(finished(runs, Reason.SUCCEEDED, at=minutes(30)))
     rows: UsageRows = {}
     assert hold is not None
-    add_hold(rows, hold, "team", T0 - DAYS, minutes(60))
+    add_hold(rows, hold, OWNERS.__getitem__, T0 - DAYS, minutes(60))
     ((key, figures),) = rows.items()
     assert (key.day, key.owner) == ("2026-01-01", "team")
     assert (key.flavor, key.resource) == ("default", "cpu")
@@ -109,9 +113,35 @@ def test_a_hold_over_midnight_counts_for_both_days() -> None:
     hold = end_hold(admitted(make_workload(), at=begun), None, begun + timedelta(hours=2))
     rows: UsageRows = {}
     assert hold is not None
-    add_hold(rows, hold, "team", T0, T0 + DAYS)
+    add_hold(rows, hold, OWNERS.__getitem__, T0, T0 + DAYS)
     by_day = {key.day: (figures.running, figures.kept) for key, figures in rows.items()}
     assert by_day == {"2026-01-01": (3600, 0), "2026-01-02": (3600, 7200)}
+
+
+@pytest.mark.parametrize(
+    ("cost", "redone"),
+    [
+        pytest.param(120, 240, id="a part of what it ran"),
+        pytest.param(99_999, 1080, id="no more than it ran"),
+    ],
+)
+def test_who_caused_a_stop_is_charged_for_what_it_costs(cost: int, redone: int) -> None:
+    """Two CPUs are one device to the cost of a stop; usage counts them one by one."""
+    old = admitted(make_workload(count=2), at=T0)
+    status = preempt(old.status, Reason.IN_COHORT_RECLAMATION, "reclaimed", now=minutes(9))
+    stop = Stop(minutes(9), StopCause.RECLAIM, cost, "prod", namespace="urgent")
+    new = with_status(old, complete_eviction(record_stop(status, stop), now=minutes(9)))
+    hold = end_hold(old, new, minutes(9))
+    rows: UsageRows = {}
+    assert hold is not None
+    add_hold(rows, hold, OWNERS.__getitem__, T0 - DAYS, minutes(60))
+    stored = read_rows(write_rows(rows))
+    charged = {
+        values: figures.charged for values, _, figures in add_up({NAMESPACE: stored}, ["owner"])
+    }
+    assert charged == {("team",): 1080 - redone, ("vision",): redone}
+    ((_, _, all_of_it),) = add_up({NAMESPACE: stored}, [])
+    assert (all_of_it.charged, all_of_it.reserved) == (1080, 1080)
 
 
 @given(
@@ -135,11 +165,11 @@ def test_counting_piece_by_piece_gives_the_same_and_adds_up(
     assert hold is not None
     until = T0 + timedelta(seconds=600_000)
     once: UsageRows = {}
-    add_hold(once, hold, "team", T0 - DAYS, until)
+    add_hold(once, hold, OWNERS.__getitem__, T0 - DAYS, until)
     pieces: UsageRows = {}
     times = [T0 - DAYS, *(T0 + timedelta(seconds=cut) for cut in sorted(cuts)), until]
     for since, end in pairwise(times):
-        add_hold(pieces, hold, "team", since, end)
+        add_hold(pieces, hold, OWNERS.__getitem__, since, end)
         pieces = read_rows(write_rows(pieces))  # as a report keeps them
     assert pieces == read_rows(write_rows(once))
     total = sum_up(once)
