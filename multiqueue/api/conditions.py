@@ -43,6 +43,21 @@ class WorkloadCondition(StrEnum):
 
 DISRUPTED = "multiqueue.dev/Disrupted"
 """On Workloads: when and why they were stopped for others; `api.disruptions` reads it. Ours."""
+PREEMPTION_NOTICE = "multiqueue.dev/PreemptionNotice"
+"""On Workloads: it will be stopped for another one, and may save its work before. Ours."""
+
+
+class NoticeEnd(StrEnum):
+    """Reasons of PreemptionNotice=False."""
+
+    SAVED = "Saved"
+    """It saved its work, and was stopped."""
+    TIMED_OUT = "TimedOut"
+    """It was stopped without having said that it saved its work."""
+    RESCINDED = "Rescinded"
+    """It runs on: nobody needs its room any more."""
+
+
 ACTIVE = "Active"
 """Condition type of ClusterQueue, LocalQueue, AdmissionCheck and MultiKueueCluster."""
 CREDENTIALS_EXPIRING = "CredentialsExpiring"

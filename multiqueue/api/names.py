@@ -144,7 +144,11 @@ CHECKPOINT_INTERVAL: Final = "multiqueue.dev/checkpoint-interval"
 LAST_CHECKPOINT: Final = "multiqueue.dev/last-checkpoint"
 """On jobs, written by the job itself: when it last saved its work (RFC 3339). Ours."""
 CHECKPOINT_ON: Final = "multiqueue.dev/checkpoint-on"
-"""On jobs: ``Term`` if they save their work when their pods are told to stop. Ours."""
+"""On jobs: ``Term`` if they save their work when their pods are told to stop, ``Notice`` if they do
+when they read `CHECKPOINT_BY`. Ours."""
+CHECKPOINT_BY: Final = "multiqueue.dev/checkpoint-by"
+"""On jobs, and on one pod of each pod set, written by the manager: until when (RFC 3339) to save
+their work, because they are stopped then. Ours."""
 RESTART: Final = "multiqueue.dev/restart"
 """On jobs: the time from a start until they do new work, such as ``2m``. Ours."""
 APPROVED_BY: Final = "multiqueue.dev/approved-by"

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from multiqueue.api.conditions import (
+    PREEMPTION_NOTICE,
     CheckState,
     Reason,
     WorkloadCondition,
@@ -149,7 +150,7 @@ def execution_time_left(workload: Workload, now: datetime) -> timedelta | None:
 
 def with_condition(
     status: WorkloadStatus,
-    type_: WorkloadCondition,
+    type_: str,
     *,
     value: bool,
     reason: str,
@@ -193,6 +194,7 @@ def reserve_quota(
         WorkloadCondition.EVICTED,
         WorkloadCondition.PREEMPTED,
         WorkloadCondition.BLOCKED_ON_PREEMPTION_GATES,
+        PREEMPTION_NOTICE,
     ):
         status = _reset(status, type_, Reason.QUOTA_RESERVED, now, generation)
     return status
@@ -462,7 +464,7 @@ def _end_admission(status: WorkloadStatus, now: datetime, generation: int) -> Wo
 
 
 def _reset(
-    status: WorkloadStatus, type_: WorkloadCondition, reason: str, now: datetime, generation: int
+    status: WorkloadStatus, type_: str, reason: str, now: datetime, generation: int
 ) -> WorkloadStatus:
     """Set a condition that is True to False, with its message kept; others are left alone."""
     condition = find_condition(status.conditions, type_)

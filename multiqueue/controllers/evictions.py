@@ -1,4 +1,4 @@
-"""Writes evictions: victims of preemptions, and Workloads that the engine evicts.
+"""Writes evictions: victims of preemptions, their notices, and Workloads that the engine evicts.
 
 Called synchronously after each cycle; a few writers write. The job framework sees Evicted, stops
 the job and releases the quota (E-104). A victim that left meanwhile needs no write. A victim that
@@ -9,17 +9,26 @@ after a delay, which grows with each failure in a row, and decides again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
 
-from multiqueue.api.conditions import Reason
+from multiqueue.api.conditions import (
+    ACTIVE,
+    PREEMPTION_NOTICE,
+    NoticeEnd,
+    Reason,
+    find_condition,
+    is_true,
+)
 from multiqueue.api.disruptions import Stop, record_stop
+from multiqueue.api.notices import end_notice
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
-from multiqueue.api.workload_state import evict, has_quota, is_evicted, is_finished, preempt
-from multiqueue.engine.plan import CyclePlan, Evict, Preempt
+from multiqueue.api.workload_state import evict, preempt
+from multiqueue.controllers.disruption.notice_changes import GivenNotice, Rescission, can_leave
+from multiqueue.engine.plan import CyclePlan, Decision, EndNotice, Evict, Preempt, RescindNotice
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import workload_reference
@@ -44,6 +53,7 @@ class Eviction:
     """A workload that has to leave; ``preemptor`` and its queue are "" without a preemptor.
 
     Shape: ``stop`` is written into its record with the eviction, where a policy governs its tree.
+    ``end`` is how its notice ended, if it had one, ``seconds`` after it was given.
     """
 
     workload: str
@@ -53,6 +63,23 @@ class Eviction:
     preemptor: str = ""
     cluster_queue: str
     stop: Stop | None = None
+    end: NoticeEnd | None = None
+    seconds: int = 0
+
+    def change(self, newest: Workload, now: datetime) -> WorkloadStatus:
+        """Return the status with the eviction; the unchanged status if it has that already."""
+        status, generation = newest.status, newest.metadata.generation
+        if not can_leave(newest, self.uid):
+            return status
+        change = preempt if self.preemptor else evict
+        status = change(status, self.reason, self.message, now=now, generation=generation)
+        if self.end is not None:
+            words = f"stopped after {self.seconds}s"
+            status = end_notice(status, self.end, words, now=now, generation=generation)
+        return status if self.stop is None else record_stop(status, self.stop)
+
+
+Change = Eviction | GivenNotice | Rescission
 
 
 class EvictionWriter:
@@ -78,17 +105,14 @@ class EvictionWriter:
         self._on_failed = on_failed
         self._build_options = build_options(context.config)
         # Needs no bound: each holder of quota is evicted at most once at a time.
-        self._waiting: asyncio.Queue[Eviction] = asyncio.Queue()
+        self._waiting: asyncio.Queue[Change] = asyncio.Queue()
         self._failures: dict[str, int] = {}
 
     def apply(self, plan: CyclePlan) -> None:
         """Start to write the evictions of a plan; never blocks."""
         for decision in plan.decisions:
-            if isinstance(decision, Preempt):
-                for eviction in _victims(decision):
-                    self._waiting.put_nowait(eviction)
-            elif isinstance(decision, Evict):
-                self._waiting.put_nowait(self._eviction(decision))
+            for change in self._changes(decision):
+                self._waiting.put_nowait(change)
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -100,6 +124,27 @@ class EvictionWriter:
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
         if new is None and old is not None:
             self._failures.pop(old.metadata.key, None)
+
+    def _changes(self, decision: Decision) -> Iterable[Change]:
+        if isinstance(decision, Preempt):
+            return _victims(decision, self._may_wait)
+        if isinstance(decision, Evict):
+            return [self._eviction(decision)]
+        if isinstance(decision, EndNotice):
+            return [_after_notice(decision)]
+        if isinstance(decision, RescindNotice):
+            named = {"workload": decision.workload, "uid": decision.uid}
+            return [Rescission(**named, notice=decision.notice, message=decision.message)]
+        return ()
+
+    def _may_wait(self, victim: str) -> bool:
+        """Whether a victim can be told to save its work: its worker has to be there (P-57)."""
+        informers = self._context.informers
+        workload = informers.workloads.store.get(victim)
+        if workload is None or not workload.status.cluster_name:
+            return workload is not None
+        cluster = informers.multikueue_clusters.store.get(workload.status.cluster_name)
+        return cluster is not None and is_true(cluster.status.conditions, ACTIVE)
 
     def _eviction(self, decision: Evict) -> Eviction:
         workload = self._context.informers.workloads.store.get(decision.workload)
@@ -113,47 +158,72 @@ class EvictionWriter:
 
     async def _write_all(self) -> None:
         while True:
-            eviction = await self._waiting.get()
+            change = await self._waiting.get()
             try:
-                await self._write(eviction)
+                await self._write(change)
             except asyncio.CancelledError:
-                self._waiting.put_nowait(eviction)  # a second run starts with it
+                self._waiting.put_nowait(change)  # a second run starts with it
                 raise
             except Exception:
                 # An unexpected error for one Workload must not stop the writes of the others.
-                log.exception("eviction not written, trying again", workload=eviction.workload)
-                self._fail(eviction.workload)
+                log.exception("eviction not written, trying again", workload=change.workload)
+                self._fail(change.workload)
 
-    async def _write(self, eviction: Eviction) -> None:
-        key, now = eviction.workload, self._context.clock.now()
+    async def _write(self, change: Change) -> None:
+        key, now = change.workload, self._context.clock.now()
         before: list[WorkloadStatus] = []
 
-        def change(newest: Workload) -> WorkloadStatus:
+        def write(newest: Workload) -> WorkloadStatus:
             before[:] = [newest.status]
-            return evicted_status(newest, eviction, now)
+            return change.change(newest, now)
 
         if self._is_admitting(key):
             # Its admission is not written yet; it can be evicted afterwards.
             self._fail(key)
             return
         try:
-            written = await self._context.writer.update_status(key, change)
+            written = await self._context.writer.update_status(key, write)
         except NotFound:
             self._failures.pop(key, None)
         except KubeError as error:
             log.warning("eviction not written, trying again", workload=key, error=str(error))
             self._fail(key)
         else:
-            self._failures.pop(key, None)
-            if before[0] != written.status and eviction.preemptor:
-                self._tell(eviction, written)
+            if before[0] != written.status:
+                self._failures.pop(key, None)
+                self._tell(change, written)
+            elif not isinstance(change, Eviction):
+                self._fail(key)  # it changed meanwhile, so that is decided again
+            else:
+                self._failures.pop(key, None)
 
     def _fail(self, key: str) -> None:
         self._failures[key] = failures = self._failures.get(key, 0) + 1
         wait = exponential(failures, base=RETRY_SECONDS, cap=MAX_RETRY_SECONDS)
         asyncio.get_running_loop().call_later(wait, self._on_failed, key)
 
-    def _tell(self, eviction: Eviction, victim: Workload) -> None:
+    def _tell(self, change: Change, victim: Workload) -> None:
+        if isinstance(change, Eviction):
+            if change.end is not None:
+                self._count_end(change.end, victim)
+            if change.preemptor:
+                self._tell_preemption(change, victim)
+            return
+        told = find_condition(victim.status.conditions, PREEMPTION_NOTICE)
+        assert told is not None, "it was just written"
+        reference, recorder = workload_reference(victim), self._context.recorder
+        if isinstance(change, GivenNotice):
+            recorder.event(reference, "Warning", "PreemptionNotice", told.message)
+        else:
+            recorder.event(reference, "Normal", "PreemptionRescinded", told.message)
+            self._count_end(NoticeEnd.RESCINDED, victim)
+
+    def _count_end(self, end: NoticeEnd, victim: Workload) -> None:
+        admission = victim.status.admission
+        queue = admission.cluster_queue if admission is not None else ""
+        self._context.metrics.notices_total.child(queue, end).inc()
+
+    def _tell_preemption(self, eviction: Eviction, victim: Workload) -> None:
         """Count the preemption, and record it on both Workloads."""
         recorder, metrics = self._context.recorder, self._context.metrics
         metrics.preempted_workloads_total.child(eviction.cluster_queue, eviction.reason).inc()
@@ -190,29 +260,39 @@ class EvictionWriter:
         return f"effective priority: {effective} (base: {base}, boost: {effective - base})"
 
 
-def evicted_status(newest: Workload, eviction: Eviction, now: datetime) -> WorkloadStatus:
-    """Return the status with the eviction; the unchanged status if it has that already."""
-    status = newest.status
-    is_other = newest.metadata.uid != eviction.uid
-    if is_other or not has_quota(status) or is_finished(status) or is_evicted(status):
-        return status
-    generation = newest.metadata.generation
-    change = preempt if eviction.preemptor else evict
-    evicted = change(status, eviction.reason, eviction.message, now=now, generation=generation)
-    return evicted if eviction.stop is None else record_stop(evicted, eviction.stop)
+def _victims(decision: Preempt, may_wait: Callable[[str], bool]) -> Iterator[Change]:
+    for victim in decision.victims:
+        if not victim.is_new:
+            continue
+        if victim.notice and may_wait(victim.workload):
+            yield GivenNotice(
+                workload=victim.workload,
+                uid=victim.uid,
+                reason=victim.reason,
+                message=victim.message,
+                by=victim.notice,
+            )
+        else:
+            yield Eviction(
+                workload=victim.workload,
+                uid=victim.uid,
+                reason=victim.reason,
+                message=victim.message,
+                preemptor="" if victim.reason is Reason.FLAVOR_MIGRATION else decision.workload,
+                cluster_queue=decision.cluster_queue,
+                stop=victim.stop,
+            )
 
 
-def _victims(decision: Preempt) -> list[Eviction]:
-    return [
-        Eviction(
-            workload=victim.workload,
-            uid=victim.uid,
-            reason=victim.reason,
-            message=victim.message,
-            preemptor="" if victim.reason is Reason.FLAVOR_MIGRATION else decision.workload,
-            cluster_queue=decision.cluster_queue,
-            stop=victim.stop,
-        )
-        for victim in decision.victims
-        if victim.is_new
-    ]
+def _after_notice(decision: EndNotice) -> Eviction:
+    return Eviction(
+        workload=decision.workload,
+        uid=decision.uid,
+        reason=decision.reason,
+        message=decision.message,
+        preemptor=decision.preemptor,
+        cluster_queue=decision.cluster_queue,
+        stop=decision.stop,
+        end=decision.end,
+        seconds=decision.seconds,
+    )

@@ -120,7 +120,7 @@ def build_controllers(
     report = AdmissionLog(context, engine).report
     loop = SchedulerLoop(context, engine, applier, evictions, report=report, until_fed=inputs)
     feed.attach()
-    SaveFeed(context, engine)
+    SaveFeed(context, engine, on_change=on_change)
 
     def on_fleet_change() -> None:
         engine.fleet_changed()

@@ -20,13 +20,14 @@ from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.cycle_schedule import Fingerprint, TreeSchedule
 from multiqueue.engine.decide_head import process, reconsider
+from multiqueue.engine.giving_notice import note_decision
 from multiqueue.engine.head_order import take_turns
 from multiqueue.engine.keeping_room import settle_claim
 from multiqueue.engine.nominate import is_resume_outdated, judge
 from multiqueue.engine.nomination import Memo, Nominated
 from multiqueue.engine.plan import Admit, Decision, Evict, HeadDecision, Preempt
 from multiqueue.engine.preemption_limit import limit_preemption
-from multiqueue.engine.queues.entry import Entry, is_evicted
+from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.reclaims import Reclaimer, find_reclaimer, is_put_off
 from multiqueue.engine.requeue import give_back
@@ -68,6 +69,7 @@ def run_cycle(
                 result.recomputed.append((head.queue.name, _has_targets(head)))
             decision = process(world, course, head, now)
             settle_claim(world, tree, head, decision)
+            note_decision(world, tree, head, decision)
             is_news = head.is_new or _is_news(head.entry, decision)
             if not isinstance(decision, Admit | Evict):
                 give_back(world, tree, head, decision, schedule=schedule, now=now)
@@ -166,7 +168,7 @@ def _issue(world: EngineParts, head: Head, decision: Decision) -> None:
     """Mark the victims as leaving, now that the plan tells the shell to preempt them (E-80)."""
     if isinstance(decision, Preempt) and isinstance(head.verdict, Nominated):
         for target in head.verdict.targets:
-            target.entry.preempted = not is_evicted(target.entry.workload)
+            target.entry.preempted = target.entry.preempted or not target.entry.was_told
         for target, victim in zip(head.verdict.targets, decision.victims, strict=True):
             if victim.stop is not None:
                 world.disruption.book.tell(target.entry.workload, victim.stop)

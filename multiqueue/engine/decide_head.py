@@ -295,14 +295,16 @@ def _victim(world: EngineParts, head: Head, target: Target) -> PreemptedWorkload
     message = preemption_message(head.entry.workload, head.queue, target, queues)
     is_new = not entry.is_leaving
     preemptor, queue = head.entry.workload, head.queue.name
-    recorded = world.disruption.stop_of(target, preemptor, queue) if is_new else None
+    recorded = world.disruption.stop_of(target, queue, preemptor.key) if is_new else None
+    notice = world.disruption.notice_end(target, preemptor) if is_new else 0
     return PreemptedWorkload(
         workload=entry.key,
         uid=entry.workload.uid,
         reason=target.reason,
-        message=message if recorded is None else f"{message}; {recorded}",
+        message=message if recorded is None or notice else f"{message}; {recorded}",
         is_new=is_new,
         stop=None if recorded is None else recorded.stop,
+        notice=notice,
     )
 
 

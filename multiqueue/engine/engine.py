@@ -18,6 +18,7 @@ from multiqueue.engine.cycle_schedule import CycleSchedule
 from multiqueue.engine.disruption.disruption import Disruption
 from multiqueue.engine.fairness.past_usage import PastUsageRecords
 from multiqueue.engine.flavors.oracle import Oracle, PreemptionOracle
+from multiqueue.engine.giving_notice import next_notice_end, settle_notices
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
@@ -164,9 +165,13 @@ class Engine:
         if self._disruption.set_policy(name, rules):
             self._wake(self._cache.touch_trees())
 
-    def set_last_checkpoint(self, job_uid: str, at: datetime | None) -> None:
-        """Note when a job reported its last checkpoint; None once the job is gone."""
+    def set_last_checkpoint(self, job_uid: str, at: datetime | None) -> bool:
+        """Note when a job reported its last checkpoint; None once the job is gone.
+
+        Returns whether a cycle should look at it now: the job was told to save its work.
+        """
         self._disruption.losses.report(job_uid, at)
+        return self._disruption.notices.ends_by_report(job_uid)
 
     def ask_fleet(self, oracle: FleetOracle) -> None:
         """Set the oracle to ask before quota is reserved for workloads of other clusters."""
@@ -259,10 +264,8 @@ class Engine:
         before = old.workload if old is not None else None
         self._workload_changes.upsert_workload(workload, now)
         entry = self._workload_changes.entries.get(workload.key)
-        self._disruption.observe(workload, is_told=entry is not None and entry.preempted)
-        self.parts.second_pass.observe(
-            workload.key, self._workload_changes.entries.get(workload.key), now
-        )
+        self._disruption.observe(workload, entry)
+        self.parts.second_pass.observe(workload.key, entry, now)
         if self.usage is not None:
             self.usage.observe(before, workload, now)
 
@@ -270,6 +273,7 @@ class Engine:
         """Remove a Workload and release its quota."""
         self._acquit(key)
         self._take_back_stop(key)
+        self._disruption.notices.follow(key, None)
         self.parts.second_pass.drop(key)
         self._workload_changes.delete_workload(key, now)
 
@@ -305,7 +309,9 @@ class Engine:
         """
         self._workload_changes.preemption_failed(key, now)
         self._take_back_stop(key)
-        self.parts.second_pass.observe(key, self._workload_changes.entries.get(key), now)
+        entry = self._workload_changes.entries.get(key)
+        self._disruption.notices.follow(key, entry)
+        self.parts.second_pass.observe(key, entry, now)
 
     def _take_back_stop(self, key: str) -> None:
         """Count a stop no more that was decided and not written."""
@@ -333,7 +339,7 @@ class Engine:
         deliver_due(self.parts, now)
         for key in self.parts.second_pass.trees_due(now):
             self._schedule.poke(key)
-        decisions: list[Decision] = []
+        decisions: list[Decision] = [*settle_notices(self.parts)]
         failures: list[TreeFailure] = []
         recomputed: list[tuple[str, bool]] = []
         cycles = 0
@@ -349,6 +355,7 @@ class Engine:
                 cycles += 1
                 if result.error is not None:
                     failures.append(TreeFailure(tree=key, error=result.error))
+        decisions += settle_notices(self.parts)  # cycles decide who is needed no more
         return CyclePlan(
             decisions=tuple(decisions),
             cycles=cycles,
@@ -388,7 +395,11 @@ class Engine:
         unblock(self.parts)
         if self._schedule.is_busy:
             return now
-        timers = (self._schedule.next_timer(), self.parts.second_pass.next_at())
+        timers = (
+            self._schedule.next_timer(),
+            self.parts.second_pass.next_at(),
+            next_notice_end(self.parts),
+        )
         return min((at for at in timers if at is not None), default=None)
 
     # ---------------------------------------------------------------- reading

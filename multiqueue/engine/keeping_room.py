@@ -18,6 +18,7 @@ from multiqueue.engine.disruption.claims import (
     describe_claim,
     describe_delay,
 )
+from multiqueue.engine.disruption.held_back import first_of
 from multiqueue.engine.flavors.assignment import Assignment, Mode
 from multiqueue.engine.nominate import judge_again
 from multiqueue.engine.nomination import Nominated
@@ -82,7 +83,7 @@ def _find_usage(
         if found.assignment.mode is not Mode.DEFERRED_FIT:
             return {}
         assignment = found.assignment
-    usage = _by_name(head.queue, assignment)
+    usage = usage_by_name(head.queue, assignment)
     return {} if any(tree.forest.tree(flavor) for flavor, _ in usage) else usage
 
 
@@ -90,21 +91,17 @@ def keep_claim(
     world: EngineParts, course: Course, head: Head, verdict: Nominated
 ) -> Requeue | None:
     """Refuse a head that would make the start of a claim later; None if it may start (P-74)."""
-    claims = world.disruption.claims
-    claim = claims.of(course.tree)
-    if claim is None:
-        return None
     tree, queue, now = course.tree, head.queue, world.disruption.now
-    if (
-        queue.name != claim.cluster_queue
-        and verdict.assignment.borrowing == 0
-        and _waiting_rule(world, tree, queue.name).own_quota is OwnQuotaRule.PASSES
-    ):
+    known = world.disruption.claims
+    claims = [each for each in known.all_of(tree) if _binds(world, tree, each, head, verdict)]
+    if not claims:
         return None
     victims = tuple(target.entry for target in verdict.targets)
-    usage = _by_name(queue, verdict.assignment)
+    usage = usage_by_name(queue, verdict.assignment)
+    passer = ClaimPasser(head.entry, queue.name, usage, victims)
     with course.reservations.lifted():
-        start = claims.would_delay(tree, ClaimPasser(head.entry, queue.name, usage, victims), now)
+        starts = [known.would_delay(tree, each, passer, now) for each in claims]
+    start = first_of(starts)
     if start is None:
         return None
     world.schedule.wake_at(tree.key, min(max(start, now + 1), now + LOOK_AGAIN))
@@ -120,6 +117,16 @@ def keep_claim(
             cause=Reason.WAITING_FOR_QUOTA,
             note=describe_delay(head.entry.workload, start),
         ),
+    )
+
+
+def _binds(world: EngineParts, tree: Tree, claim: Claim, head: Head, verdict: Nominated) -> bool:
+    """Whether a head has to respect a claim: owners of quota need not respect a borrower's."""
+    return (
+        head.queue.name == claim.cluster_queue
+        or claim.is_own
+        or verdict.assignment.borrowing > 0
+        or _waiting_rule(world, tree, head.queue.name).own_quota is not OwnQuotaRule.PASSES
     )
 
 
@@ -142,7 +149,7 @@ _STILL_WAITING = frozenset(
 )
 
 
-def _by_name(queue: CachedQueue, assignment: Assignment) -> Mapping[FlavorResource, Amount]:
+def usage_by_name(queue: CachedQueue, assignment: Assignment) -> Mapping[FlavorResource, Amount]:
     """Return what an assignment uses by name: each queue numbers its slots differently."""
     slots, usage = queue.node.slot_by_flavor_resource, assignment.usage
     return {pair: usage[slot] for pair, slot in slots.items() if slot in usage}

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from multiqueue.api.conditions import Reason
+from multiqueue.api.conditions import NoticeEnd, Reason
 from multiqueue.api.disruptions import Stop
+from multiqueue.api.notices import Notice
 from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.value import Value
 from multiqueue.model.workload import Admission
@@ -108,7 +109,8 @@ class PreemptedWorkload(NamedTuple):
 
     Shape: ``reason`` and ``message`` are those of its Preempted condition. ``is_new`` is false
     if an earlier preemption of it is not visible yet, so that nothing has to be written (E-80).
-    ``stop`` is for its record; None if no DisruptionPolicy governs its tree.
+    ``stop`` is for its record; None if no DisruptionPolicy governs its tree. ``notice`` is until
+    when it may save its work first, in seconds since the epoch; 0 if it is stopped at once.
     """
 
     workload: str
@@ -117,6 +119,7 @@ class PreemptedWorkload(NamedTuple):
     message: str
     is_new: bool = True
     stop: Stop | None = None
+    notice: int = 0
 
 
 class Preempt(Refused, frozen=True, kw_only=True, gc=False):
@@ -131,6 +134,35 @@ class Evict(Value, frozen=True, kw_only=True, gc=False):
     workload: str
     cluster_queue: str
     reason: Reason
+    message: str
+
+
+class EndNotice(Value, frozen=True, kw_only=True, gc=False):
+    """A victim had its time to save its work; now it is stopped for its preemptor (P-52).
+
+    Shape: ``cluster_queue`` is the preemptor's; ``reason`` and ``message`` are those of the
+    Preempted condition. ``stop`` is for its record, as in `PreemptedWorkload`. The notice lasted
+    for ``seconds``.
+    """
+
+    workload: str
+    uid: str
+    cluster_queue: str
+    preemptor: str
+    reason: Reason
+    message: str
+    stop: Stop | None
+    end: NoticeEnd
+    seconds: int
+
+
+class RescindNotice(Value, frozen=True, kw_only=True, gc=False):
+    """A victim that was told to leave may stay (P-56); ``cluster_queue`` is its own."""
+
+    workload: str
+    uid: str
+    cluster_queue: str
+    notice: Notice
     message: str
 
 
@@ -155,7 +187,7 @@ class PlaceFailed(Value, frozen=True, kw_only=True, gc=False):
 
 
 HeadDecision = Admit | Requeue | Skip | Preempt | Evict
-Decision = HeadDecision | PlacePods | PlaceFailed
+Decision = HeadDecision | PlacePods | PlaceFailed | EndNotice | RescindNotice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

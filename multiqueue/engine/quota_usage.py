@@ -297,16 +297,20 @@ class QuotaUsage:
         preemption (E-90), which most updates do not change.
         """
         self.unready += entry.workload.pods_ready - workload.pods_ready
-        before = (entry.rank, entry.workload.evicted, entry.reserved_at)
+        before = (entry.rank, entry.workload.evicted, entry.notice, entry.reserved_at)
         entry.replace(workload)
         if workload.reservation is not None:
             entry.reserved_at = int(workload.reservation.reserved_at.timestamp())
             self.place(entry, workload.reservation.admission)
-        if before != (entry.rank, workload.evicted, entry.reserved_at):
-            self._change_holders(entry.charged)
-            tree = self._cache.tree_by_queue.get(entry.charged)
-            if tree is not None:
-                tree.version += 1
+        if before != (entry.rank, workload.evicted, entry.notice, entry.reserved_at):
+            self.reorder(entry)
+
+    def reorder(self, entry: Entry) -> None:
+        """Note that a holder has another place in the order of preemption."""
+        self._change_holders(entry.charged)
+        tree = self._cache.tree_by_queue.get(entry.charged)
+        if tree is not None:
+            tree.version += 1
 
     def _change_holders(self, cluster_queue: str) -> None:
         self.holders_version[cluster_queue] = self.holders_version.get(cluster_queue, 0) + 1

@@ -125,9 +125,10 @@ class WorkloadChanges:
     def preemption_failed(self, key: str, now: datetime) -> None:
         """Note that the preemption of a workload could not be written; decide on it again."""
         entry = self.entries.get(key)
-        if entry is None or not entry.preempted:
+        if entry is None or not (entry.preempted or entry.spared):
             return
-        entry.preempted = False
+        entry.preempted, entry.spared = False, None
+        self._quota_usage.reorder(entry)
         self._begin_epoch(entry.charged)  # repeated attempts do not count for the limit
         self._waiting.reconsider_successors(key)
         tree = self._cache.tree_by_queue.get(entry.charged)
@@ -167,7 +168,8 @@ class WorkloadChanges:
             self._place(entry, now)
             return
         entry.assumed = False
-        expects_eviction = entry.preempted and not is_evicted(workload)
+        is_unseen = not is_evicted(workload) and workload.notice == old.notice
+        expects_eviction = entry.preempted and is_unseen
         queue = self._cache.queues.get(entry.charged)
         if queue is not None:
             queue.generation += 1  # as if the workload were removed and added again (E-38)
@@ -185,6 +187,8 @@ class WorkloadChanges:
             self._quota_usage.replace_holder(entry, workload)
         self._waiting.notify_freed(now)
         entry.preempted = expects_eviction
+        if workload.notice != entry.spared:
+            entry.spared = None
         if old.priority != workload.priority:
             self._waiting.notify(entry.charged, now)
 

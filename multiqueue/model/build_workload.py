@@ -19,10 +19,11 @@ from multiqueue.api.conditions import (
     is_true,
 )
 from multiqueue.api.disruptions import parse_stops
+from multiqueue.api.notices import parse_notice
 from multiqueue.api.slices import is_elastic, replaced_key
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.variants import allowed_flavors, is_parent, parent_of, variant_order
-from multiqueue.api.workload_state import closed_gates, has_quota
+from multiqueue.api.workload_state import closed_gates, has_quota, is_evicted
 from multiqueue.model.build_status import StatusReader
 from multiqueue.model.devices import NOT_COUNTED, DeviceRules, charge_devices
 from multiqueue.model.disruption_policy import read_save_habits
@@ -127,6 +128,7 @@ def build_workload(
         ran_before=status.accumulated_past_execution_time_seconds or 0,
         run_limit=obj.spec.maximum_execution_time_seconds or 0,
         saves=read_save_habits(obj),
+        notice=None if is_evicted(status) else parse_notice(status.conditions),
         stands_aside=is_parent(obj) if options.concurrent else parent is not None,
         problems=(*problems, *reader.problems),
     )

@@ -73,12 +73,13 @@ class BudgetRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostRule:
-    """What a stop is assumed to cost."""
+    """What a stop is assumed to cost; ``longest_notice`` is 0 if nobody may save its work first."""
 
     undeclared: int = 1800
     longest_interval: int = 3600
     restart: int = 120
     longest_restart: int = 900
+    longest_notice: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,9 +134,14 @@ class DisruptionRules:
             or self.prefer is not Preference.DEFAULT
             or self.protection.min_run
             or self.protection.max_preemptions
+            or self.cost.longest_notice
             or self.waiting.claims
             or self.waiting.own_quota is not OwnQuotaRule.PASSES
         )
+
+    def exempts(self, priority: int) -> bool:
+        """Whether Workloads of this priority are not held up."""
+        return self.exempt_priority is not None and priority >= self.exempt_priority
 
 
 NO_RULES = DisruptionRules()
@@ -158,6 +164,7 @@ def build_disruption_rules(obj: DisruptionPolicy) -> DisruptionRules:
                 longest_interval=_seconds("spec.cost.longestInterval", spec.cost.longest_interval),
                 restart=_seconds("spec.cost.restart", spec.cost.restart),
                 longest_restart=_seconds("spec.cost.longestRestart", spec.cost.longest_restart),
+                longest_notice=_seconds("spec.notice.longest", spec.notice.longest),
             ),
             protection=_build_protection(spec.protection),
             waiting=ClaimRule(
@@ -274,12 +281,25 @@ class SaveHabits(NamedTuple):
     """What a job declares about its checkpoints; None if it does not say.
 
     Shape: ``save_seconds`` is set if it saves its work when its pods are told to stop, and they get
-    enough time for that.
+    enough time for that. ``on_notice`` says that it saves its work when it is told in advance,
+    which takes ``notice_seconds``.
     """
 
     interval: int | None = None
     restart: int | None = None
     save_seconds: int | None = None
+    on_notice: bool = False
+    notice_seconds: int | None = None
+
+    def notice_length(self, longest: int) -> int:
+        """Return the seconds of notice that it gets, 0 for none (P-49, P-51).
+
+        Args:
+            longest: of the policy of its queue, in seconds.
+        """
+        if not self.on_notice or self.notice_seconds is None:
+            return longest if self.on_notice else 0
+        return min(longest, -(-(5 * self.notice_seconds + 120) // 40) * 10)
 
 
 def read_save_habits(obj: api.Workload) -> SaveHabits | None:
@@ -296,12 +316,15 @@ def read_save_habits(obj: api.Workload) -> SaveHabits | None:
         else int(found.total_seconds())
         for name in (names.CHECKPOINT_INTERVAL, names.RESTART)
     )
-    habits = SaveHabits(interval, restart, _find_save_seconds(obj))
-    return habits if any(value is not None for value in habits) else None
+    on_notice = annotations.get(names.CHECKPOINT_ON, "").strip() == ON_NOTICE
+    text = annotations.get(names.CHECKPOINT_SECONDS, "").strip()
+    seconds = int(text) if on_notice and is_number(text) else None
+    habits = SaveHabits(interval, restart, _find_save_seconds(obj), on_notice, seconds)
+    return habits if habits != SaveHabits() else None
 
 
 _DECLARED = (names.CHECKPOINT_INTERVAL, names.CHECKPOINT_ON, names.RESTART)
-ON_TERM = "Term"
+ON_TERM, ON_NOTICE = "Term", "Notice"
 
 
 def _find_save_seconds(obj: api.Workload) -> int | None:

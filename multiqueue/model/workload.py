@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from multiqueue.api.alternatives import name_hardware
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.disruptions import Stop
+from multiqueue.api.notices import Notice
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
 from multiqueue.lib.amount import Amount, multiply
@@ -132,7 +133,8 @@ class Workload:
     queues and holds quota in place of one that ``stands_aside``. ``is_elastic`` is a slice of an
     elastic job, which has no variants. ``stops`` are the times that it was stopped for others,
     ``ran_before`` the seconds that it ran before its present stay, and ``saves`` what it declares
-    about its checkpoints. ``run_limit`` are the seconds that all its stays may last together, 0 for
+    about its checkpoints. ``notice`` says that it will be stopped, while it still runs.
+    ``run_limit`` are the seconds that all its stays may last together, 0 for
     no limit.
     """
 
@@ -171,6 +173,7 @@ class Workload:
     ran_before: int = 0
     run_limit: int = 0
     saves: SaveHabits | None = None
+    notice: Notice | None = None
     problems: tuple[str, ...] = ()
 
     @property

@@ -168,6 +168,14 @@ class ManagerMetrics(DispatchMetrics):
         "cause",
         ROLE,
     )
+    notices_total = counter(
+        "multiqueue_notices_total",
+        "Notices of preemption that are over, by how they ended: the job saved its work, it was "
+        "stopped without that, or it runs on because nobody needs its room any more.",
+        CQ,
+        "result",
+        ROLE,
+    )
     evicted_workloads_once_total = counter(
         "kueue_evicted_workloads_once_total",
         "Workloads that lost their quota for this reason for the first time.",

@@ -45,6 +45,8 @@ MEANINGS = {
     "OwnerReferencesAdded": "Pods of the group became owners of the Workload.",
     "PodTerminatedByKueue": "A pod was ended because it can never run on its node.",
     "Preempted": "The Workload made room for another one.",
+    "PreemptionNotice": "The Workload will be stopped for another one; it may save its work.",
+    "PreemptionRescinded": "The Workload runs on: nobody needs its room any more.",
     "ProvisioningRequestCreated": "An autoscaler was asked for capacity.",
     "QuotaReserved": "Quota was reserved for the Workload.",
     "SecondPassFailed": "The pods found no place after the checks were ready; it is tried again.",

@@ -180,6 +180,20 @@ class DisruptionProtection(Struct, frozen=True, kw_only=True):
     ] = "2h"
 
 
+class NoticeOfPreemption(Struct, frozen=True, kw_only=True):
+    """Whether a job may save its work before it is stopped for another one."""
+
+    longest: Annotated[
+        str,
+        described(
+            "The longest time that a job with the annotation multiqueue.dev/checkpoint-on: Notice "
+            "gets to save its work, after it was told; 0s means that it is stopped at once.",
+            default="0s",
+            **_DURATION,
+        ),
+    ] = "0s"
+
+
 class ClaimsOfWaiting(Struct, frozen=True, kw_only=True):
     """When room is kept for a Workload that waits for more than is free."""
 
@@ -249,6 +263,10 @@ class DisruptionPolicySpec(Struct, frozen=True, kw_only=True):
         DisruptionProtection,
         described("When a Workload may not be stopped for another one.", default={}),
     ] = DisruptionProtection()
+    notice: Annotated[
+        NoticeOfPreemption,
+        described("Whether jobs may save their work before they are stopped.", default={}),
+    ] = NoticeOfPreemption()
     waiting: Annotated[
         ClaimsOfWaiting,
         described("When room is kept for a Workload that waits.", default={}),

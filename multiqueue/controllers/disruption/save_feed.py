@@ -1,12 +1,14 @@
 """Tells the engine when jobs last saved their work.
 
 A job writes the time into its own annotation `names.LAST_CHECKPOINT`, and jobs are watched anyway,
-so a report costs no further read and no write. It wakes nobody: it changes no decision before the
-next minute. A new leader reads the reports with the jobs.
+so a report costs no further read and no write. It wakes nobody, because it changes no decision
+before the next minute, unless the job was told to save its work (P-52). A new leader reads the
+reports with the jobs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,11 +32,15 @@ class SaveFeed:
     Args:
         context: The manager's context, with the informers of jobs.
         engine: The engine to tell.
+        on_change: Called after a report of a job that was told to save its work.
     """
 
-    def __init__(self, context: ManagerContext, engine: Engine) -> None:
+    def __init__(
+        self, context: ManagerContext, engine: Engine, *, on_change: Callable[[], None]
+    ) -> None:
         self._context = context
         self._engine = engine
+        self._on_change = on_change
         self._refused: set[str] = set()
         for informer in context.informers.jobs.values():
             informer.add_handler(self._on_job)
@@ -50,7 +56,8 @@ class SaveFeed:
         metadata = (new or old or {})["metadata"]
         uid = metadata["uid"]
         saved_at = parse_last_checkpoint(text) if text else None
-        self._engine.set_last_checkpoint(uid, saved_at)
+        if self._engine.set_last_checkpoint(uid, saved_at):
+            self._on_change()
         problem = self._find_problem(text, saved_at)
         if not problem:
             self._refused.discard(uid)

@@ -97,6 +97,10 @@ class StopBook:
         self._told[workload.uid] = Record(workload.namespace, workload.queue, (stop,))
         self.forget_sums()
 
+    def is_told(self, uid: str) -> bool:
+        """Whether a stop counts that is decided and not written yet."""
+        return uid in self._told
+
     def take_back(self, uid: str) -> None:
         """Count a stop no more: it was not written, or the Workload is gone."""
         if self._told.pop(uid, None) is not None:

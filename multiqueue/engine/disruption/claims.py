@@ -39,12 +39,17 @@ Usage = Mapping[FlavorResource, Amount]
 
 
 class Claim(NamedTuple):
-    """What is kept for whom: its flavors are those that it was refused on."""
+    """What is kept for whom: its flavors are those that it was refused on.
+
+    Shape: ``is_own`` says that it keeps room from other owners of quota, too: nothing is borrowed,
+    and others leave for it already.
+    """
 
     entry: Entry
     cluster_queue: str
     usage: Usage
     rule: ClaimRule
+    is_own: bool = False
 
 
 class Claims:
@@ -53,6 +58,24 @@ class Claims:
     def __init__(self, holders: Mapping[str, Mapping[str, Entry]]) -> None:
         self._holders = holders
         self._claims: dict[str, Claim] = {}
+        self._promised: dict[str, dict[Entry, Claim]] = {}
+
+    def promise(self, tree: Tree, claim: Claim) -> None:
+        """Keep room for a preemptor while those that were told to leave save their work (P-54)."""
+        self._promised.setdefault(tree.key, {})[claim.entry] = claim
+
+    def all_of(self, tree: Tree) -> list[Claim]:
+        """Return all claims of a tree."""
+        aged, promised = self.of(tree), self._promised.get(tree.key)
+        found = [] if aged is None else [aged]
+        if promised is None:
+            return found
+        kept = {entry: claim for entry, claim in promised.items() if is_waiting(claim, tree)}
+        if kept:
+            self._promised[tree.key] = kept
+        else:
+            del self._promised[tree.key]
+        return [*kept.values(), *found]
 
     def of(self, tree: Tree) -> Claim | None:
         """Return the claim of a tree; None if nobody waits with one."""
@@ -84,10 +107,11 @@ class Claims:
         return {each.key: each for each in holders if holder_end(each, now) is not None}
 
     def end(self, tree: Tree, entry: Entry) -> bool:
-        """End the claim of a Workload; return whether it had one."""
-        claim = self._claims.get(tree.key)
+        """End the claims of a Workload; return whether it had one."""
+        claim, promised = self._claims.get(tree.key), self._promised.get(tree.key)
+        was_promised = promised is not None and promised.pop(entry, None) is not None
         if claim is None or claim.entry is not entry:
-            return False
+            return was_promised
         del self._claims[tree.key]
         return True
 
@@ -95,10 +119,9 @@ class Claims:
         """Return when a claim can start if nobody else does; None if that is not known (P-72)."""
         return find_start(tree, claim, self._list_holders(tree), now)
 
-    def would_delay(self, tree: Tree, other: ClaimPasser, now: int) -> int | None:
+    def would_delay(self, tree: Tree, claim: Claim, other: ClaimPasser, now: int) -> int | None:
         """Return the start that another Workload would make later; None if it may start (P-74)."""
-        claim = self.of(tree)
-        if claim is None or claim.entry is other.entry or other.entry.rank < claim.entry.rank:
+        if claim.entry is other.entry or other.entry.rank < claim.entry.rank:
             return None
         holders = list(self._list_holders(tree))
         start = find_start(tree, claim, holders, now)
@@ -182,7 +205,7 @@ def has_room(tree: Tree, claim: Claim) -> bool:
 def holder_end(holder: Entry, now: int) -> int | None:
     """Return when a holder of quota ends at the latest; None if it does not say (P-73)."""
     if holder.is_leaving:
-        return now + _GRACE
+        return (now if holder.notice is None else max(now, holder.notice.by)) + _GRACE
     started = started_at(holder)
     return find_end(holder.workload, now if started is None else started, now)
 

@@ -90,8 +90,12 @@ def find_loss(entry: Entry, saved_at: int | None, rule: CostRule, now: int) -> L
     mark = reported if reported is not None else _presumed_mark(started, habits, restart, now)
     lost = max(0, now - mark)
     counted = min(lost, _cap(habits, reported, lost, rule))
-    if habits.save_seconds is not None:
-        counted = min(counted, habits.save_seconds)
+    saving = habits.save_seconds
+    if saving is None and entry.notice is None and habits.notice_seconds is not None:
+        is_long_enough = habits.notice_seconds <= habits.notice_length(rule.longest_notice)
+        saving = habits.notice_seconds if is_long_enough else None
+    if saving is not None:
+        counted = min(counted, saving)
     return Loss(devices, lost, counted, restart)
 
 

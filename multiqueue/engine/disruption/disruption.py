@@ -20,6 +20,7 @@ from multiqueue.engine.disruption.cost import Loss
 from multiqueue.engine.disruption.governance import Governance
 from multiqueue.engine.disruption.held_back import Refusals
 from multiqueue.engine.disruption.losses import Losses
+from multiqueue.engine.disruption.notices import Notices
 from multiqueue.engine.disruption.protection import HoldOff
 from multiqueue.engine.disruption.search_rules import (
     Narrowed,
@@ -28,6 +29,7 @@ from multiqueue.engine.disruption.search_rules import (
     cause_of,
 )
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
+from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.model.disruption_policy import DisruptionRules, Preference
 from multiqueue.model.workload import Workload
@@ -59,6 +61,7 @@ class Disruption:
         self.losses = Losses()
         self.now = 0
         self.claims = Claims(quota_usage.holders)
+        self.notices = Notices(quota_usage, self.governance, self.losses)
         self._narrowed: dict[Hashable, Narrowed] = {}
         self._owner_of = owner_reader(cache.namespaces, OWNER)
 
@@ -86,9 +89,11 @@ class Disruption:
         self.governance.forget()
         self.book.forget_sums()
 
-    def observe(self, workload: Workload, *, is_told: bool) -> None:
-        """Take over the record of a Workload."""
+    def observe(self, workload: Workload, entry: Entry | None) -> None:
+        """Take over the record of a Workload, and its notice; None if it is finished."""
+        is_told = entry is not None and (entry.preempted or entry.notice is not None)
         self.book.observe(workload, is_told=is_told)
+        self.notices.follow(workload.key, entry)
 
     def attempts(self, request: PreemptionRequest) -> Iterator[SearchRules] | None:
         """Return the rules of each search that is made for a request; None without any rules.
@@ -115,13 +120,24 @@ class Disruption:
             orders.append(Preference.FEWEST_VICTIMS)
         return map(search, orders)
 
-    def stop_of(self, target: Target, preemptor: Workload, queue: str) -> RecordedStop | None:
+    def notice_end(self, target: Target, preemptor: Workload) -> int:
+        """Return until when a victim may save its work first; 0 if it is stopped at once (P-49)."""
+        entry, rules = target.entry, self.governance.of_queue(target.entry.charged).rules
+        longest, saves = rules.cost.longest_notice, entry.workload.saves
+        if not longest or saves is None or not entry.admitted or rules.exempts(preemptor.priority):
+            return 0
+        if target.reason is Reason.FLAVOR_MIGRATION:
+            return 0
+        seconds = saves.notice_length(longest)
+        return self.now + seconds if seconds else 0
+
+    def stop_of(self, target: Target, queue: str, preemptor: str = "") -> RecordedStop | None:
         """Return the stop to record for a victim; None if no policy governs its tree.
 
         Args:
             target: the victim.
-            preemptor: for whom it is stopped.
             queue: the ClusterQueue of the preemptor.
+            preemptor: the key of the preemptor; empty: not known.
         """
         entry = target.entry
         is_free = self.governance.of_tree_of(entry.charged) is None
@@ -130,6 +146,6 @@ class Disruption:
         governed = self.governance.of_queue(entry.charged)
         loss = self.losses.of(entry, governed.rules.cost)
         at = datetime.fromtimestamp(self.now, UTC)
-        namespace, _ = split_key(preemptor.key)
+        namespace, _ = split_key(preemptor)
         stop = Stop(at, cause_of(target.reason), loss.cost, queue, namespace=namespace)
         return RecordedStop(stop, loss)

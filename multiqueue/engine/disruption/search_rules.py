@@ -230,8 +230,7 @@ class SearchRules:
         return StopCause.QUEUE if entry.charged == self._request.queue.name else self.others
 
     def _is_exempt(self, governed: Governed) -> bool:
-        least = governed.rules.exempt_priority
-        return least is not None and self._request.workload.priority >= least
+        return governed.rules.exempts(self._request.workload.priority)
 
     def _protection(self, entry: Entry, governed: Governed) -> HoldOff | None:
         rules = governed.rules

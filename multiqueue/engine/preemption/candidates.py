@@ -122,9 +122,8 @@ def order_of(entry: Entry) -> Order:
 
     Who leaves anyway comes first, then lower priority, then the younger reservation.
     """
-    workload, evicted = entry.workload, entry.workload.evicted
-    is_evicted = evicted is not None and evicted.status == "True"
-    return (not is_evicted, workload.priority, -entry.reserved_at, workload.uid, entry.key)
+    workload = entry.workload
+    return (not entry.was_told, workload.priority, -entry.reserved_at, workload.uid, entry.key)
 
 
 def rank_limit(policy: PreemptionPolicy, workload: Workload) -> RankLimit | None:

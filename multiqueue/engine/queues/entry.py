@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
+from multiqueue.api.notices import Notice
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.pending_reasons import Explanation
@@ -69,7 +70,8 @@ class Entry:
     ``counted_as`` is the object that its pending queue counts requests of.
     ``reserved_at`` is when it got its quota, in whole seconds since the epoch as the API keeps it;
     0 without one.
-    ``preempted`` means that its preemption was decided and is not visible yet (E-80);
+    ``preempted`` means that its preemption, or a notice of it, was decided and is not visible yet
+    (E-80); ``spared`` is the notice that was rescinded, which may still be visible;
     ``displaced`` are those that leave, or left, for this one while it waits; ``victims`` all that
     it displaced since something from outside changed its tree.
     """
@@ -90,6 +92,7 @@ class Entry:
         "rank",
         "reserved_at",
         "resume",
+        "spared",
         "took_from",
         "usage",
         "victims",
@@ -111,6 +114,7 @@ class Entry:
         self.assumed = False
         self.reserved_at = 0
         self.preempted = False
+        self.spared: Notice | None = None
         self.displaced: frozenset[Entry] = frozenset()
         self.victims: Victims | None = None
         self.resume: ResumeState | None = None
@@ -127,8 +131,19 @@ class Entry:
     @property
     def is_leaving(self) -> bool:
         """Whether it was told to release its quota, or is being told."""
-        is_told = self.preempted or is_evicted(self.workload)
+        is_told = self.preempted or self.was_told
         return self.place is QueuePlace.HOLDING and is_told
+
+    @property
+    def notice(self) -> Notice | None:
+        """The notice in force: it leaves, and may save its work before."""
+        found = self.workload.notice
+        return None if found is None or found == self.spared else found
+
+    @property
+    def was_told(self) -> bool:
+        """Whether its object says that it leaves, with an eviction or a notice."""
+        return is_evicted(self.workload) or self.notice is not None
 
     @property
     def awaits_wake(self) -> bool:

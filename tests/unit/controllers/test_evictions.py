@@ -14,7 +14,7 @@ from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import complete_eviction, find, finish, is_evicted
-from multiqueue.controllers.evictions import Eviction, EvictionWriter, evicted_status
+from multiqueue.controllers.evictions import Eviction, EvictionWriter
 from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.plan import CyclePlan, Evict, Preempt, PreemptedWorkload
 from multiqueue.kube.errors import NotFound, ServerError
@@ -242,4 +242,4 @@ async def test_an_admission_on_its_way_is_awaited() -> None:
     ids=["without quota", "another of that name", "leaving anyway", "finished", "has left"],
 )
 def test_nothing_is_written_to_who(workload: Workload) -> None:
-    assert evicted_status(workload, EVICTION, T0) is workload.status
+    assert EVICTION.change(workload, T0) is workload.status

@@ -58,6 +58,7 @@ def test_an_empty_policy_asks_for_nothing() -> None:
     assert build().is_empty
     assert build(protection={"longest": "3h", "concede": "5m"}).is_empty
     assert not build(prefer="LeastRun").is_empty
+    assert not build(notice={"longest": "5m"}).is_empty
 
 
 def workload(grace: int | None = None, **annotations: str) -> Workload:
@@ -70,6 +71,7 @@ def workload(grace: int | None = None, **annotations: str) -> Workload:
 
 
 ON_TERM = {"checkpoint-on": "Term"}
+ON_NOTICE = {"checkpoint-on": "Notice"}
 
 
 @pytest.mark.parametrize(
@@ -83,11 +85,37 @@ ON_TERM = {"checkpoint-on": "Term"}
         (workload(**ON_TERM, **{"checkpoint-seconds": "30"}), None),
         (workload(60, **ON_TERM, **{"checkpoint-seconds": "30"}), SaveHabits(save_seconds=30)),
         (workload(**{"checkpoint-seconds": "5"}), None),
+        (workload(**ON_NOTICE), SaveHabits(on_notice=True)),
+        (
+            workload(**ON_NOTICE, **{"checkpoint-seconds": "90"}),
+            SaveHabits(on_notice=True, notice_seconds=90),
+        ),
+        (
+            workload(**ON_NOTICE, **{"checkpoint-seconds": "soon"}),
+            SaveHabits(on_notice=True),
+        ),
     ],
 )
 def test_what_jobs_declare(obj: Workload, want: SaveHabits | None) -> None:
     """A save that takes as long as the grace period is cut off, and does not count."""
     assert read_save_habits(obj) == want
+
+
+@pytest.mark.parametrize(
+    ("habits", "longest", "seconds"),
+    [
+        pytest.param(SaveHabits(on_notice=True, notice_seconds=90), 300, 150, id="142.5 s"),
+        pytest.param(SaveHabits(on_notice=True, notice_seconds=0), 300, 30, id="no time at all"),
+        pytest.param(SaveHabits(on_notice=True, notice_seconds=8), 300, 40, id="exactly 40 s"),
+        pytest.param(SaveHabits(on_notice=True, notice_seconds=90), 120, 120, id="the longest"),
+        pytest.param(SaveHabits(on_notice=True), 300, 300, id="it does not say how long"),
+        pytest.param(SaveHabits(on_notice=True, notice_seconds=90), 0, 0, id="none is given"),
+        pytest.param(SaveHabits(save_seconds=20), 300, 0, id="it saves when it is stopped"),
+    ],
+)
+def test_how_long_a_notice_is(habits: SaveHabits, longest: int, seconds: int) -> None:
+    """P-49, P-51: a quarter more than saving takes, and 30 s, in steps of 10 s."""
+    assert habits.notice_length(longest) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-22", "2026-11-22T10:00:00"])

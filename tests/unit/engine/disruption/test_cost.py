@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multiqueue.api.conditions import Reason
+from multiqueue.api.notices import Notice
 from multiqueue.engine.disruption.cost import Loss, count_devices, find_loss
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.model.disruption_policy import CostRule, SaveHabits
@@ -73,6 +76,37 @@ def test_examples(
 )
 def test_a_report_counts_within_the_stay_only(saved_at: int, lost: int) -> None:
     assert find_loss(holder(1, ran=7200), saved_at, RULE, NOW).lost == lost
+
+
+ON_NOTICE = SaveHabits(on_notice=True, notice_seconds=90)
+
+
+@pytest.mark.parametrize(
+    ("longest", "cost"),
+    [
+        pytest.param(300, 1_680, id="E is told 150 s before"),
+        pytest.param(90, 1_680, id="exactly long enough"),
+        pytest.param(89, 15_360, id="too short to save"),
+        pytest.param(0, 15_360, id="it is not told"),
+    ],
+)
+def test_who_saves_on_notice_loses_little_if_the_notice_is_long_enough(
+    longest: int, cost: int
+) -> None:
+    rule = CostRule(longest_notice=longest)
+
+    loss = find_loss(holder(8, ran=2 * HOUR, saves=ON_NOTICE), None, rule, NOW)
+
+    assert (loss.cost, loss.true_loss) == (cost, 58_560)
+
+
+def test_a_save_in_the_notice_is_all_that_is_lost() -> None:
+    entry, rule = holder(8, ran=2 * HOUR, saves=ON_NOTICE), CostRule(longest_notice=300)
+    notice = Notice(NOW - 150, NOW, Reason.IN_CLUSTER_QUEUE, "", "uid")
+    entry.replace(replace(entry.workload, notice=notice))
+
+    assert find_loss(entry, NOW - 60, rule, NOW).true_loss == 8 * (60 + 120)
+    assert find_loss(entry, None, rule, NOW).cost == 8 * (1800 + 120)
 
 
 def test_who_is_not_admitted_loses_nothing() -> None:
