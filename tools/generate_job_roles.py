@@ -20,9 +20,8 @@ from multiqueue.jobs.rights import (
     WORKER_ROLE,
     Rule,
     build_role,
-    guard_rules,
     manager_rules,
-    reader_rules,
+    rule_of,
     worker_rules,
 )
 from multiqueue.jobs.setup import load_kind
@@ -58,7 +57,10 @@ _QUEUED = frozenset(row.plural for row in JOB_KINDS if row.folder)
 def _manager_rules(row: KnownKind) -> Iterator[Rule]:
     yield from manager_rules(row)
     related = list_related(load_kind(row).integration)
-    yield from reader_rules([each for each in related if each.plural not in _QUEUED])
+    for each in related:
+        if each.plural not in _QUEUED:
+            verbs = ["get", "list", "watch"]
+            yield {"apiGroups": [each.group], "resources": [each.plural], "verbs": verbs}
 
 
 def _worker_rules(row: KnownKind) -> Iterator[Rule]:
@@ -68,7 +70,7 @@ def _worker_rules(row: KnownKind) -> Iterator[Rule]:
 
 def _guard_rules(row: KnownKind) -> Iterator[Rule]:
     if load_kind(row).adapter is not None:
-        yield from guard_rules(row)
+        yield rule_of(row, row.plural, "list", "watch")
 
 
 def build_file(path: str) -> str:

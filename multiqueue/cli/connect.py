@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -52,6 +53,29 @@ def namespace_option(function: F) -> F:
     return click.option(
         "-n", "--namespace", metavar="NAME", help="Namespace; that of the context by default."
     )(function)
+
+
+def with_cluster(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--kubeconfig`` and ``--context``; the command gets ``target`` for them."""
+
+    @cluster_options
+    @functools.wraps(function)
+    def command(
+        *given: Any,
+        kubeconfig: str | None,
+        context: str | None,
+        namespace: str | None = None,
+        **options: Any,
+    ) -> Any:
+        target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
+        return function(*given, target=target, **options)
+
+    return command
+
+
+def with_target(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``-n``, ``--kubeconfig`` and ``--context``; the command gets ``target`` for them."""
+    return namespace_option(with_cluster(function))
 
 
 def system_namespace_option(function: F) -> F:

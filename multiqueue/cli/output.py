@@ -83,7 +83,6 @@ def print_data(data: Any, output: str) -> None:
         """Writes a value that occurs twice out twice, not as an anchor and an alias."""
 
         def ignore_aliases(self, data: Any) -> bool:
-            _ = data
             return True
 
     text = yaml.dump(data, Dumper=Plain, sort_keys=False, allow_unicode=True)

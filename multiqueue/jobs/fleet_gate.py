@@ -53,13 +53,13 @@ class NoFleet:
     def ask(self, workload: Workload, check: str, flavors: ChosenFlavors) -> None:
         """Return None: nothing is impossible."""
 
-    def may_offer(self, checks: Collection[str]) -> bool:  # noqa: ARG002
+    def may_offer(self, checks: Collection[str]) -> bool:
         """Return False: no reservation waits for an offer."""
         return False
 
     def offer(
         self,
-        reserved: api.Workload,  # noqa: ARG002
+        reserved: api.Workload,
     ) -> AbstractAsyncContextManager[Amend]:
         """Return a block that adds nothing."""
         return nullcontext(unchanged)

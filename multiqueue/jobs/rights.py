@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from multiqueue.api.job_kinds import KnownKind
-from multiqueue.kube.resources import Resource
 
 Rule = dict[str, Any]
 
@@ -17,30 +16,17 @@ def manager_rules(row: KnownKind) -> Sequence[Rule]:
     A kind that is queued through its pods is only read.
     """
     if row.implies_pods:
-        return [_rule(row, row.plural, "get", "list", "watch")]
+        return [rule_of(row, row.plural, "get", "list", "watch")]
     return [
-        _rule(row, row.plural, "delete", "get", "list", "patch", "watch"),
-        _rule(row, f"{row.plural}/status", "patch"),
-        _rule(row, f"{row.plural}/finalizers", "update"),
+        rule_of(row, row.plural, "delete", "get", "list", "patch", "watch"),
+        rule_of(row, f"{row.plural}/status", "patch"),
+        rule_of(row, f"{row.plural}/finalizers", "update"),
     ]
 
 
 def worker_rules(row: KnownKind) -> Sequence[Rule]:
     """Return a manager's rights on a worker: make, follow, resize and remove copies of jobs."""
-    return [_rule(row, row.plural, "create", "delete", "get", "list", "patch", "watch")]
-
-
-def guard_rules(row: KnownKind) -> Sequence[Rule]:
-    """Return the rights of a worker's guard: follow copies of jobs."""
-    return [_rule(row, row.plural, "list", "watch")]
-
-
-def reader_rules(resources: Sequence[Resource]) -> Sequence[Rule]:
-    """Return the manager's rights on objects that a kind reads beside its own."""
-    return [
-        {"apiGroups": [each.group], "resources": [each.plural], "verbs": ["get", "list", "watch"]}
-        for each in resources
-    ]
+    return [rule_of(row, row.plural, "create", "delete", "get", "list", "patch", "watch")]
 
 
 def build_role(name: str, account: str, rules: Sequence[Rule]) -> Sequence[dict[str, Any]]:
@@ -99,5 +85,6 @@ def build_declared_roles(row: KnownKind) -> Sequence[dict[str, Any]]:
     ]
 
 
-def _rule(row: KnownKind, resource: str, *verbs: str) -> Rule:
+def rule_of(row: KnownKind, resource: str, *verbs: str) -> Rule:
+    """Return a rule about a resource of the kind's group."""
     return {"apiGroups": [row.group], "resources": [resource], "verbs": list(verbs)}

@@ -23,7 +23,7 @@ K = TypeVar("K", bound=Hashable)
 class NamespaceTurns(asyncio.Queue[K]):
     """A queue that takes one key of each namespace in turn, and those of one namespace in order."""
 
-    def _init(self, maxsize: int) -> None:  # noqa: ARG002 - asyncio.Queue gives it
+    def _init(self, maxsize: int) -> None:
         self._queue: OrderedDict[str, deque[K]] = OrderedDict()
 
     def _put(self, item: K) -> None:

@@ -10,6 +10,7 @@ from multiqueue.api.validation.access import Object
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.world import Lookup, declared_kinds
 
+W = TypeVar("W", bound=Lookup)
 W_contra = TypeVar("W_contra", bound=Lookup, contravariant=True)
 
 
@@ -53,3 +54,33 @@ class LintRule(Generic[W_contra]):
     def all_kinds(self) -> Sequence[str]:
         """The kinds of objects, with those that this context was told of, by their full names."""
         return (*self.kinds, *(declared_kinds() if self.of_declared else ()))
+
+
+Check = Callable[[Object, W], Iterator[Hit]]
+
+
+def lint_rule(
+    id_: str,
+    *,
+    kinds: tuple[str, ...],
+    severity: Severity,
+    title: str,
+    why: str,
+    at_admission: bool = True,
+    of_declared: bool = False,
+) -> Callable[[Check[W]], LintRule[W]]:
+    """Make a rule of the function below, its check. The arguments are fields of `LintRule`."""
+
+    def build(check: Check[W]) -> LintRule[W]:
+        return LintRule(
+            id=id_,
+            kinds=kinds,
+            severity=severity,
+            title=title,
+            why=why,
+            check=check,
+            at_admission=at_admission,
+            of_declared=of_declared,
+        )
+
+    return build

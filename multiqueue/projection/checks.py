@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from multiqueue.api.names import MULTIKUEUE_ORIGIN, QUEUE_NAME
 from multiqueue.api.validation.access import Object, has_condition, text
-from multiqueue.lint.rules.quota import MORE_THAN_NODES
-from multiqueue.lint.rules.workers import QUOTA_DIFFERS, STOPPED
+from multiqueue.lint.rules.quota import more_than_nodes
+from multiqueue.lint.rules.workers import quota_differs, stopped
 from multiqueue.lint.run import lint
 from multiqueue.lint.world import LintInput, labels_of, name_of, namespace_of
 from multiqueue.projection.report import Drift, DriftReason
@@ -125,9 +125,9 @@ def find_oddities(name: str, manager: LintInput, there: LintInput) -> Iterator[s
         manager: The manager's objects, with this worker among its ``workers``.
         there: The worker's objects, with its Nodes if they could be read.
     """
-    for finding in lint(there, (MORE_THAN_NODES,)):
+    for finding in lint(there, (more_than_nodes,)):
         yield f'{finding.kind} "{finding.name}": {finding.what}; {finding.todo}'
-    for finding in lint(manager, (QUOTA_DIFFERS, STOPPED)):
+    for finding in lint(manager, (quota_differs, stopped)):
         if finding.cluster == "" and f'"{name}"' in finding.what:
             where = f"{finding.namespace}/{finding.name}"
             yield f'{finding.kind} "{where}": {finding.what}; {finding.todo}'

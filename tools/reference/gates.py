@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from multiqueue.api.config.gate_purposes import PURPOSES
 from multiqueue.api.config.gate_support import rows
 from multiqueue.api.config.gates import Gate
+from tools.reference.gate_purposes import PURPOSES
 from tools.reference.markdown import Reference, code, page, table
 
 HEAD = """The gates of Kueue's manager, set by `featureGates` of the configuration. `multiqueue

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from multiqueue.api.config.gates import Gate
-
 _TABLE = """
 PartialAdmission: 0.4 Alpha=false, 0.5 Beta=true
 FlavorFungibility: 0.5 Beta=true
@@ -90,10 +88,7 @@ PodIntegrationValidateGroupOwner: 0.18 Beta=true
 ValidateRayAndSparkJobUpdates: 0.18 Beta=true
 """
 
-HISTORY: Mapping[Gate, str] = MappingProxyType(
-    {
-        Gate(name): text
-        for name, _, text in (line.partition(": ") for line in _TABLE.strip().splitlines())
-    }
+HISTORY: Mapping[str, str] = MappingProxyType(
+    dict(line.split(": ", 1) for line in _TABLE.strip().splitlines())
 )
 """``0.4 Alpha=false, 0.5 Beta=true`` by gate."""

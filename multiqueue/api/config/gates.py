@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from multiqueue.api.config.gate_history import HISTORY
+
 
 class Gate(StrEnum):
     """Names of all feature gates of the reference."""
@@ -121,134 +123,108 @@ class GateSpec:
     adjustable: bool = False
     """Whether this program behaves differently when the gate leaves its default."""
     alike: bool = False
-    """Whether both settings mean the same here: upstream's caches, which change no decision, and
-    the place of identifiers, which are written to labels and annotations and read from both."""
+    """Whether both settings mean the same here."""
 
 
-def _alpha(*requires: Gate, adjustable: bool = False) -> GateSpec:
-    return GateSpec(stage=Stage.ALPHA, default=False, requires=requires, adjustable=adjustable)
-
-
-def _beta(*requires: Gate, default: bool = True, adjustable: bool = False) -> GateSpec:
-    return GateSpec(stage=Stage.BETA, default=default, requires=requires, adjustable=adjustable)
-
-
-def _alike() -> GateSpec:
-    return GateSpec(stage=Stage.BETA, default=True, alike=True)
-
-
-GATES: Mapping[Gate, GateSpec] = MappingProxyType(
+REQUIRED: Mapping[Gate, tuple[Gate, ...]] = MappingProxyType(
     {
-        Gate.PARTIAL_ADMISSION: _beta(adjustable=True),
-        Gate.FLAVOR_FUNGIBILITY: _beta(adjustable=True),
-        Gate.VISIBILITY_ON_DEMAND: _beta(adjustable=True),
-        Gate.DISABLE_WAIT_FOR_PODS_READY: _alpha(adjustable=True),
-        Gate.PRIORITY_SORTING_WITHIN_COHORT: _beta(adjustable=True),
-        Gate.FAIR_SHARING_PREEMPT_WITHIN_NOMINAL: _beta(adjustable=True),
-        Gate.FAIR_SHARING_PRIORITIZE_NON_BORROWING: _beta(adjustable=True),
-        Gate.MULTIKUEUE: _beta(),
-        Gate.TOPOLOGY_AWARE_SCHEDULING: _beta(adjustable=True),
-        Gate.LOCAL_QUEUE_METRICS: _beta(adjustable=True),
-        Gate.TAS_PROFILE_MIXED: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
-        Gate.ADMISSION_FAIR_SHARING: _beta(adjustable=True),
-        Gate.TAS_FAILED_NODE_REPLACEMENT: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
-        Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES: _beta(adjustable=True),
-        Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_TAS: _alpha(
-            Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES, Gate.TOPOLOGY_AWARE_SCHEDULING
+        Gate.TAS_PROFILE_MIXED: (Gate.TOPOLOGY_AWARE_SCHEDULING,),
+        Gate.TAS_FAILED_NODE_REPLACEMENT: (Gate.TOPOLOGY_AWARE_SCHEDULING,),
+        Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_TAS: (
+            Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES,
+            Gate.TOPOLOGY_AWARE_SCHEDULING,
         ),
-        Gate.TAS_FAILED_NODE_REPLACEMENT_FAIL_FAST: _beta(
-            Gate.TOPOLOGY_AWARE_SCHEDULING, Gate.TAS_FAILED_NODE_REPLACEMENT, adjustable=True
+        Gate.TAS_FAILED_NODE_REPLACEMENT_FAIL_FAST: (
+            Gate.TOPOLOGY_AWARE_SCHEDULING,
+            Gate.TAS_FAILED_NODE_REPLACEMENT,
         ),
-        Gate.TAS_REPLACE_NODE_ON_POD_TERMINATION: _beta(
-            Gate.TOPOLOGY_AWARE_SCHEDULING, Gate.TAS_FAILED_NODE_REPLACEMENT, adjustable=True
+        Gate.TAS_REPLACE_NODE_ON_POD_TERMINATION: (
+            Gate.TOPOLOGY_AWARE_SCHEDULING,
+            Gate.TAS_FAILED_NODE_REPLACEMENT,
         ),
-        Gate.SKIP_REASSIGNMENT_FOR_POD_OWNED_WORKLOADS: _beta(),
-        Gate.TAS_REPLACE_NODE_DUE_TO_NOT_READY_OVER_FIXED_TIME: GateSpec(
-            stage=Stage.DEPRECATED,
-            default=False,
-            requires=(
-                Gate.TOPOLOGY_AWARE_SCHEDULING,
-                Gate.TAS_FAILED_NODE_REPLACEMENT,
-            ),
-            adjustable=True,
+        Gate.TAS_REPLACE_NODE_DUE_TO_NOT_READY_OVER_FIXED_TIME: (
+            Gate.TOPOLOGY_AWARE_SCHEDULING,
+            Gate.TAS_FAILED_NODE_REPLACEMENT,
         ),
-        Gate.MANAGED_JOBS_NAMESPACE_SELECTOR_ALWAYS_RESPECTED: GateSpec(
-            stage=Stage.GA, default=True
-        ),
-        Gate.TAS_BALANCED_PLACEMENT: _alpha(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
-        Gate.TAS_ASSIGNMENTS_ENCODING_BY_HOSTNAME_PREFIX: _beta(),
-        Gate.KUEUE_DRA_INTEGRATION: _beta(adjustable=True),
-        Gate.KUEUE_DRA_INTEGRATION_EXTENDED_RESOURCE: _beta(
-            Gate.KUEUE_DRA_INTEGRATION, adjustable=True
-        ),
-        Gate.KUEUE_DRA_REJECT_WORKLOADS_WHEN_DRA_DISABLED: _beta(adjustable=True),
-        Gate.KUEUE_DRA_INTEGRATION_PARTITIONABLE_DEVICES: _beta(Gate.KUEUE_DRA_INTEGRATION),
-        Gate.KUEUE_DRA_INTEGRATION_CONSUMABLE_CAPACITY: _alpha(Gate.KUEUE_DRA_INTEGRATION),
-        Gate.MULTIKUEUE_ADAPTERS_FOR_CUSTOM_JOBS: _beta(),
-        Gate.WORKLOAD_REQUEST_USE_MERGE_PATCH: _alpha(adjustable=True),
-        Gate.MULTIKUEUE_KUBE_CONFIG_PATH_VALIDATION: _beta(),
-        Gate.RECLAIMABLE_PODS: _beta(adjustable=True),
-        Gate.MULTIKUEUE_CLUSTER_PROFILE: _alpha(adjustable=True),
-        Gate.FAILURE_RECOVERY_POLICY: _alpha(adjustable=True),
-        Gate.TLS_OPTIONS: GateSpec(stage=Stage.GA, default=True),
-        Gate.REMOVE_FINALIZERS_WITH_STRICT_PATCH: _beta(),
-        Gate.TAS_REPLACE_NODE_ON_NODE_TAINTS: _beta(
-            Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True
-        ),
-        Gate.ASSIGN_QUEUE_LABELS_FOR_PODS: _beta(adjustable=True),
-        Gate.TAS_MULTI_LAYER_TOPOLOGY: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING),
-        Gate.SCHEDULING_EQUIVALENCE_HASHING: _beta(adjustable=True),
-        Gate.CUSTOM_METRIC_LABELS: _alpha(),
-        Gate.SPARK_APPLICATION_INTEGRATION: _alpha(adjustable=True),
-        Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION: _alpha(adjustable=True),
-        Gate.PRIORITY_BOOST: _alpha(adjustable=True),
-        Gate.ADMISSION_GATED_BY: _beta(adjustable=True),
-        Gate.SHORT_WORKLOAD_NAMES: _alpha(adjustable=True),
-        Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: _alpha(),
-        Gate.REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS: _alpha(adjustable=True),
-        Gate.FINISH_ORPHANED_WORKLOADS: _beta(adjustable=True),
-        Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_CONFIG: _beta(adjustable=True),
-        Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_RESPECT_CONFIG_ORDER: _beta(adjustable=True),
-        Gate.CONCURRENT_ADMISSION: _alpha(adjustable=True),
-        Gate.QUOTA_CHECK_STRATEGY: _beta(adjustable=True),
-        Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: _beta(adjustable=True),
-        Gate.TAS_RESPECT_NODE_AFFINITY_PREFERRED: _alpha(
-            Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True
-        ),
-        Gate.MULTIKUEUE_MANAGER_QUOTA_AUTOMATION: _alpha(adjustable=True),
-        Gate.WORKLOAD_IDENTIFIER_ANNOTATIONS: _alike(),
-        Gate.WORKLOAD_PRIORITY_CLASS_DEFAULTING: _beta(adjustable=True),
-        Gate.METRICS_FOR_COHORTS: _beta(adjustable=True),
-        Gate.CLEANUP_PROVISIONING_REQUESTS_ON_EVICTION: _beta(adjustable=True),
-        Gate.TAS_HANDLE_OVERLAPPING_FLAVORS: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
-        Gate.UNADMITTED_WORKLOADS_OBSERVABILITY: _beta(adjustable=True),
-        Gate.TAS_RECOMPUTE_ASSIGNMENT_WITHIN_SCHEDULING_CYCLE: _beta(
-            Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True
-        ),
-        Gate.UNADMITTED_WORKLOADS_EXPLICIT_STATUS: _beta(
-            Gate.UNADMITTED_WORKLOADS_OBSERVABILITY, default=False, adjustable=True
-        ),
-        Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: _beta(),
-        Gate.TAS_CACHE_NODE_MATCH_RESULTS: _alike(),
-        Gate.TAS_CACHING_REMAINING_RESOURCES: _alike(),
-        Gate.TAS_CACHE_TOPOLOGY_TREE: _alike(),
-        Gate.SCHEDULER_LIBRARY_INTEGRATION: _alpha(),
-        Gate.VECTORIZED_RESOURCE_REQUESTS: _alike(),
-        Gate.WORKLOAD_VALIDATE_RESOURCES_ARE_NON_NEGATIVE: _beta(adjustable=True),
-        Gate.TAS_VALIDATE_WORKLOAD_SLICE_SIZE: _beta(adjustable=True),
-        Gate.WORKLOAD_VALIDATION_FOR_POD_SET_METADATA: _beta(adjustable=True),
-        Gate.PRIORITIZE_PREEMPTOR_WORKLOADS: _alpha(adjustable=True),
-        Gate.LWS_IMMUTABLE_GROUP_SIZE: _beta(),
-        Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS: _beta(
-            Gate.FLAVOR_FUNGIBILITY, adjustable=True
-        ),
-        Gate.SKIP_ANCESTOR_CHECK_FOR_DELETED_WORKLOADS: _beta(),
-        Gate.MULTIKUEUE_REMOTE_SPEC_SYNC: _beta(adjustable=True),
-        Gate.RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP: _beta(adjustable=True),
-        Gate.POD_INTEGRATION_VALIDATE_GROUP_OWNER: _beta(),
-        Gate.VALIDATE_RAY_AND_SPARK_JOB_UPDATES: _beta(),
+        Gate.TAS_BALANCED_PLACEMENT: (Gate.TOPOLOGY_AWARE_SCHEDULING,),
+        Gate.KUEUE_DRA_INTEGRATION_EXTENDED_RESOURCE: (Gate.KUEUE_DRA_INTEGRATION,),
+        Gate.KUEUE_DRA_INTEGRATION_PARTITIONABLE_DEVICES: (Gate.KUEUE_DRA_INTEGRATION,),
+        Gate.KUEUE_DRA_INTEGRATION_CONSUMABLE_CAPACITY: (Gate.KUEUE_DRA_INTEGRATION,),
+        Gate.TAS_REPLACE_NODE_ON_NODE_TAINTS: (Gate.TOPOLOGY_AWARE_SCHEDULING,),
+        Gate.TAS_MULTI_LAYER_TOPOLOGY: (Gate.TOPOLOGY_AWARE_SCHEDULING,),
+        Gate.TAS_RESPECT_NODE_AFFINITY_PREFERRED: (Gate.TOPOLOGY_AWARE_SCHEDULING,),
+        Gate.TAS_HANDLE_OVERLAPPING_FLAVORS: (Gate.TOPOLOGY_AWARE_SCHEDULING,),
+        Gate.TAS_RECOMPUTE_ASSIGNMENT_WITHIN_SCHEDULING_CYCLE: (Gate.TOPOLOGY_AWARE_SCHEDULING,),
+        Gate.UNADMITTED_WORKLOADS_EXPLICIT_STATUS: (Gate.UNADMITTED_WORKLOADS_OBSERVABILITY,),
+        Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS: (Gate.FLAVOR_FUNGIBILITY,),
     }
 )
+"""The gates that must be on where a gate is on."""
+ALIKE = frozenset(
+    {
+        Gate.WORKLOAD_IDENTIFIER_ANNOTATIONS,
+        Gate.TAS_CACHE_NODE_MATCH_RESULTS,
+        Gate.TAS_CACHING_REMAINING_RESOURCES,
+        Gate.TAS_CACHE_TOPOLOGY_TREE,
+        Gate.VECTORIZED_RESOURCE_REQUESTS,
+        Gate.WORKLOAD_REQUEST_USE_MERGE_PATCH,
+    }
+)
+"""Gates whose settings mean the same here: upstream's caches, which change no decision; the place
+of identifiers, which are written to labels and annotations and read from both; and merge patches,
+which are always what is written."""
+_SOURCES = "devices count by number; counters and capacities of devices do not count yet"
+
+WHY: Mapping[Gate, str] = MappingProxyType(
+    {
+        Gate.MULTIKUEUE: "always on; without MultiKueue objects it does nothing",
+        Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_TAS: "elastic jobs that a topology places keep "
+        "their size while they run",
+        Gate.SKIP_REASSIGNMENT_FOR_POD_OWNED_WORKLOADS: "the Workload of a pod ends with its "
+        "pod, so it is never queued again",
+        Gate.TAS_ASSIGNMENTS_ENCODING_BY_HOSTNAME_PREFIX: "one encoding is written; all are read",
+        Gate.KUEUE_DRA_INTEGRATION_PARTITIONABLE_DEVICES: _SOURCES,
+        Gate.KUEUE_DRA_INTEGRATION_CONSUMABLE_CAPACITY: _SOURCES,
+        Gate.MULTIKUEUE_ADAPTERS_FOR_CUSTOM_JOBS: "always on; without "
+        "externalFrameworks it does nothing",
+        Gate.MULTIKUEUE_KUBE_CONFIG_PATH_VALIDATION: "files elsewhere are never read: whoever "
+        "makes a MultiKueueCluster must not choose what the manager opens",
+        Gate.REMOVE_FINALIZERS_WITH_STRICT_PATCH: "finalizers are always removed from the version "
+        "that was read",
+        Gate.TAS_MULTI_LAYER_TOPOLOGY: "layers of slices are always obeyed",
+        Gate.CUSTOM_METRIC_LABELS: "metrics have no labels of their users' choice yet",
+        Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: "quota is held until evicted pods have "
+        "ended or are overdue",
+        Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: "a deleted RayService always keeps "
+        "its quota until its Redis is empty",
+        Gate.SCHEDULER_LIBRARY_INTEGRATION: "it names a Go library; nodes are judged by rules of "
+        "our own",
+        Gate.LWS_IMMUTABLE_GROUP_SIZE: "the size of the groups of a queued LeaderWorkerSet never "
+        "changes",
+        Gate.SKIP_ANCESTOR_CHECK_FOR_DELETED_WORKLOADS: "nobody looks for the ancestors of what "
+        "is deleted",
+        Gate.POD_INTEGRATION_VALIDATE_GROUP_OWNER: "a group takes only Workloads of groups",
+        Gate.VALIDATE_RAY_AND_SPARK_JOB_UPDATES: "every change of a job that has or had a "
+        "queue is checked",
+    }
+)
+"""Why only the default of a gate is accepted."""
+
+
+def _read(gate: Gate) -> GateSpec:
+    """Return what the newest version in the history says of a gate, with what it requires."""
+    newest = HISTORY[gate].rpartition(", ")[2].split()[1]
+    stage, _, default = newest.partition("=")
+    return GateSpec(
+        stage=Stage(stage),
+        default=default == "true",
+        requires=REQUIRED.get(gate, ()),
+        adjustable=stage != Stage.GA and gate not in ALIKE and gate not in WHY,
+        alike=gate in ALIKE,
+    )
+
+
+GATES: Mapping[Gate, GateSpec] = MappingProxyType({gate: _read(gate) for gate in Gate})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import click
 
-from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
+from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_cluster
 from multiqueue.cli.durations import DurationType
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -23,21 +23,19 @@ from multiqueue.cli.output import echo, output_option, print_data, print_table
 @click.option(
     "--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; may be repeated."
 )
-@cluster_options
+@with_cluster
 @output_option
 def command(
     *,
     since: timedelta,
     kinds: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Show which fields of queues, cohorts, flavors, checks and workers changed, and when.
 
     The manager remembers the last 1,000 changes since it started.
     """
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     run_async(_changes(target, since, kinds, output))
 
 

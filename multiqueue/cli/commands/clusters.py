@@ -9,10 +9,10 @@ from click.core import ParameterSource
 
 from multiqueue.cli.connect import (
     ClusterTarget,
-    cluster_options,
     connect,
     run_async,
     system_namespace_option,
+    with_cluster,
 )
 from multiqueue.cli.lazy import LazyGroup
 from multiqueue.cli.output import echo, print_data, print_table, wide_output_option
@@ -42,14 +42,13 @@ HEADERS = ("WORKER", "CONNECTED", "STATE", "GPUS", "USED", "FREE", "RUNNING", "W
     invoke_without_command=True,
 )
 @system_namespace_option
-@cluster_options
+@with_cluster
 @wide_output_option
 @click.pass_context
 def command(
     ctx: click.Context,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Show the worker clusters: connected or why not, GPUs in use and free, what runs there."""
@@ -57,7 +56,6 @@ def command(
         # Options may stand before the name of the subcommand, too.
         ctx.default_map = {ctx.invoked_subcommand: _given(ctx)}
         return
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     run_async(_show(target, system_namespace, output))
 
 

@@ -13,10 +13,10 @@ import click
 from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import (
     ClusterTarget,
-    cluster_options,
     connect,
     run_async,
     system_namespace_option,
+    with_cluster,
 )
 from multiqueue.cli.durations import DURATION
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
@@ -60,7 +60,7 @@ UNSEEN_SECONDS = 10.0
     help="Wait no longer than this (90s, 10m); the drain goes on.",
 )
 @system_namespace_option
-@cluster_options
+@with_cluster
 @output_option
 def command(  # noqa: PLR0913 - the options are the interface
     *,
@@ -73,8 +73,7 @@ def command(  # noqa: PLR0913 - the options are the interface
     wait: bool,
     timeout: timedelta | None,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Move what runs on worker NAME elsewhere, a few at a time, and send nothing new there.
@@ -87,7 +86,6 @@ def command(  # noqa: PLR0913 - the options are the interface
     Ends with 0 when nothing runs there any more, with 1 when what is left needs somebody to act, or
     at the timeout.
     """
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     given = _Given(
         rate=_check_rate(rate),
         at_once=at_once or 0,

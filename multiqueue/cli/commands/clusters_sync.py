@@ -8,14 +8,14 @@ import click
 
 from multiqueue.cli.connect import (
     ClusterTarget,
-    cluster_options,
     connect,
     run_async,
     system_namespace_option,
+    with_cluster,
 )
 from multiqueue.cli.errors import ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data
-from multiqueue.cli.projection.access import access_options
+from multiqueue.cli.projection.access import AdministratorAccess, access_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Take over what others made, and their fields.")
 @access_options
 @system_namespace_option
-@cluster_options
+@with_cluster
 @output_option
-def command(  # noqa: PLR0913 - one argument an option
+def command(
     *,
     names: tuple[str, ...],
     fleet_file: str | None,
@@ -50,11 +50,9 @@ def command(  # noqa: PLR0913 - one argument an option
     dry_run: bool,
     prune: bool,
     force: bool,
-    worker_contexts: tuple[str, ...],
-    worker_kubeconfigs: tuple[str, ...],
+    access: AdministratorAccess,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Bring namespaces, queues, flavors and priority classes to workers; to all, or to those named.
@@ -63,14 +61,12 @@ def command(  # noqa: PLR0913 - one argument an option
     administrator's credentials of each worker; the manager's own may not write there. Ends with 1
     where something could not be brought in step; with --diff, where something differs.
     """
-    from multiqueue.cli.projection.access import parse_access
     from multiqueue.cli.projection.sync import SyncRequest
 
     if diff and dry_run:
         raise UsageProblem("--diff and --dry-run: take one of them")
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     wanted = SyncRequest(
-        access=parse_access(worker_contexts, worker_kubeconfigs),
+        access=access,
         manager=target,
         namespace=system_namespace,
         force=force,

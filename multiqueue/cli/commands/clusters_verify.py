@@ -9,13 +9,13 @@ import click
 
 from multiqueue.cli.connect import (
     ClusterTarget,
-    cluster_options,
     connect,
     run_async,
     system_namespace_option,
+    with_cluster,
 )
 from multiqueue.cli.output import echo, output_option, print_data
-from multiqueue.cli.projection.access import access_options
+from multiqueue.cli.projection.access import AdministratorAccess, access_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,18 +44,16 @@ if TYPE_CHECKING:
 )
 @access_options
 @system_namespace_option
-@cluster_options
+@with_cluster
 @output_option
 def command(
     *,
     names: tuple[str, ...],
     fleet_file: str | None,
     days: int,
-    worker_contexts: tuple[str, ...],
-    worker_kubeconfigs: tuple[str, ...],
+    access: AdministratorAccess,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Report where workers differ from what the manager needs there; of all, or of those named.
@@ -64,13 +62,11 @@ def command(
     asked with what the manager has stored, and nothing is written. Ends with 0 if there is no
     drift, with 1 if there is some, with 2 if the command cannot find out.
     """
-    from multiqueue.cli.projection.access import parse_access
     from multiqueue.cli.projection.verify import VerifyScope
     from multiqueue.projection.report import ReportState, worst
 
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     scope = VerifyScope(
-        access=parse_access(worker_contexts, worker_kubeconfigs),
+        access=access,
         manager=target,
         namespace=system_namespace,
         expires_within=timedelta(days=days),

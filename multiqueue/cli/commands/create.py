@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from multiqueue.cli.completion import names_of
-from multiqueue.cli.connect import ClusterTarget, connect, run_async
+from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.kueuectl.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
@@ -16,7 +16,7 @@ from multiqueue.cli.kueuectl.kinds import (
     KindGroup,
     KueuectlKind,
 )
-from multiqueue.cli.kueuectl.options import DryRun, dry_run_option, object_option, with_target
+from multiqueue.cli.kueuectl.options import DryRun, dry_run_option, object_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 

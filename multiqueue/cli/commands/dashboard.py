@@ -8,13 +8,7 @@ import webbrowser
 
 import click
 
-from multiqueue.cli.connect import (
-    ClusterTarget,
-    cluster_options,
-    connect,
-    namespace_option,
-    run_async,
-)
+from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.errors import CliError, ExitCode
 from multiqueue.cli.output import echo
 
@@ -27,15 +21,12 @@ from multiqueue.cli.output import echo
     help="Port on 127.0.0.1; by default a free one.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address only.")
-@namespace_option
-@cluster_options
+@with_target
 def command(
     *,
     port: int,
     no_browser: bool,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
 ) -> int:
     """Show the fleet in a browser: queues, quota, workers, and the way of each job.
 
@@ -47,7 +38,6 @@ def command(
       multiqueue dashboard
       multiqueue dashboard -n research --port 8080 --no-browser
     """  # noqa: D301 - click reads the backspace
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     with contextlib.suppress(KeyboardInterrupt):
         return run_async(_serve(target, port, opens=not no_browser))
     return ExitCode.OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from multiqueue.cli.completion import names_of
-from multiqueue.cli.connect import ClusterTarget, run_async
+from multiqueue.cli.connect import ClusterTarget, run_async, with_target
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.kueuectl.hand_over import make_hand_over
 from multiqueue.cli.kueuectl.kinds import ALL, WORKLOAD, KindGroup
@@ -14,7 +14,6 @@ from multiqueue.cli.kueuectl.options import (
     all_namespaces_option,
     dry_run_option,
     object_option,
-    with_target,
 )
 
 

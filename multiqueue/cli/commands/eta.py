@@ -5,13 +5,7 @@ from __future__ import annotations
 import click
 
 from multiqueue.cli.completion import names_of
-from multiqueue.cli.connect import (
-    ClusterTarget,
-    cluster_options,
-    connect,
-    namespace_option,
-    run_async,
-)
+from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data
 
@@ -25,8 +19,7 @@ from multiqueue.cli.output import echo, output_option, print_data
     "--gpus", type=click.IntRange(1), metavar="N", help="A job of one pod with so many GPUs."
 )
 @click.option("--queue", metavar="LOCALQUEUE", help="The LocalQueue of that job.")
-@namespace_option
-@cluster_options
+@with_target
 @output_option
 def command(
     *,
@@ -34,9 +27,7 @@ def command(
     filename: str | None,
     gpus: int | None,
     queue: str | None,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Say when a waiting job is expected to start, and how sure that is.
@@ -53,7 +44,6 @@ def command(
       multiqueue eta -f job.yaml
       multiqueue eta --gpus 8 -n research
     """  # noqa: D301 - click reads the backspace
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     if sum(each is not None for each in (workload, filename, gpus)) != 1:
         raise UsageProblem("name a job that waits, or give one of -f and --gpus")
     if workload is not None and queue is not None:

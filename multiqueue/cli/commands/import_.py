@@ -12,10 +12,10 @@ import click
 
 from multiqueue.cli.connect import (
     ClusterTarget,
-    cluster_options,
     connect,
     run_async,
     system_namespace_option,
+    with_cluster,
 )
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data, print_table
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 @click.option("--qps", type=float, default=50.0, show_default=True, help="Requests per second.")
 @click.option("--burst", type=click.IntRange(1), default=50, show_default=True, help="Requests.")
 @system_namespace_option
-@cluster_options
+@with_cluster
 @output_option
 def command(  # noqa: PLR0913 - one argument an option
     *,
@@ -113,8 +113,7 @@ def command(  # noqa: PLR0913 - one argument an option
     qps: float,
     burst: int,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Put running pods and Jobs into queues without restarting them.
@@ -135,7 +134,7 @@ def command(  # noqa: PLR0913 - one argument an option
     if not wanted:
         raise UsageProblem("name the namespaces to import from: --namespace NAME[,NAME]")
     request = _ImportRequest(
-        target=ClusterTarget(kubeconfig=kubeconfig, context=context),
+        target=target,
         namespaces=tuple(dict.fromkeys(wanted)),
         settings=settings,
         parallel=parallel,

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiqueue.cli.connect import (
-    ClusterTarget,
-    cluster_options,
-    run_async,
-    system_namespace_option,
-)
+from multiqueue.cli.connect import ClusterTarget, run_async, system_namespace_option, with_cluster
 from multiqueue.cli.errors import ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -53,7 +48,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 @click.option("--ignore", multiple=True, metavar="ID", help="Not this rule; repeat it.")
 @click.option("--list-rules", is_flag=True, help="Show the rules and what they find.")
 @system_namespace_option
-@cluster_options
+@with_cluster
 @output_option
 def command(  # noqa: PLR0913 - one argument an option
     *,
@@ -66,8 +61,7 @@ def command(  # noqa: PLR0913 - one argument an option
     ignore: tuple[str, ...],
     list_rules: bool,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Find pitfalls in manifests or in a cluster: what is odd, why it matters, what to do.
@@ -89,7 +83,6 @@ def command(  # noqa: PLR0913 - one argument an option
         config_file=config_file,
         system_namespace=system_namespace,
     )
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
 
     async def check() -> tuple[list[Finding], LintInput, list[str]]:
         # The rules run where the kinds that JobKinds declare were learned.

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.cli.completion import names_of
-from multiqueue.cli.connect import ClusterTarget, connect, run_async, system_namespace_option
+from multiqueue.cli.connect import (
+    ClusterTarget,
+    connect,
+    run_async,
+    system_namespace_option,
+    with_target,
+)
 from multiqueue.cli.kueuectl.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
@@ -22,7 +28,6 @@ from multiqueue.cli.kueuectl.options import (
     all_namespaces_option,
     for_option,
     list_options,
-    with_target,
 )
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ import click
 from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import (
     ClusterTarget,
-    cluster_options,
     connect,
-    namespace_option,
     run_async,
     system_namespace_option,
+    with_target,
 )
 from multiqueue.cli.durations import DURATION
 from multiqueue.cli.errors import CliError, UsageProblem
@@ -55,8 +54,7 @@ LAST_LINES_SECONDS = 10.0
     help="How many logs are followed at once.",
 )
 @system_namespace_option
-@namespace_option
-@cluster_options
+@with_target
 def command(  # noqa: PLR0913 - one an option
     *,
     job: str,
@@ -70,9 +68,7 @@ def command(  # noqa: PLR0913 - one an option
     timestamps: bool,
     max_log_requests: int,
     system_namespace: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
 ) -> None:
     """Print the logs of a job's pods, from the worker cluster that runs it or from this one.
 
@@ -93,7 +89,6 @@ def command(  # noqa: PLR0913 - one an option
         tail=tail,
         timestamps=timestamps,
     )
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     printer = _Printer(job, options, pod=pod, all_pods=all_pods, limit=max_log_requests)
     run_async(printer.run(target, system_namespace))
 

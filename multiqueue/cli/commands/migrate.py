@@ -11,10 +11,10 @@ import click
 
 from multiqueue.cli.connect import (
     ClusterTarget,
-    cluster_options,
     connect,
     run_async,
     system_namespace_option,
+    with_cluster,
 )
 from multiqueue.cli.durations import DURATION
 from multiqueue.cli.errors import ExitCode, UsageProblem
@@ -64,7 +64,7 @@ _COLOURS = {"blocks": "red", "warning": "yellow", "info": "cyan"}
     help="How long a manager may take to stop, and the next one to lead.",
 )
 @system_namespace_option
-@cluster_options
+@with_cluster
 @output_option
 def command(  # noqa: PLR0913 - one argument an option
     *,
@@ -79,8 +79,7 @@ def command(  # noqa: PLR0913 - one argument an option
     dry_run: bool,
     timeout: timedelta,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Check whether upstream Kueue can be replaced by multiqueue; do it, and go back.
@@ -91,7 +90,6 @@ def command(  # noqa: PLR0913 - one argument an option
     """
     from multiqueue.cli.migration.take_over import TakeOver
 
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     seconds = timeout.total_seconds()
     _refuse_contradictions(
         source=source,

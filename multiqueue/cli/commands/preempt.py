@@ -9,11 +9,10 @@ import click
 from multiqueue.cli.commands.snapshot import read_config_file
 from multiqueue.cli.connect import (
     ClusterTarget,
-    cluster_options,
     connect,
-    namespace_option,
     run_async,
     system_namespace_option,
+    with_target,
 )
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.output import output_option, print_data
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     help="The manager's configuration; by default that of its ConfigMap.",
 )
 @system_namespace_option
-@namespace_option
-@cluster_options
+@with_target
 @output_option
 def command(
     *,
@@ -49,9 +47,7 @@ def command(
     snapshot_file: str | None,
     config_file: str | None,
     system_namespace: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Say who would be stopped if a job were submitted now: whose quota, age, work and reason.
@@ -71,10 +67,9 @@ def command(
     if snapshot_file is not None and config_file is not None:
         raise UsageProblem("--config: a snapshot has its configuration; leave one of them out")
     if snapshot_file is not None:
-        return _rehearse(load_snapshot(snapshot_file), source, namespace or "", output)
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
+        return _rehearse(load_snapshot(snapshot_file), source, target.namespace or "", output)
     snapshot, default = run_async(_take(target, system_namespace, read_config_file(config_file)))
-    return _rehearse(snapshot, source, namespace or "", output, default)
+    return _rehearse(snapshot, source, target.namespace or "", output, default)
 
 
 async def _take(

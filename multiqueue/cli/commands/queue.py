@@ -9,13 +9,7 @@ import click
 
 from multiqueue.api.names import split_key
 from multiqueue.cli.completion import names_of
-from multiqueue.cli.connect import (
-    ClusterTarget,
-    cluster_options,
-    connect,
-    namespace_option,
-    run_async,
-)
+from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.live import show_live, watch_option
 from multiqueue.cli.output import echo, output_option, print_data, print_table
@@ -52,8 +46,7 @@ HEADERS = (
 @click.option("-A", "--all-namespaces", is_flag=True, help="Queues of all namespaces.")
 @click.option("--all", "show_all", is_flag=True, help="Also show Workloads that have ended.")
 @watch_option
-@namespace_option
-@cluster_options
+@with_target
 @output_option
 def command(
     localqueue: str | None,
@@ -62,9 +55,7 @@ def command(
     all_namespaces: bool,
     show_all: bool,
     watch: bool,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Show a queue: position, state, expected start and reason of each Workload.
@@ -75,7 +66,6 @@ def command(
         raise UsageProblem("name a LocalQueue or --cluster-queue, not both")
     if watch and output != "human":
         raise UsageProblem("--watch shows tables; for programs, watch standings with kubectl")
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     run_async(
         _show(
             target,

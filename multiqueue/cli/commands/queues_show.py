@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiqueue.cli.connect import (
-    ClusterTarget,
-    cluster_options,
-    connect,
-    namespace_option,
-    run_async,
-)
+from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -31,16 +25,13 @@ ASKED = 10
 @click.command("show")
 @click.argument("queue", metavar="QUEUE")
 @click.option("--diagnose", is_flag=True, help="Say why Workloads wait here, and what to do.")
-@namespace_option
-@cluster_options
+@with_target
 @output_option
 def command(
     queue: str,
     *,
     diagnose: bool,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Show one queue: its quota by flavor, and how many Workloads hold it or wait for it.
@@ -50,7 +41,6 @@ def command(
     stopped or inactive, a head blocks the others, jobs are too large, the quota is too low, the
     share is too small, a worker is out of reach, a check does not answer.
     """
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     run_async(_show(target, queue, output, diagnose=diagnose))
 
 

@@ -10,10 +10,10 @@ import click
 
 from multiqueue.cli.connect import (
     ClusterTarget,
-    cluster_options,
     connect,
     run_async,
     system_namespace_option,
+    with_cluster,
 )
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.output import echo
@@ -45,15 +45,14 @@ if TYPE_CHECKING:
     help="The manager's configuration; by default that of its ConfigMap.",
 )
 @system_namespace_option
-@cluster_options
+@with_cluster
 def command(
     *,
     path: Path,
     anonymous: bool,
     config_file: str | None,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
 ) -> None:
     """Write what the manager decides from into one file, without Secrets, for `replay`.
 
@@ -67,7 +66,6 @@ def command(
     """  # noqa: D301 - click reads the backspace
     from multiqueue.whatif.snapshot import pack
 
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     snapshot = run_async(_take(target, system_namespace, read_config_file(config_file)))
     if anonymous:
         from multiqueue.whatif.anonymous import anonymize

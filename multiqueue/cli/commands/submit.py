@@ -10,13 +10,7 @@ import click
 
 from multiqueue.api.conditions import Reason
 from multiqueue.api.job_kinds import KnownKind, find_job_kind
-from multiqueue.cli.connect import (
-    ClusterTarget,
-    cluster_options,
-    connect,
-    namespace_option,
-    run_async,
-)
+from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.manifests import read_manifests
 from multiqueue.cli.output import echo, output_option, print_data, style_state
@@ -75,24 +69,20 @@ class _Submitted:
     is_flag=True,
     help="Wait until every job has ended; exit 1 if one failed or cannot run.",
 )
-@namespace_option
-@cluster_options
+@with_target
 @output_option
 def command(
     filename: tuple[str, ...],
     queue: str | None,
     *,
     wait: bool,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Apply manifests as they are, and say for each job its Workload, queue and position."""
     manifests = [manifest for name in filename for manifest in read_manifests(name)]
     if not manifests:
         raise UsageProblem("nothing to submit: the files hold no objects")
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     return run_async(_submit(target, manifests, queue=queue, wait=wait, output=output))
 
 

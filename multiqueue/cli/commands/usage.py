@@ -6,13 +6,7 @@ from typing import Any
 
 import click
 
-from multiqueue.cli.connect import (
-    ClusterTarget,
-    cluster_options,
-    connect,
-    namespace_option,
-    run_async,
-)
+from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.output import echo, print_data, print_table
 
@@ -42,16 +36,13 @@ BY = ("owner", "namespace", "queue", "localqueue", "cluster", "flavor", "cause",
     show_default=True,
     help="How to print the result; wide has all columns, csv, json and yaml have seconds.",
 )
-@namespace_option
-@cluster_options
+@with_target
 def command(
     *,
     by: str,
     since: str,
     output: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
 ) -> None:
     """Show what was reserved, and what ran: time of each device.
 
@@ -65,7 +56,6 @@ def command(
     cores. The past comes from UsageReports, which the manager writes every five minutes.
     """
     columns = _read_by(by)
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     run_async(_usage(target, columns, _read_days(since), output))
 
 

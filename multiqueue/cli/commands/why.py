@@ -14,11 +14,10 @@ import click
 from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import (
     ClusterTarget,
-    cluster_options,
     connect,
-    namespace_option,
     run_async,
     system_namespace_option,
+    with_target,
 )
 from multiqueue.cli.output import echo, output_option, print_data, print_table, style_state
 
@@ -42,24 +41,20 @@ if TYPE_CHECKING:
     help="Why it was dispatched as it was: per cluster tier, score and estimated start.",
 )
 @system_namespace_option
-@namespace_option
-@cluster_options
+@with_target
 @output_option
 def command(
     *,
     workload: str,
     about_clusters: bool,
     system_namespace: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Explain where a job stands: its queue, the quota it needs, its checks and the workers.
 
     Takes the name of a Workload or of its job: NAME, KIND/NAME or NAMESPACE/NAME.
     """
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     if about_clusters:
         run_async(_why_clusters(target, workload, output))
         return

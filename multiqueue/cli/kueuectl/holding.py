@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from multiqueue.cli.completion import names_of
-from multiqueue.cli.connect import ClusterTarget, run_async
+from multiqueue.cli.connect import ClusterTarget, run_async, with_target
 from multiqueue.cli.kueuectl.kinds import (
     CLUSTER_QUEUE,
     LOCAL_QUEUE,
@@ -17,7 +17,7 @@ from multiqueue.cli.kueuectl.kinds import (
     KueuectlKind,
     make_group,
 )
-from multiqueue.cli.kueuectl.options import DryRun, dry_run_option, object_option, with_target
+from multiqueue.cli.kueuectl.options import DryRun, dry_run_option, object_option
 
 KINDS = (WORKLOAD, LOCAL_QUEUE, CLUSTER_QUEUE)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
 from enum import StrEnum
@@ -10,7 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from multiqueue.cli.connect import ClusterTarget, cluster_options, namespace_option
 from multiqueue.cli.errors import UsageProblem
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,21 +30,6 @@ class DryRun(StrEnum):
     def words(self) -> str:
         """What follows a message; empty if the change is made."""
         return "" if self is DryRun.NONE else f" ({self} dry run)"
-
-
-def with_target(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-n``, ``--kubeconfig`` and ``--context``; the command gets ``target`` for them."""
-
-    @namespace_option
-    @cluster_options
-    @functools.wraps(function)
-    def command(
-        *, kubeconfig: str | None, context: str | None, namespace: str | None, **options: Any
-    ) -> Any:
-        target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
-        return function(target=target, **options)
-
-    return command
 
 
 def dry_run_option(function: F) -> F:

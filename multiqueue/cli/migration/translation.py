@@ -9,8 +9,7 @@ from typing import Any
 from multiqueue.api.config import Configuration, ConfigurationError, Gate, build_configuration
 from multiqueue.api.config.dump import dump_configuration
 from multiqueue.api.config.gate_history import HISTORY
-from multiqueue.api.config.gate_support import WHY
-from multiqueue.api.config.gates import GATES, Stage
+from multiqueue.api.config.gates import GATES, WHY, Stage
 from multiqueue.api.config.types import V1BETA1, V1BETA2
 from multiqueue.api.config.warnings import find_warnings
 from multiqueue.cli.migration.findings import MigrationFinding, blocks, tells, warns

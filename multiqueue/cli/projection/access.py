@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -19,7 +20,6 @@ from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import NAMESPACES
 from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal, SafeKubeconfig
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 WORKER_SECONDS = 60.0
@@ -43,35 +43,36 @@ class AdministratorAccess:
         return worker in self.contexts or worker in self.kubeconfigs
 
 
-def access_options(function: F) -> F:
-    """Add ``--worker-context`` and ``--worker-kubeconfig``; each value names its worker."""
-    function = click.option(
-        "--worker-kubeconfig",
-        "worker_kubeconfigs",
-        multiple=True,
-        metavar="NAME=FILE",
-        help="Kubeconfig of a worker's administrator; repeat it.",
-    )(function)
-    return click.option(
+def access_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--worker-context`` and ``--worker-kubeconfig``; each value names its worker.
+
+    The command gets ``access`` for them; a value that is no pair raises a UsageProblem.
+    """
+
+    @click.option(
         "--worker-context",
-        "worker_contexts",
+        "contexts",
         multiple=True,
         metavar="NAME=CONTEXT",
         help="Context of a worker's administrator, in --worker-kubeconfig or in the manager's "
         "kubeconfig; repeat it.",
-    )(function)
-
-
-def parse_access(contexts: Sequence[str], kubeconfigs: Sequence[str]) -> AdministratorAccess:
-    """Read the options.
-
-    Raises:
-        UsageProblem: a value is no pair.
-    """
-    return AdministratorAccess(
-        _pairs("--worker-context", "CONTEXT", contexts),
-        _pairs("--worker-kubeconfig", "FILE", kubeconfigs),
     )
+    @click.option(
+        "--worker-kubeconfig",
+        "kubeconfigs",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="Kubeconfig of a worker's administrator; repeat it.",
+    )
+    @functools.wraps(function)
+    def command(*, contexts: Sequence[str], kubeconfigs: Sequence[str], **options: Any) -> Any:
+        access = AdministratorAccess(
+            _pairs("--worker-context", "CONTEXT", contexts),
+            _pairs("--worker-kubeconfig", "FILE", kubeconfigs),
+        )
+        return function(access=access, **options)
+
+    return command
 
 
 def _pairs(option: str, what: str, values: Sequence[str]) -> dict[str, str]:

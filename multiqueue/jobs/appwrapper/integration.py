@@ -69,7 +69,6 @@ class AppWrapper(TemplateKind):
 
     def restored(self, job: Job, pod_sets: Sequence[PodSet]) -> Job:
         """Return the AppWrapper without the admission's fields; its templates never had them."""
-        _ = pod_sets
         for position in range(len(_components(job))):
             job = drop_field(job, ("spec", "components", position, "podSetInfos"))
         return job

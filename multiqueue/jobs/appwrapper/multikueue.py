@@ -20,7 +20,6 @@ class AppWrapperAdapter(CopyAdapter):
 
     def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
         """Set the phase of an AppWrapper that ended; nothing of it is left on the worker."""
-        _ = now
         if self.kind.finished(local) is not None:
             return None
         phase = "Succeeded" if end.success else "Failed"

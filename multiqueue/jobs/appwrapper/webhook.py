@@ -25,7 +25,6 @@ class AppWrapperWebhook(TemplateKindWebhook):
 
     def validate_more(self, job: Job, config: Configuration) -> Iterator[FieldError]:
         """Yield an error if the name does not fit the names of pod sets."""
-        _ = config
         name = job["metadata"].get("name") or ""
         if name and not _NAME.fullmatch(name):
             yield invalid(

@@ -91,7 +91,6 @@ class BatchJob(IntegrationDefaults):
 
     def template_path(self, job: Job, position: int) -> str:
         """The template of the Job."""
-        _ = job, position
         return "spec.template"
 
     def finished(self, job: Job) -> Finished | None:

@@ -14,10 +14,14 @@ from multiqueue.api.slices import counts_of
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.jobs.batch_job.integration import MANAGED_LABELS, BatchJob
 from multiqueue.jobs.batch_job.sizes import completions_of, parallelism_of, sizes_of
-from multiqueue.jobs.framework.copy_adapter import GONE_REASON, MAX_LABEL_VALUE, slice_patch
+from multiqueue.jobs.framework.copy_adapter import (
+    GONE_REASON,
+    copy_object,
+    refuse_other_manager,
+    slice_patch,
+)
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Finished, Job
-from multiqueue.jobs.framework.job_source import prebuilt_name
 from multiqueue.jobs.framework.multikueue import NO_PODS, AdapterDefaults, StatusSync
 from multiqueue.jobs.workload_wire import diff
 from multiqueue.kube.resources import JOBS, Resource
@@ -40,47 +44,19 @@ class BatchJobAdapter(AdapterDefaults):
 
     def refusal(self, job: Job) -> str | None:
         """Refuse a Job unless its ``spec.managedBy`` names MultiKueue (M-137)."""
-        manager = job["spec"].get("managedBy")
-        if manager == names.MULTIKUEUE_CONTROLLER:
-            return None
-        metadata = job["metadata"]
-        key = names.key_of(metadata.get("namespace", ""), metadata["name"])
-        found = f'is "{manager}"' if manager else "is not set"
-        return (
-            f'Job "{key}": spec.managedBy {found}, so its own cluster runs it; '
-            f'create it again with managedBy "{names.MULTIKUEUE_CONTROLLER}"'
-        )
+        return refuse_other_manager(job, self.gvk.kind, ("spec", "managedBy"))
 
     def remote_job(
         self, local: Job, *, workload_name: str, origin: str, pods: Mapping[str, int] = NO_PODS
     ) -> Job:
         """Copy name, namespace, labels, annotations and spec; suspend the copy."""
-        metadata = local["metadata"]
-        annotations = dict(metadata.get("annotations") or {})
-        for name in (names.STOPPING, names.ALTERNATIVES, names.RUNS_WITH):
-            annotations.pop(name, None)
-        annotations[names.PREBUILT_WORKLOAD_NAME] = workload_name
-        labels = dict(metadata.get("labels") or {})
-        labels[names.MULTIKUEUE_ORIGIN] = origin
-        if len(workload_name) <= MAX_LABEL_VALUE:
-            # Readers that do not know the annotation use the label (M-25).
-            labels[names.PREBUILT_WORKLOAD_NAME] = workload_name
-        spec = {key: value for key, value in local["spec"].items() if key not in DROPPED_SPEC}
+        copy = copy_object(local, self.resource, workload_name=workload_name, origin=origin)
+        spec = {key: value for key, value in copy["spec"].items() if key not in DROPPED_SPEC}
         spec["suspend"] = True
         if names.DEFAULT_PODSET in pods:
             spec.update(sizes_of(local, pods[names.DEFAULT_PODSET]))
         spec["template"] = _without_tracking_labels(spec.get("template") or {})
-        return {
-            "apiVersion": self.resource.api_version,
-            "kind": self.resource.kind,
-            "metadata": {
-                "name": metadata["name"],
-                "namespace": metadata.get("namespace", ""),
-                "labels": labels,
-                "annotations": annotations,
-            },
-            "spec": spec,
-        }
+        return {**copy, "spec": spec}
 
     def status_patch(self, local: Job, remote: Job) -> StatusSync:
         """Copy the whole status, except to a suspended Job whose copy runs.
@@ -106,11 +82,6 @@ class BatchJobAdapter(AdapterDefaults):
             change = diff(ours, {**theirs, **kept})
             return StatusSync(patch={"status": change} if change else None)
         return StatusSync(patch=_suspended_patch(ours, remote), deferred=True)
-
-    def spec_patch(self, local: Job, remote: Job) -> dict[str, Any] | None:
-        """Change nothing: beside its size, the spec of a Job is copied once."""
-        _ = local, remote
-        return None
 
     def resize_patch(
         self, local: Job, remote: Job, *, workload_name: str, pods: Mapping[str, int]
@@ -165,10 +136,6 @@ class BatchJobAdapter(AdapterDefaults):
         if end.success:
             change["completionTime"] = moment
         return {"status": change}
-
-    def workload_name(self, remote: Job) -> str | None:
-        """Return the name of the prebuilt Workload."""
-        return prebuilt_name(remote) or None
 
 
 def _kept(local: Job) -> tuple[str, ...]:

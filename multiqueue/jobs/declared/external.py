@@ -68,7 +68,6 @@ class ExternalKind(DeclaredKind):
 
     def sources(self, job: Job) -> Sequence[PodSetSource]:
         """Raise: the outside controller makes the Workload."""
-        _ = job
         raise InvalidJobError(
             f"Workloads of {self.gvk.dotted} are made by its own controller; see "
             "externalFrameworks in the Configuration"
@@ -76,27 +75,22 @@ class ExternalKind(DeclaredKind):
 
     def is_suspended(self, job: Job) -> bool:
         """Return true: nothing of the object runs on this cluster."""
-        _ = job
         return True
 
     def set_suspended(self, job: Job, *, value: bool) -> Job:
         """Return the job as it is: the worker's own controller starts it."""
-        _ = value
         return job
 
     def is_active(self, job: Job) -> bool:
         """Return false: nothing of the object runs on this cluster."""
-        _ = job
         return False
 
     def pods_ready(self, job: Job) -> bool:
         """Return false: the Workload says it."""
-        _ = job
         return False
 
     def finished(self, job: Job) -> Finished | None:
         """Return None: the Workload says how the job ended."""
-        _ = job
         return None
 
 
@@ -118,7 +112,6 @@ class ExternalAdapter(DeclaredAdapter):
 
     def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
         """Return None: what a status of this kind looks like is not known."""
-        _ = local, end, now
         return None
 
 

@@ -50,6 +50,20 @@ def copy_object(local: Job, resource: Resource, *, workload_name: str, origin: s
     }
 
 
+def refuse_other_manager(job: Job, kind: str, field: FieldPath) -> str | None:
+    """Return why a job stays here unless the field of its controller names MultiKueue (M-137)."""
+    manager = get_field(job, field)
+    if manager == names.MULTIKUEUE_CONTROLLER:
+        return None
+    metadata = job["metadata"]
+    key = names.key_of(metadata.get("namespace", ""), metadata["name"])
+    found = f'is "{manager}"' if manager else "is not set"
+    return (
+        f'{kind} "{key}": {describe_path(field)} {found}, so its own cluster runs it; '
+        f'create it again with managedBy "{names.MULTIKUEUE_CONTROLLER}"'
+    )
+
+
 class CopyAdapter(AdapterDefaults):
     """The adapter of a kind whose spec is copied once and whose status is copied whole.
 
@@ -78,24 +92,12 @@ class CopyAdapter(AdapterDefaults):
     def refusal(self, job: Job) -> str | None:
         """Refuse a job whose controller field does not name MultiKueue (M-137)."""
         field = self.kind.managed_by_field
-        if field is None:
-            return None
-        manager = get_field(job, field)
-        if manager == names.MULTIKUEUE_CONTROLLER:
-            return None
-        metadata = job["metadata"]
-        key = names.key_of(metadata.get("namespace", ""), metadata["name"])
-        found = f'is "{manager}"' if manager else "is not set"
-        return (
-            f'{self.gvk.kind} "{key}": {describe_path(field)} {found}, so its own cluster runs it; '
-            f'create it again with managedBy "{names.MULTIKUEUE_CONTROLLER}"'
-        )
+        return None if field is None else refuse_other_manager(job, self.gvk.kind, field)
 
     def remote_job(
         self, local: Job, *, workload_name: str, origin: str, pods: Mapping[str, int] = NO_PODS
     ) -> Job:
         """Copy name, namespace, labels, annotations and spec; suspend the copy."""
-        _ = pods
         remote = copy_object(local, self.resource, workload_name=workload_name, origin=origin)
         managed_by = self.kind.managed_by_field
         for field in (*self._dropped, *([managed_by] if managed_by else ())):
@@ -106,18 +108,6 @@ class CopyAdapter(AdapterDefaults):
         """Copy the whole status (J-144)."""
         change = diff(local.get("status") or {}, remote.get("status") or {})
         return StatusSync(patch={"status": change} if change else None)
-
-    def spec_patch(self, local: Job, remote: Job) -> dict[str, Any] | None:
-        """Change nothing: the spec is copied once (J-145)."""
-        _ = local, remote
-        return None
-
-    def resize_patch(
-        self, local: Job, remote: Job, *, workload_name: str, pods: Mapping[str, int]
-    ) -> dict[str, Any] | None:
-        """Change nothing: jobs of this kind have one size."""
-        _ = local, remote, workload_name, pods
-        return None
 
     def stopped_patch(self, local: Job) -> dict[str, Any] | None:
         """Remove the status of a worker that no longer runs the job.
@@ -142,10 +132,6 @@ class CopyAdapter(AdapterDefaults):
         return {
             "status": {"conditions": [*(c for c in conditions if c["type"] != type_), condition]}
         }
-
-    def workload_name(self, remote: Job) -> str | None:
-        """Return the name of the prebuilt Workload."""
-        return prebuilt_name(remote) or None
 
 
 def slice_patch(remote: Job, workload_name: str) -> dict[str, Any]:

@@ -124,12 +124,10 @@ class WholeObject(Protocol):
         Raises:
             InvalidJobError: the members contradict each other.
         """
-        _ = job, label_keys
         return body
 
     def matches(self, job: Job, workload: Workload) -> bool | None:
         """Whether a Workload stands for the job; None if the common comparison decides."""
-        _ = job, workload
         return None
 
     def start_writes(self, job: Job, infos: Sequence[PodSetInfo]) -> MemberWrites:
@@ -139,7 +137,6 @@ class WholeObject(Protocol):
             InvalidJobError: there is no info for a member.
             StartConflictError: a field to add contradicts a member.
         """
-        _ = job, infos
         return ()
 
     def stop_writes(self, job: Job, reason: str, message: str, now: datetime) -> MemberWrites:
@@ -151,17 +148,14 @@ class WholeObject(Protocol):
             message: The same for people.
             now: The time of the decision.
         """
-        _ = job, reason, message, now
         return ()
 
     def overdue_at(self, job: Job) -> datetime | None:
         """Return when pods that are still ending stop holding quota; None if they do not end."""
-        _ = job
         return None
 
     def follows_queue(self, job: Job) -> bool:
         """Whether another queue label of the job changes the queue of its Workload."""
-        _ = job
         return True
 
 
@@ -170,32 +164,34 @@ class IntegrationDefaults(WholeObject):
 
     def is_skipped(self, job: Job) -> bool:
         """Return false: the job is not left alone."""
-        _ = job
         return False
 
     def has_leftovers(self, job: Job) -> bool:
         """Return false: the write that suspends a job removes all that a start added."""
-        _ = job
         return False
+
+    def is_elastic(self, job: Job) -> bool:
+        """Return false: the job keeps its size while it runs."""
+        return False
+
+    def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
+        """Return nothing: a pod that ends is replaced, or its job ends."""
+        return ()
 
     def is_top_level(self, job: Job) -> bool:
         """Return false: an owner of the job may manage it."""
-        _ = job
         return False
 
     def on_hold(self, job: Job) -> bool:
         """Return false: the job keeps its quota."""
-        _ = job
         return False
 
     def time_to_live(self, job: Job) -> int | None:
         """Return None: somebody else deletes the job, or nobody does."""
-        _ = job
         return None
 
     def more_conditions(self, job: Job, workload: Workload) -> tuple[Condition, ...]:
         """Return nothing: the Workload has the usual conditions."""
-        _ = job, workload
         return ()
 
 

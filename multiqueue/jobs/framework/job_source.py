@@ -74,7 +74,6 @@ class SingleObjects:
 
     def delay(self, old: Job | None, new: Job | None) -> float:
         """Return 0."""
-        _ = old, new
         return 0.0
 
     def find(self, key: str) -> Job | None:

@@ -107,19 +107,16 @@ class TemplateKindWebhook:
 
     def default_more(self, job: Job, config: Configuration) -> Job:
         """Return a managed job with the defaults that only this kind has."""
-        _ = config
         return job
 
     def validate_more(self, job: Job, config: Configuration) -> Iterator[FieldError]:
         """Yield the errors of a job by the rules that only this kind has."""
-        _ = job, config
         yield from ()
 
     def validate_more_update(
         self, new: Job, old: Job, config: Configuration
     ) -> Iterator[FieldError]:
         """Yield the errors of a change by the rules that only this kind has."""
-        _ = new, old, config
         yield from ()
 
     # ------------------------------------------------------------ what all of them share

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Finished, Job
+from multiqueue.jobs.framework.job_source import prebuilt_name
 from multiqueue.kube.resources import Resource
 
 NO_PODS: Mapping[str, int] = MappingProxyType({})
@@ -47,8 +48,17 @@ class AdapterDefaults(Protocol):
 
     def spec_patch(self, local: Job, remote: Job) -> dict[str, Any] | None:
         """Return nothing: the spec is copied once (J-145)."""
-        _ = local, remote
         return None
+
+    def resize_patch(
+        self, local: Job, remote: Job, *, workload_name: str, pods: Mapping[str, int]
+    ) -> dict[str, Any] | None:
+        """Return nothing: jobs of the kind have one size."""
+        return None
+
+    def workload_name(self, remote: Job) -> str | None:
+        """Return the name of the prebuilt Workload."""
+        return prebuilt_name(remote) or None
 
 
 class MultiKueueAdapter(AdapterDefaults, Protocol):

@@ -14,7 +14,7 @@ from typing import Any
 
 from multiqueue.api.job_kinds import KnownKind
 from multiqueue.api.names import MULTIKUEUE_CONTROLLER
-from multiqueue.api.v1beta2 import PodSet, ReclaimablePod
+from multiqueue.api.v1beta2 import PodSet
 from multiqueue.jobs.framework.fields import FieldPath, describe_path, get_field, set_field
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import (
@@ -111,19 +111,8 @@ class TemplateKind(IntegrationDefaults, ABC):
     def pods_ready(self, job: Job) -> bool:
         """Whether every pod is ready or has succeeded."""
 
-    def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Return the pods that will not need their resources again; none by default."""
-        _ = job
-        return ()
-
-    def is_elastic(self, job: Job) -> bool:
-        """Whether the job may change its size while it runs; false by default."""
-        _ = job
-        return False
-
     def own_annotations(self, job: Job) -> Mapping[str, str]:
         """Return the annotations that are kept on a queued job of the kind; none by default."""
-        _ = job
         return {}
 
     def template_of(self, job: Job, source: PodSetSource) -> Mapping[str, Any]:
@@ -142,7 +131,6 @@ class TemplateKind(IntegrationDefaults, ABC):
             job: The job as the API server has it; it is not changed.
             find: Returns an object of a collection in `related` by namespace and name.
         """
-        _ = find
         return job
 
     # ------------------------------------------------------------ what all of them share

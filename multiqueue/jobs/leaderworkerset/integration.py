@@ -86,7 +86,6 @@ class LeaderWorkerSetKind(GroupOwnerKind):
 
     def parent_set(self, job: Job, pod: Pod) -> Job | str:
         """Return the name of the StatefulSet that controls a pod."""
-        _ = job
         return str((controller_of(pod) or {}).get("name") or "")
 
     def _workload(self, job: Job, index: str, limit: int) -> str:

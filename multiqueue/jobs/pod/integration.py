@@ -93,13 +93,7 @@ class PodKind(IntegrationDefaults):
 
     def is_top_level(self, job: Job) -> bool:
         """Return True: the webhook has looked for an owner that manages the pod (J-28)."""
-        _ = job
         return True
-
-    def is_elastic(self, job: Job) -> bool:
-        """Return False: pods do not change their number in place."""
-        _ = job
-        return False
 
     def finished(self, job: Job) -> Finished | None:
         """Return the end of a pod, or of a group (J-220, J-254); a serving group has none."""
@@ -155,17 +149,14 @@ class PodKind(IntegrationDefaults):
 
     def pod_selector(self, job: Job) -> str:
         """The label of all pods that are queued; they need not have another one in common."""
-        _ = job
         return f"{names.MANAGED}=true"
 
     def template_path(self, job: Job, position: int) -> str:
         """A pod is its own template."""
-        _ = job, position
         return ""
 
     def managed_by(self, job: Job) -> str:
         """Return "": a pod does not say who runs it."""
-        _ = job
         return ""
 
     def more_conditions(self, job: Job, workload: Workload) -> tuple[Condition, ...]:

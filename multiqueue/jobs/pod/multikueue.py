@@ -13,7 +13,6 @@ from typing import Any
 from multiqueue.jobs.framework.copy_adapter import GONE_REASON, copy_object
 from multiqueue.jobs.framework.fields import get_field
 from multiqueue.jobs.framework.integration import Finished, Job
-from multiqueue.jobs.framework.job_source import prebuilt_name
 from multiqueue.jobs.framework.multikueue import NO_PODS, AdapterDefaults, StatusSync
 from multiqueue.jobs.pod.integration import PodKind
 from multiqueue.jobs.pod.pods import (
@@ -46,7 +45,6 @@ class PodAdapter(AdapterDefaults):
 
     def refusal(self, job: Job) -> None:
         """Return None: the queue alone decides where a pod runs (J-229)."""
-        _ = job
 
     def gather(self, objects: Sequence[Job]) -> Job:
         """Return the group that the pods on a worker make, or the only pod."""
@@ -79,7 +77,6 @@ class PodAdapter(AdapterDefaults):
         The token volume that the manager's API server added is copied, too: a worker compares the
         containers of a pod with those of its Workload.
         """
-        _ = pods
         return copy_object(local, self.resource, workload_name=workload_name, origin=origin)
 
     def status_patch(self, local: Job, remote: Job) -> StatusSync:
@@ -98,13 +95,6 @@ class PodAdapter(AdapterDefaults):
         change = diff(local.get("status") or {}, status)
         return StatusSync(patch={"status": change} if change else None)
 
-    def resize_patch(
-        self, local: Job, remote: Job, *, workload_name: str, pods: Mapping[str, int]
-    ) -> dict[str, Any] | None:
-        """Change nothing: a group keeps its size."""
-        _ = local, remote, workload_name, pods
-        return None
-
     def stopped_patch(self, local: Job) -> dict[str, Any] | None:
         """Return the status of a pod that waits at its gate again."""
         if is_terminated(local) or phase(local) in {"", PENDING}:
@@ -117,15 +107,10 @@ class PodAdapter(AdapterDefaults):
 
     def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
         """Return the phase of a pod that ended and is gone."""
-        _ = now
         if is_terminated(local):
             return None
         status = {"phase": "Succeeded" if end.success else "Failed", "reason": GONE_REASON}
         return {"status": {**status, "message": end.message}}
-
-    def workload_name(self, remote: Job) -> str | None:
-        """Return the name of the prebuilt Workload."""
-        return prebuilt_name(remote) or None
 
 
 def _condition(pod: Pod, type_: str) -> Mapping[str, Any] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from multiqueue.api.job_kinds import KnownKind
-from multiqueue.api.v1beta2 import PodSet, ReclaimablePod
+from multiqueue.api.v1beta2 import PodSet
 from multiqueue.jobs.framework.fields import FieldPath, get_field
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import (
@@ -45,14 +45,8 @@ class PodOwnerKind(IntegrationDefaults):
         ready = get_field(job, ("status", "readyReplicas"))
         return not (isinstance(ready, int) and ready > 0)
 
-    def is_elastic(self, job: Job) -> bool:
-        """Return False: pods are gated one by one anyway."""
-        _ = job
-        return False
-
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
         """Return nothing: the object has no Workload of its own."""
-        _ = job
         return ()
 
     def template_path(self, job: Job, position: int) -> str:
@@ -61,31 +55,22 @@ class PodOwnerKind(IntegrationDefaults):
 
     def finished(self, job: Job) -> Finished | None:
         """Return None: such an object serves until it is deleted."""
-        _ = job
         return None
 
     def is_active(self, job: Job) -> bool:
         """Return False: the rules of pods hold the quota while pods run."""
-        _ = job
         return False
 
     def pods_ready(self, job: Job) -> bool:
         """Whether a pod is ready; the rules of pods decide about the Workload."""
         return not self.is_suspended(job)
 
-    def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Return nothing: a pod that ends is replaced."""
-        _ = job
-        return ()
-
     def start_patch(self, job: Job, infos: Sequence[PodSetInfo]) -> JobPatch:
         """Change nothing: the pods are started."""
-        _ = job, infos
         return JobPatch(patch={})
 
     def stop_patch(self, job: Job, pod_sets: Sequence[PodSet]) -> JobPatch | None:
         """Change nothing: the pods are stopped."""
-        _ = job, pod_sets
         return None
 
     def priority_class(self, job: Job) -> str:
@@ -95,10 +80,8 @@ class PodOwnerKind(IntegrationDefaults):
 
     def pod_selector(self, job: Job) -> str:
         """Return nothing: the pods' own Workloads are asked."""
-        _ = job
         return ""
 
     def managed_by(self, job: Job) -> str:
         """Return nothing: these kinds have no field for another controller."""
-        _ = job
         return ""

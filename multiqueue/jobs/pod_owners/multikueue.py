@@ -12,7 +12,6 @@ from typing import Any
 from multiqueue.api import names
 from multiqueue.jobs.framework.copy_adapter import copy_object
 from multiqueue.jobs.framework.integration import Finished, Job
-from multiqueue.jobs.framework.job_source import prebuilt_name
 from multiqueue.jobs.framework.multikueue import NO_PODS, AdapterDefaults, StatusSync
 from multiqueue.jobs.pod_owners.kind import PodOwnerKind
 
@@ -30,13 +29,11 @@ class PodOwnerAdapter(AdapterDefaults):
 
     def refusal(self, job: Job) -> None:
         """Return None: the queue alone decides where the pods run."""
-        _ = job
 
     def remote_job(
         self, local: Job, *, workload_name: str, origin: str, pods: Mapping[str, int] = NO_PODS
     ) -> Job:
         """Copy the object; the worker derives the same names from the uid of this one."""
-        _ = pods
         remote = copy_object(local, self.resource, workload_name=workload_name, origin=origin)
         uid = local["metadata"]["uid"]
         remote["metadata"]["annotations"][names.MULTIKUEUE_ORIGIN_UID] = uid
@@ -44,26 +41,12 @@ class PodOwnerAdapter(AdapterDefaults):
 
     def status_patch(self, local: Job, remote: Job) -> StatusSync:
         """Write nothing: this cluster's own controller writes the status of its object."""
-        _ = local, remote
         return StatusSync()
-
-    def resize_patch(
-        self, local: Job, remote: Job, *, workload_name: str, pods: Mapping[str, int]
-    ) -> dict[str, Any] | None:
-        """Change nothing: an admitted object keeps its size."""
-        _ = local, remote, workload_name, pods
-        return None
 
     def stopped_patch(self, local: Job) -> dict[str, Any] | None:
         """Write nothing."""
-        _ = local
         return None
 
     def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
         """Write nothing: such an object does not end."""
-        _ = local, end, now
         return None
-
-    def workload_name(self, remote: Job) -> str | None:
-        """Return the name of the prebuilt Workload."""
-        return prebuilt_name(remote) or None

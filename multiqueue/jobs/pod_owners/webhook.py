@@ -64,19 +64,16 @@ class PodOwnerWebhook:
 
     def stamp_template(self, job: Job, template: Job, path: FieldPath) -> Job:
         """Return a pod template with what its pods need."""
-        _ = job, path
         return with_metadata(template, annotations={names.POD_SUSPENDING_PARENT: self.kind.name})
 
     def validate_more(self, job: Job) -> Iterator[FieldError]:
         """Yield the errors of a queued object by the rules that only this kind has."""
-        _ = job
         yield from ()
 
     def validate_more_update(
         self, new: Job, old: Job, config: Configuration
     ) -> Iterator[FieldError]:
         """Yield the errors of a change of a queued object by the rules of this kind."""
-        _ = new, old, config
         yield from ()
 
     # ------------------------------------------------------------ what all of them share

@@ -81,7 +81,6 @@ class RayKind(TemplateKind):
 
     def count_of(self, job: Job, group: Json) -> int:
         """Return how many pods a group of workers has."""
-        _ = job
         return pods_of(group)
 
     def template_of(self, job: Job, source: PodSetSource) -> Json:

@@ -33,7 +33,6 @@ class RayCluster(RayKind):
 
     def finished(self, job: Job) -> Finished | None:
         """Return None: a cluster runs until it is deleted."""
-        _ = job
         return None
 
     def is_active(self, job: Job) -> bool:
@@ -116,7 +115,6 @@ class RayJob(RayOwnerKind):
 
     def time_to_live(self, job: Job) -> int | None:
         """Return None: the field, which is 0 by default, is about the cluster of an ended job."""
-        _ = job
         return None
 
     def _with_submitter(self, job: Job) -> Job:
@@ -148,7 +146,6 @@ class RayService(RayOwnerKind):
 
     def finished(self, job: Job) -> Finished | None:
         """Return None: a service runs until it is deleted."""
-        _ = job
         return None
 
     def is_active(self, job: Job) -> bool:

@@ -56,7 +56,6 @@ class RayClusterAdapter(CopyAdapter):
 
     def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
         """Change nothing: a cluster has no end that its status could tell."""
-        _ = local, end, now
         return None
 
 
@@ -90,7 +89,6 @@ class RayJobAdapter(RayOwnerAdapter):
 
     def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
         """Set the end, as KubeRay writes it."""
-        _ = now
         if self.kind.finished(local) is not None:
             return None
         deployment, job = ("Complete", "SUCCEEDED") if end.success else ("Failed", "FAILED")
@@ -123,7 +121,6 @@ class RayServiceAdapter(RayOwnerAdapter):
 
     def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
         """Change nothing: a service has no end that its status could tell."""
-        _ = local, end, now
         return None
 
 

@@ -76,7 +76,6 @@ class RayWebhook(TemplateKindWebhook):
 
     def other_pod_sets(self, job: Job) -> tuple[str, ...]:
         """Return the names of the pod sets beside head and workers."""
-        _ = job
         return ()
 
 

@@ -16,7 +16,6 @@ class SparkApplicationWebhook(TemplateKindWebhook):
 
     def validate_more(self, job: Job, config: Configuration) -> Iterator[FieldError]:
         """Yield errors if not all pods are known, or if some run elsewhere."""
-        _ = config
         mode = get_field(job, ("spec", "mode"))
         if mode != "cluster":
             yield invalid(

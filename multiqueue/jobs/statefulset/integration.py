@@ -83,7 +83,6 @@ class StatefulSetKind(GroupOwnerKind):
 
     def parent_set(self, job: Job, pod: Pod) -> Job | str:
         """Return the object itself."""
-        _ = pod
         return job
 
     def _workload(self, job: Job, limit: int) -> str:

@@ -23,7 +23,6 @@ class StatefulSetWebhook(PodOwnerWebhook):
         self, new: Job, old: Job, config: Configuration
     ) -> Iterator[FieldError]:
         """Refuse another size, except through zero, and another shape."""
-        _ = config
         yield from self.validate_shape(new, old)
         before, after = replicas_of(old), replicas_of(new)
         if before and after and before != after:

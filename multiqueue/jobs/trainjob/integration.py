@@ -108,7 +108,6 @@ class TrainJob(TemplateKind):
 
     def stop_patch(self, job: Job, pod_sets: Sequence[PodSet]) -> JobPatch | None:
         """Suspend, then empty our entry once no job is active (J-432)."""
-        _ = pod_sets
         filled = is_filled(job)
         if not self.is_suspended(job):
             suspended = write_job(job, self.set_suspended(job, value=True))

@@ -9,7 +9,7 @@ from multiqueue.api.validation.access import Object, items, mapping, quantity, t
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.nodes import has_taint, matching_nodes, needs_nodes
 from multiqueue.lint.quotas import ZERO, covered_by, quotas_of
-from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.world import LintInput, Lookup, labels_of, name_of, namespace_of
 from multiqueue.model.cluster_queue import AdmissionMode
 from multiqueue.model.resources import is_accelerator
@@ -22,7 +22,15 @@ _OF_KUBERNETES = "kubernetes.io/bootstrapping"
 """The label of the roles that every API server makes, such as cluster-admin."""
 
 
-def _resource_quota(limits: Object, world: LintInput) -> Iterator[Hit]:
+@lint_rule(
+    "resource-quota-on-accelerators",
+    kinds=("ResourceQuota",),
+    severity=Severity.WARNING,
+    title="a ResourceQuota on accelerators in a namespace with a LocalQueue",
+    why="Queues do not know it: a job is admitted and holds quota while the API server refuses its "
+    "pods.",
+)
+def resource_quota(limits: Object, world: LintInput) -> Iterator[Hit]:
     namespace = namespace_of(limits)
     queues = [q for q in world.all("LocalQueue") if namespace_of(q) == namespace]
     for key in sorted(mapping(limits, "spec", "hard")) if queues else ():
@@ -38,19 +46,15 @@ def _resource_quota(limits: Object, world: LintInput) -> Iterator[Hit]:
             )
 
 
-RESOURCE_QUOTA = LintRule[LintInput](
-    id="resource-quota-on-accelerators",
-    kinds=("ResourceQuota",),
+@lint_rule(
+    "role-wildcard",
+    kinds=("ClusterRole",),
     severity=Severity.WARNING,
-    title="a ResourceQuota on accelerators in a namespace with a LocalQueue",
-    why="Queues do not know it: a job is admitted and holds quota while the API server refuses its "
-    "pods.",
-    check=_resource_quota,
+    title="a ClusterRole with * on queues",
+    why="Whoever has it can raise quotas, write the status of Workloads and so admit jobs past "
+    "every queue.",
 )
-
-
-def _wildcard(role: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def wildcard(role: Object, _: Lookup) -> Iterator[Hit]:
     if _OF_KUBERNETES in labels_of(role) or role.get("aggregationRule"):
         return
     for i, rule in items(role.get("rules")):
@@ -66,23 +70,19 @@ def _wildcard(role: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-WILDCARD = LintRule[Lookup](
-    id="role-wildcard",
-    kinds=("ClusterRole",),
-    severity=Severity.WARNING,
-    title="a ClusterRole with * on queues",
-    why="Whoever has it can raise quotas, write the status of Workloads and so admit jobs past "
-    "every queue.",
-    check=_wildcard,
-)
-
-
 def _is_usage_based(queue: Object) -> bool:
     scope = mapping(queue, "spec", "admissionScope")
     return text(scope.get("admissionMode")) == AdmissionMode.USAGE_BASED
 
 
-def _without_section(queue: Object, lookup: Lookup) -> Iterator[Hit]:
+@lint_rule(
+    "fair-admission-not-configured",
+    kinds=("ClusterQueue",),
+    severity=Severity.WARNING,
+    title="a queue with fair admission, without the section of the configuration",
+    why="Past usage is not counted without the section, so the LocalQueues take no turns.",
+)
+def without_section(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     config = lookup.config
     if config is None or not _is_usage_based(queue) or config.admission_fair_sharing is not None:
         return
@@ -94,17 +94,15 @@ def _without_section(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     )
 
 
-WITHOUT_SECTION = LintRule[Lookup](
-    id="fair-admission-not-configured",
+@lint_rule(
+    "fair-admission-weighs-bytes",
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
-    title="a queue with fair admission, without the section of the configuration",
-    why="Past usage is not counted without the section, so the LocalQueues take no turns.",
-    check=_without_section,
+    title="a queue with fair admission that weighs bytes like devices",
+    why="Past usage is then a sum of bytes, in which accelerators do not show: who asks for much "
+    "memory comes last.",
 )
-
-
-def _bytes_like_devices(queue: Object, lookup: Lookup) -> Iterator[Hit]:
+def bytes_like_devices(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     section = lookup.config.admission_fair_sharing if lookup.config is not None else None
     if section is None or not _is_usage_based(queue):
         return
@@ -125,19 +123,14 @@ def _is_in_bytes(resource: str) -> bool:
     return resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
 
 
-BYTES_LIKE_DEVICES = LintRule[Lookup](
-    id="fair-admission-weighs-bytes",
-    kinds=("ClusterQueue",),
-    severity=Severity.WARNING,
-    title="a queue with fair admission that weighs bytes like devices",
-    why="Past usage is then a sum of bytes, in which accelerators do not show: who asks for much "
-    "memory comes last.",
-    check=_bytes_like_devices,
+@lint_rule(
+    "lends-everything",
+    kinds=("ClusterQueue", "Cohort"),
+    severity=Severity.INFO,
+    title="a lending limit of all that there is",
+    why="Nothing is kept for the queue's own jobs, though somebody set a limit for that.",
 )
-
-
-def _lends_everything(queue: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def lends_everything(queue: Object, _: Lookup) -> Iterator[Hit]:
     for quota in quotas_of(queue):
         if quota.lending is not None and quota.nominal > ZERO and quota.lending >= quota.nominal:
             yield Hit(
@@ -147,17 +140,15 @@ def _lends_everything(queue: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-LENDS_EVERYTHING = LintRule[Lookup](
-    id="lends-everything",
-    kinds=("ClusterQueue", "Cohort"),
+@lint_rule(
+    "accelerator-nodes-without-taint",
+    kinds=("ResourceFlavor",),
     severity=Severity.INFO,
-    title="a lending limit of all that there is",
-    why="Nothing is kept for the queue's own jobs, though somebody set a limit for that.",
-    check=_lends_everything,
+    title="nodes with accelerators and without a taint",
+    why="Pods that no queue knows run there and use CPU and memory, so that pods with quota find "
+    "no room beside free accelerators.",
 )
-
-
-def _bare_nodes(flavor: Object, world: LintInput) -> Iterator[Hit]:
+def bare_nodes(flavor: Object, world: LintInput) -> Iterator[Hit]:
     if not needs_nodes(name_of(flavor), world):
         return
     devices = {
@@ -182,15 +173,5 @@ def _has_any(node: Object, resources: set[str]) -> bool:
     return any((quantity(has.get(resource)) or ZERO) > ZERO for resource in resources)
 
 
-BARE_NODES = LintRule[LintInput](
-    id="accelerator-nodes-without-taint",
-    kinds=("ResourceFlavor",),
-    severity=Severity.INFO,
-    title="nodes with accelerators and without a taint",
-    why="Pods that no queue knows run there and use CPU and memory, so that pods with quota find "
-    "no room beside free accelerators.",
-    check=_bare_nodes,
-)
-
-LOCAL = (WILDCARD, WITHOUT_SECTION, BYTES_LIKE_DEVICES, LENDS_EVERYTHING)
-WORLD = (RESOURCE_QUOTA, BARE_NODES)
+LOCAL = (wildcard, without_section, bytes_like_devices, lends_everything)
+WORLD = (resource_quota, bare_nodes)

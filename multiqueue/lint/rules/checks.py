@@ -12,7 +12,7 @@ from multiqueue.api.names import (
 from multiqueue.api.validation.access import Object, mapping, strings, text
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import absent, checks_of, missing_severity
-from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.world import LintInput, Lookup, name_of
 
 _PARAMETERS = {
@@ -22,7 +22,14 @@ _PARAMETERS = {
 _FILES = "/etc/multikueue/kubeconfigs/"
 
 
-def _check_missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
+@lint_rule(
+    "check-missing",
+    kinds=("ClusterQueue",),
+    severity=Severity.ERROR,
+    title="an AdmissionCheck that does not exist",
+    why="The ClusterQueue is inactive (AdmissionCheckNotFound) until it exists.",
+)
+def check_missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     for path, rule in checks_of(queue):
         name = text(rule.get("name"))
         if name and lookup.get("AdmissionCheck", name) is None:
@@ -34,17 +41,14 @@ def _check_missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-CHECK_MISSING = LintRule[Lookup](
-    id="check-missing",
+@lint_rule(
+    "multikueue-check-combination",
     kinds=("ClusterQueue",),
     severity=Severity.ERROR,
-    title="an AdmissionCheck that does not exist",
-    why="The ClusterQueue is inactive (AdmissionCheckNotFound) until it exists.",
-    check=_check_missing,
+    title="a MultiKueue check together with what it excludes",
+    why="The ClusterQueue is inactive with such a combination.",
 )
-
-
-def _multikueue_alone(queue: Object, lookup: Lookup) -> Iterator[Hit]:
+def multikueue_alone(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     by_controller: dict[str, list[tuple[str, Object]]] = {}
     for path, rule in checks_of(queue):
         check = lookup.get("AdmissionCheck", text(rule.get("name")))
@@ -62,18 +66,14 @@ def _multikueue_alone(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         yield Hit(other[0][0], what, "move this check to the ClusterQueues of the workers")
 
 
-MULTIKUEUE_ALONE = LintRule[Lookup](
-    id="multikueue-check-combination",
-    kinds=("ClusterQueue",),
-    severity=Severity.ERROR,
-    title="a MultiKueue check together with what it excludes",
-    why="The ClusterQueue is inactive with such a combination.",
-    check=_multikueue_alone,
+@lint_rule(
+    "check-controller",
+    kinds=("AdmissionCheck",),
+    severity=Severity.INFO,
+    title="an AdmissionCheck of another controller",
+    why="A check that nobody answers stays Pending, and so does every job that needs it.",
 )
-
-
-def _controller(check: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def controller(check: Object, _: Lookup) -> Iterator[Hit]:
     name = text(mapping(check, "spec").get("controllerName"))
     if name and name not in _PARAMETERS:
         yield Hit(
@@ -83,17 +83,14 @@ def _controller(check: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-CONTROLLER = LintRule[Lookup](
-    id="check-controller",
+@lint_rule(
+    "check-parameters",
     kinds=("AdmissionCheck",),
-    severity=Severity.INFO,
-    title="an AdmissionCheck of another controller",
-    why="A check that nobody answers stays Pending, and so does every job that needs it.",
-    check=_controller,
+    severity=Severity.ERROR,
+    title="an AdmissionCheck without usable parameters",
+    why="The check is inactive, and with it every ClusterQueue that uses it.",
 )
-
-
-def _parameters(check: Object, lookup: Lookup) -> Iterator[Hit]:
+def parameters(check: Object, lookup: Lookup) -> Iterator[Hit]:
     spec = mapping(check, "spec")
     kind = _PARAMETERS.get(text(spec.get("controllerName")))
     if kind is None:
@@ -115,17 +112,15 @@ def _parameters(check: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-PARAMETERS = LintRule[Lookup](
-    id="check-parameters",
+@lint_rule(
+    "multikueue-block-admission",
     kinds=("AdmissionCheck",),
-    severity=Severity.ERROR,
-    title="an AdmissionCheck without usable parameters",
-    why="The check is inactive, and with it every ClusterQueue that uses it.",
-    check=_parameters,
+    severity=Severity.WARNING,
+    title="blockAdmission on a manager of workers",
+    why="Each admission then waits until the pods of the one before are ready on their worker, "
+    "image pulls and a lost connection included: one slow worker stops all.",
 )
-
-
-def _block_admission(check: Object, lookup: Lookup) -> Iterator[Hit]:
+def block_admission(check: Object, lookup: Lookup) -> Iterator[Hit]:
     waiting = lookup.config.wait_for_pods_ready if lookup.config else None
     remote = mapping(check, "spec").get("controllerName") == MULTIKUEUE_CONTROLLER
     if remote and waiting is not None and waiting.block_admission:
@@ -136,18 +131,14 @@ def _block_admission(check: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-BLOCK_ADMISSION = LintRule[Lookup](
-    id="multikueue-block-admission",
-    kinds=("AdmissionCheck",),
+@lint_rule(
+    "provisioning-class-twice",
+    kinds=("ClusterQueue",),
     severity=Severity.WARNING,
-    title="blockAdmission on a manager of workers",
-    why="Each admission then waits until the pods of the one before are ready on their worker, "
-    "image pulls and a lost connection included: one slow worker stops all.",
-    check=_block_admission,
+    title="two checks that ask for the same nodes",
+    why="Each job asks the autoscaler twice, and may be given, and pay for, nodes twice.",
 )
-
-
-def _same_class(queue: Object, world: LintInput) -> Iterator[Hit]:
+def same_class(queue: Object, world: LintInput) -> Iterator[Hit]:
     seen: dict[tuple[str, str], str] = {}
     for path, rule in checks_of(queue):
         name = text(rule.get("name"))
@@ -168,17 +159,14 @@ def _same_class(queue: Object, world: LintInput) -> Iterator[Hit]:
                 )
 
 
-SAME_CLASS = LintRule[LintInput](
-    id="provisioning-class-twice",
-    kinds=("ClusterQueue",),
-    severity=Severity.WARNING,
-    title="two checks that ask for the same nodes",
-    why="Each job asks the autoscaler twice, and may be given, and pay for, nodes twice.",
-    check=_same_class,
+@lint_rule(
+    "worker-missing",
+    kinds=("MultiKueueConfig",),
+    severity=Severity.ERROR,
+    title="a worker that does not exist",
+    why="Nothing is sent there; with no usable worker the check is inactive (NoUsableClusters).",
 )
-
-
-def _unknown_workers(config: Object, lookup: Lookup) -> Iterator[Hit]:
+def unknown_workers(config: Object, lookup: Lookup) -> Iterator[Hit]:
     for i, name in enumerate(strings(mapping(config, "spec").get("clusters"))):
         if lookup.get("MultiKueueCluster", name) is None:
             yield Hit(
@@ -189,18 +177,14 @@ def _unknown_workers(config: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-UNKNOWN_WORKERS = LintRule[Lookup](
-    id="worker-missing",
-    kinds=("MultiKueueConfig",),
+@lint_rule(
+    "worker-kubeconfig-path",
+    kinds=("MultiKueueCluster",),
     severity=Severity.ERROR,
-    title="a worker that does not exist",
-    why="Nothing is sent there; with no usable worker the check is inactive (NoUsableClusters).",
-    check=_unknown_workers,
+    title="a kubeconfig file in a place where none is read",
+    why="Whoever may create a MultiKueueCluster must not choose which files the manager reads.",
 )
-
-
-def _kubeconfig_path(cluster: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def kubeconfig_path(cluster: Object, _: Lookup) -> Iterator[Hit]:
     source = mapping(cluster, "spec", "clusterSource", "kubeConfig")
     location = text(source.get("location"))
     if source.get("locationType") == "Path" and not location.startswith(_FILES):
@@ -211,17 +195,15 @@ def _kubeconfig_path(cluster: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-KUBECONFIG_PATH = LintRule[Lookup](
-    id="worker-kubeconfig-path",
+@lint_rule(
+    "worker-kubeconfig",
     kinds=("MultiKueueCluster",),
     severity=Severity.ERROR,
-    title="a kubeconfig file in a place where none is read",
-    why="Whoever may create a MultiKueueCluster must not choose which files the manager reads.",
-    check=_kubeconfig_path,
+    title="a kubeconfig that is missing, broken or not safe to use",
+    why="The manager refuses it, and the worker stays disconnected (BadKubeConfig, "
+    "InsecureKubeConfig).",
 )
-
-
-def _kubeconfig(cluster: Object, world: LintInput) -> Iterator[Hit]:
+def kubeconfig(cluster: Object, world: LintInput) -> Iterator[Hit]:
     name = name_of(cluster)
     if problem := world.kubeconfig_problems.get(name):
         yield Hit("spec.clusterSource.kubeConfig", problem, "put a usable kubeconfig there")
@@ -230,18 +212,14 @@ def _kubeconfig(cluster: Object, world: LintInput) -> Iterator[Hit]:
         yield Hit("", f"its cluster was not looked at: {problem}", todo, Severity.INFO)
 
 
-KUBECONFIG = LintRule[LintInput](
-    id="worker-kubeconfig",
+@lint_rule(
+    "worker-unused",
     kinds=("MultiKueueCluster",),
-    severity=Severity.ERROR,
-    title="a kubeconfig that is missing, broken or not safe to use",
-    why="The manager refuses it, and the worker stays disconnected (BadKubeConfig, "
-    "InsecureKubeConfig).",
-    check=_kubeconfig,
+    severity=Severity.INFO,
+    title="a worker that no MultiKueueConfig names",
+    why="No job is ever sent there.",
 )
-
-
-def _unused(cluster: Object, world: LintInput) -> Iterator[Hit]:
+def unused(cluster: Object, world: LintInput) -> Iterator[Hit]:
     configs = world.all("MultiKueueConfig")
     if any(name_of(cluster) in strings(mapping(c, "spec").get("clusters")) for c in configs):
         return
@@ -250,22 +228,13 @@ def _unused(cluster: Object, world: LintInput) -> Iterator[Hit]:
     )
 
 
-UNUSED = LintRule[LintInput](
-    id="worker-unused",
-    kinds=("MultiKueueCluster",),
-    severity=Severity.INFO,
-    title="a worker that no MultiKueueConfig names",
-    why="No job is ever sent there.",
-    check=_unused,
-)
-
 LOCAL = (
-    CHECK_MISSING,
-    MULTIKUEUE_ALONE,
-    CONTROLLER,
-    PARAMETERS,
-    BLOCK_ADMISSION,
-    UNKNOWN_WORKERS,
-    KUBECONFIG_PATH,
+    check_missing,
+    multikueue_alone,
+    controller,
+    parameters,
+    block_admission,
+    unknown_workers,
+    kubeconfig_path,
 )
-WORLD = (SAME_CLASS, KUBECONFIG, UNUSED)
+WORLD = (same_class, kubeconfig, unused)

@@ -10,13 +10,19 @@ from multiqueue.api.names import CLUSTER_NAMES, DRAIN, MULTIKUEUE_ORIGIN
 from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import absent, missing_severity
-from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.rules.jobs import QUEUED_KINDS
 from multiqueue.lint.world import Lookup, labels_of
 
 
-def _unclear_order(cluster: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+@lint_rule(
+    "worker-drain-unclear",
+    kinds=("MultiKueueCluster",),
+    severity=Severity.WARNING,
+    title="a drain that cannot be understood",
+    why="Nothing new goes to the worker, and nothing that runs there is moved.",
+)
+def unclear_order(cluster: Object, _: Lookup) -> Iterator[Hit]:
     annotations = mapping(cluster, "metadata", "annotations")
     problem = read_orders({key: text(value) for key, value in annotations.items()}).problem
     if problem:
@@ -27,17 +33,15 @@ def _unclear_order(cluster: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-UNCLEAR_ORDER = LintRule[Lookup](
-    id="worker-drain-unclear",
-    kinds=("MultiKueueCluster",),
+@lint_rule(
+    "job-cluster-unknown",
+    kinds=(*QUEUED_KINDS, "Workload"),
+    of_declared=True,
     severity=Severity.WARNING,
-    title="a drain that cannot be understood",
-    why="Nothing new goes to the worker, and nothing that runs there is moved.",
-    check=_unclear_order,
+    title="a job for a worker that does not exist",
+    why="It waits until one of the workers that it names can take it, for ever if there is none.",
 )
-
-
-def _unknown_clusters(job: Object, lookup: Lookup) -> Iterator[Hit]:
+def unknown_clusters(job: Object, lookup: Lookup) -> Iterator[Hit]:
     if MULTIKUEUE_ORIGIN in labels_of(job):
         return  # a copy: its manager handles its constraints
     wanted = text(mapping(job, "metadata", "annotations").get(CLUSTER_NAMES))
@@ -55,33 +59,19 @@ def _rank(severity: Severity) -> int:
     return [Severity.INFO, Severity.WARNING, Severity.ERROR].index(severity)
 
 
-UNKNOWN_CLUSTERS = LintRule[Lookup](
-    id="job-cluster-unknown",
-    kinds=(*QUEUED_KINDS, "Workload"),
+@lint_rule(
+    "declaration-malformed",
+    kinds=(*QUEUED_KINDS, "Workload", "MultiKueueCluster"),
     of_declared=True,
     severity=Severity.WARNING,
-    title="a job for a worker that does not exist",
-    why="It waits until one of the workers that it names can take it, for ever if there is none.",
-    check=_unknown_clusters,
+    title="a runtime, speeds, prices or data that cannot be read",
+    why="The value is ignored: workers are chosen as if it were not declared.",
 )
-
-
-def _malformed(obj: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def malformed(obj: Object, _: Lookup) -> Iterator[Hit]:
     annotations = mapping(obj, "metadata", "annotations")
     said = {key: text(value) for key, value in annotations.items()}
     for name, problem in list_malformed(said):
         yield Hit(f"metadata.annotations[{name}]", problem, "correct it, or leave it out")
 
 
-MALFORMED = LintRule[Lookup](
-    id="declaration-malformed",
-    kinds=(*QUEUED_KINDS, "Workload", "MultiKueueCluster"),
-    of_declared=True,
-    severity=Severity.WARNING,
-    title="a runtime, speeds, prices or data that cannot be read",
-    why="The value is ignored: workers are chosen as if it were not declared.",
-    check=_malformed,
-)
-
-LOCAL = (UNCLEAR_ORDER, UNKNOWN_CLUSTERS, MALFORMED)
+LOCAL = (unclear_order, unknown_clusters, malformed)

@@ -10,12 +10,19 @@ from multiqueue.api.v1alpha1 import JobKind
 from multiqueue.api.validation.access import Object
 from multiqueue.jobs.declared.compiled import JobKindReason, JobKindRefusedError, compile_kind
 from multiqueue.lint.finding import Severity
-from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.world import Lookup
 
 
-def _refused(job_kind: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+@lint_rule(
+    "job-kind-refused",
+    kinds=("JobKind",),
+    severity=Severity.ERROR,
+    title="a JobKind that the manager will not accept",
+    why="Jobs of the kind are not queued until it is corrected.",
+    at_admission=False,
+)
+def refused(job_kind: Object, _: Lookup) -> Iterator[Hit]:
     try:
         compile_kind(msgspec.convert(job_kind, JobKind).spec)
     except msgspec.ValidationError as error:
@@ -28,14 +35,4 @@ def _refused(job_kind: Object, lookup: Lookup) -> Iterator[Hit]:
             yield Hit(path if is_path else "spec", what, "correct it; try it with jobkind test")
 
 
-REFUSED = LintRule[Lookup](
-    id="job-kind-refused",
-    kinds=("JobKind",),
-    severity=Severity.ERROR,
-    title="a JobKind that the manager will not accept",
-    why="Jobs of the kind are not queued until it is corrected.",
-    check=_refused,
-    at_admission=False,
-)
-
-LOCAL = (REFUSED,)
+LOCAL = (refused,)

@@ -8,11 +8,19 @@ from multiqueue.api.validation.access import Object, items, mapping, text
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.nodes import matching_nodes, needs_nodes, uncovered_taints
 from multiqueue.lint.quotas import absent, missing_severity, quotas_of
-from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.world import LintInput, Lookup, Sight, flavors_of, labels_of, name_of
 
 
-def _missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
+@lint_rule(
+    "flavor-missing",
+    kinds=("ClusterQueue", "Cohort"),
+    severity=Severity.ERROR,
+    title="a flavor that does not exist",
+    why="A ClusterQueue is inactive (FlavorNotFound) and admits nothing until all of its flavors "
+    "exist.",
+)
+def missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     for path, flavor in flavors_of(queue):
         name = text(flavor.get("name"))
         if name and lookup.get("ResourceFlavor", name) is None:
@@ -24,18 +32,14 @@ def _missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-MISSING = LintRule[Lookup](
-    id="flavor-missing",
-    kinds=("ClusterQueue", "Cohort"),
+@lint_rule(
+    "flavor-topology-missing",
+    kinds=("ResourceFlavor",),
     severity=Severity.ERROR,
-    title="a flavor that does not exist",
-    why="A ClusterQueue is inactive (FlavorNotFound) and admits nothing until all of its flavors "
-    "exist.",
-    check=_missing,
+    title="a flavor with a Topology that does not exist",
+    why="ClusterQueues that use the flavor are inactive (TopologyNotFound).",
 )
-
-
-def _topology_missing(flavor: Object, lookup: Lookup) -> Iterator[Hit]:
+def topology_missing(flavor: Object, lookup: Lookup) -> Iterator[Hit]:
     name = text(mapping(flavor, "spec").get("topologyName"))
     if name and lookup.get("Topology", name) is None:
         yield Hit(
@@ -46,17 +50,15 @@ def _topology_missing(flavor: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-TOPOLOGY_MISSING = LintRule[Lookup](
-    id="flavor-topology-missing",
+@lint_rule(
+    "flavor-without-nodes",
     kinds=("ResourceFlavor",),
-    severity=Severity.ERROR,
-    title="a flavor with a Topology that does not exist",
-    why="ClusterQueues that use the flavor are inactive (TopologyNotFound).",
-    check=_topology_missing,
+    severity=Severity.WARNING,
+    title="a flavor that no node matches",
+    why="Pods get the flavor's labels as node selector: they are admitted, hold quota and stay "
+    "Pending.",
 )
-
-
-def _without_nodes(flavor: Object, world: LintInput) -> Iterator[Hit]:
+def without_nodes(flavor: Object, world: LintInput) -> Iterator[Hit]:
     labels = mapping(flavor, "spec", "nodeLabels")
     if world.sight("Node") is Sight.NONE or not needs_nodes(name_of(flavor), world):
         return
@@ -69,18 +71,14 @@ def _without_nodes(flavor: Object, world: LintInput) -> Iterator[Hit]:
         )
 
 
-WITHOUT_NODES = LintRule[LintInput](
-    id="flavor-without-nodes",
+@lint_rule(
+    "flavor-taints",
     kinds=("ResourceFlavor",),
     severity=Severity.WARNING,
-    title="a flavor that no node matches",
-    why="Pods get the flavor's labels as node selector: they are admitted, hold quota and stay "
-    "Pending.",
-    check=_without_nodes,
+    title="nodes with taints that the flavor neither tolerates nor names",
+    why="Jobs without the toleration are admitted to the flavor, and their pods stay Pending.",
 )
-
-
-def _tainted(flavor: Object, world: LintInput) -> Iterator[Hit]:
+def tainted(flavor: Object, world: LintInput) -> Iterator[Hit]:
     if not needs_nodes(name_of(flavor), world):
         return
     nodes = matching_nodes(flavor, world)
@@ -98,17 +96,14 @@ def _tainted(flavor: Object, world: LintInput) -> Iterator[Hit]:
     )
 
 
-TAINTED = LintRule[LintInput](
-    id="flavor-taints",
+@lint_rule(
+    "flavors-overlap",
     kinds=("ResourceFlavor",),
     severity=Severity.WARNING,
-    title="nodes with taints that the flavor neither tolerates nor names",
-    why="Jobs without the toleration are admitted to the flavor, and their pods stay Pending.",
-    check=_tainted,
+    title="two flavors that count the same nodes",
+    why="The same hardware is promised twice: jobs are admitted that find no node.",
 )
-
-
-def _overlap(flavor: Object, world: LintInput) -> Iterator[Hit]:
+def overlap(flavor: Object, world: LintInput) -> Iterator[Hit]:
     for other in world.all("ResourceFlavor"):
         if name_of(other) <= name_of(flavor):
             continue
@@ -139,17 +134,15 @@ def _nodes_of_both(flavor: Object, other: Object, world: LintInput) -> str:
     return "all of its nodes" if mine <= others or others <= mine else ""
 
 
-OVERLAP = LintRule[LintInput](
-    id="flavors-overlap",
-    kinds=("ResourceFlavor",),
+@lint_rule(
+    "topology-labels",
+    kinds=("Topology",),
     severity=Severity.WARNING,
-    title="two flavors that count the same nodes",
-    why="The same hardware is promised twice: jobs are admitted that find no node.",
-    check=_overlap,
+    title="nodes that lack the label of a topology level",
+    why="Topology-aware scheduling does not see a node that lacks one of the labels: its capacity "
+    "is not used.",
 )
-
-
-def _levels(topology: Object, world: LintInput) -> Iterator[Hit]:
+def levels(topology: Object, world: LintInput) -> Iterator[Hit]:
     name = name_of(topology)
     flavors = [
         flavor
@@ -170,15 +163,5 @@ def _levels(topology: Object, world: LintInput) -> Iterator[Hit]:
             )
 
 
-LEVELS = LintRule[LintInput](
-    id="topology-labels",
-    kinds=("Topology",),
-    severity=Severity.WARNING,
-    title="nodes that lack the label of a topology level",
-    why="Topology-aware scheduling does not see a node that lacks one of the labels: its capacity "
-    "is not used.",
-    check=_levels,
-)
-
-LOCAL = (MISSING, TOPOLOGY_MISSING)
-WORLD = (WITHOUT_NODES, TAINTED, OVERLAP, LEVELS)
+LOCAL = (missing, topology_missing)
+WORLD = (without_nodes, tainted, overlap, levels)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
 
 from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.api.names import JOB_MIN_PARALLELISM, PRIORITY_CLASS
@@ -24,30 +23,49 @@ from multiqueue.lint.quotas import (
     quotas_of,
     requests_of,
 )
-from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rule import Check, Hit, LintRule, W, lint_rule
 from multiqueue.lint.world import Lookup, Sight, labels_of, namespace_of
 from multiqueue.model.resources import amount_of, format_amount
 
 CONTAINERS = "spec.containers"
 """The containers in a pod template."""
 QUEUED_KINDS = tuple(row.kind for row in JOB_KINDS if row.folder)
-L = TypeVar("L", bound=Lookup)
 
 
-def of_queued(
-    check: Callable[[Object, L], Iterator[Hit]],
-) -> Callable[[Object, L], Iterator[Hit]]:
+def of_queued(check: Check[W]) -> Check[W]:
     """Run a check only for jobs that name a queue and have not ended."""
 
-    def guarded(job: Object, lookup: L) -> Iterator[Hit]:
+    def guarded(job: Object, lookup: W) -> Iterator[Hit]:
         if queue_label(job) and not is_over(job):
             yield from check(job, lookup)
 
     return guarded
 
 
-@of_queued
-def _queue_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
+def job_rule(
+    id_: str, *, severity: Severity, title: str, why: str, at_admission: bool = True
+) -> Callable[[Check[W]], LintRule[W]]:
+    """Make a rule about queued jobs of every kind of the function below."""
+    make: Callable[[Check[W]], LintRule[W]] = lint_rule(
+        id_,
+        kinds=QUEUED_KINDS,
+        severity=severity,
+        title=title,
+        why=why,
+        at_admission=at_admission,
+        of_declared=True,
+    )
+    return lambda check: make(of_queued(check))
+
+
+@job_rule(
+    "job-queue-missing",
+    severity=Severity.ERROR,
+    title="a job whose LocalQueue does not exist",
+    why="The job is suspended and waits for a queue that may never come.",
+    at_admission=False,
+)
+def queue_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
     name, namespace = queue_label(job), namespace_of(job)
     is_other = lookup.get("ClusterQueue", name) is not None
     if lookup.get("LocalQueue", name, namespace) is not None:
@@ -62,20 +80,13 @@ def _queue_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
     yield Hit(LABEL, what, todo, missing_severity(lookup, "LocalQueue"))
 
 
-QUEUE_MISSING = LintRule[Lookup](
-    id="job-queue-missing",
-    kinds=QUEUED_KINDS,
-    of_declared=True,
+@job_rule(
+    "job-priority-class-missing",
     severity=Severity.ERROR,
-    title="a job whose LocalQueue does not exist",
-    why="The job is suspended and waits for a queue that may never come.",
-    check=_queue_missing,
-    at_admission=False,
+    title="a job whose WorkloadPriorityClass does not exist",
+    why="The job stays suspended until the class exists.",
 )
-
-
-@of_queued
-def _priority_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
+def priority_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
     name = labels_of(job).get(PRIORITY_CLASS, "")
     kind = "WorkloadPriorityClass"
     if name and lookup.sight(kind) is not Sight.NONE and lookup.get(kind, name) is None:
@@ -87,19 +98,13 @@ def _priority_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-PRIORITY_MISSING = LintRule[Lookup](
-    id="job-priority-class-missing",
-    kinds=QUEUED_KINDS,
-    of_declared=True,
+@job_rule(
+    "job-resource-not-covered",
     severity=Severity.ERROR,
-    title="a job whose WorkloadPriorityClass does not exist",
-    why="The job stays suspended until the class exists.",
-    check=_priority_missing,
+    title="a job that requests what its queue has no quota for",
+    why="It is never admitted, whatever else is free.",
 )
-
-
-@of_queued
-def _uncovered(job: Object, lookup: Lookup) -> Iterator[Hit]:
+def uncovered(job: Object, lookup: Lookup) -> Iterator[Hit]:
     queue = queue_of_job(job, lookup)
     if queue is None:
         return
@@ -130,19 +135,13 @@ def _name(queue: Object) -> str:
     return text(mapping(queue, "metadata").get("name"))
 
 
-UNCOVERED = LintRule[Lookup](
-    id="job-resource-not-covered",
-    kinds=QUEUED_KINDS,
-    of_declared=True,
-    severity=Severity.ERROR,
-    title="a job that requests what its queue has no quota for",
-    why="It is never admitted, whatever else is free.",
-    check=_uncovered,
+@job_rule(
+    "job-request-missing",
+    severity=Severity.INFO,
+    title="a job without a request for a resource that has quota",
+    why="It counts as 0: any number of such jobs is admitted, and they share what is left.",
 )
-
-
-@of_queued
-def _request_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
+def request_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
     queue = queue_of_job(job, lookup)
     if queue is None:
         return
@@ -156,19 +155,13 @@ def _request_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-REQUEST_MISSING = LintRule[Lookup](
-    id="job-request-missing",
-    kinds=QUEUED_KINDS,
-    of_declared=True,
-    severity=Severity.INFO,
-    title="a job without a request for a resource that has quota",
-    why="It counts as 0: any number of such jobs is admitted, and they share what is left.",
-    check=_request_missing,
+@job_rule(
+    "job-too-large",
+    severity=Severity.ERROR,
+    title="a job that needs more than its queue can ever give",
+    why="All of its pods start together and on one flavor; it is never admitted.",
 )
-
-
-@of_queued
-def _too_large(job: Object, lookup: Lookup) -> Iterator[Hit]:
+def too_large(job: Object, lookup: Lookup) -> Iterator[Hit]:
     queue = queue_of_job(job, lookup)
     if queue is None:
         return
@@ -203,19 +196,13 @@ def _most(queue: Object) -> Mapping[str, int]:
     return most
 
 
-TOO_LARGE = LintRule[Lookup](
-    id="job-too-large",
-    kinds=QUEUED_KINDS,
-    of_declared=True,
+@job_rule(
+    "job-no-flavor",
     severity=Severity.ERROR,
-    title="a job that needs more than its queue can ever give",
-    why="All of its pods start together and on one flavor; it is never admitted.",
-    check=_too_large,
+    title="a job that no flavor of its queue suits",
+    why="Its nodeSelector or missing tolerations exclude every flavor: it is never admitted.",
 )
-
-
-@of_queued
-def _no_flavor(job: Object, lookup: Lookup) -> Iterator[Hit]:
+def no_flavor(job: Object, lookup: Lookup) -> Iterator[Hit]:
     queue = queue_of_job(job, lookup)
     if queue is None:
         return
@@ -257,41 +244,28 @@ def _refusal(pod: Object, flavor: Object, keys: set[str]) -> str:
     return ""
 
 
-NO_FLAVOR = LintRule[Lookup](
-    id="job-no-flavor",
-    kinds=QUEUED_KINDS,
+@lint_rule(
+    "kind-not-queued",
+    kinds=tuple(row.kind for row in JOB_KINDS if row.kind != "Job"),
     of_declared=True,
     severity=Severity.ERROR,
-    title="a job that no flavor of its queue suits",
-    why="Its nodeSelector or missing tolerations exclude every flavor: it is never admitted.",
-    check=_no_flavor,
+    title="an object that names a queue and is of a kind that is not queued",
+    why="Its author believes that it waits for quota; it takes nodes that quotas count as free.",
+    at_admission=False,
 )
-
-
-def _not_queued(obj: Object, lookup: Lookup) -> Iterator[Hit]:
+def not_queued(obj: Object, lookup: Lookup) -> Iterator[Hit]:
     config = lookup.config
     found = find_unqueued(obj, None if config is None else enabled_frameworks(config))
     if found is not None:
         yield Hit(LABEL, found.what, found.todo)
 
 
-NOT_QUEUED = LintRule[Lookup](
-    id="kind-not-queued",
-    kinds=tuple(row.kind for row in JOB_KINDS if row.kind != "Job"),
-    of_declared=True,
-    severity=Severity.ERROR,
-    title="an object that names a queue and is of a kind that is not queued",
-    why="Its author believes that it waits for quota; it takes nodes that quotas count as free.",
-    check=_not_queued,
-    at_admission=False,
-)
-
 LOCAL = (
-    NOT_QUEUED,
-    QUEUE_MISSING,
-    PRIORITY_MISSING,
-    UNCOVERED,
-    TOO_LARGE,
-    NO_FLAVOR,
-    REQUEST_MISSING,
+    not_queued,
+    queue_missing,
+    priority_missing,
+    uncovered,
+    too_large,
+    no_flavor,
+    request_missing,
 )

@@ -17,8 +17,8 @@ from multiqueue.jobs.reading import JobPodSet, is_over, read_pod_sets
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import queue_label
-from multiqueue.lint.rule import Hit, LintRule
-from multiqueue.lint.rules.jobs import CONTAINERS, QUEUED_KINDS, of_queued
+from multiqueue.lint.rule import Hit, lint_rule
+from multiqueue.lint.rules.jobs import CONTAINERS, QUEUED_KINDS, job_rule, of_queued
 from multiqueue.lint.world import (
     LintInput,
     Lookup,
@@ -39,9 +39,14 @@ _GRACE_SECONDS = 30
 _SLEEP = re.compile(r"\bsleep\s+(\d+)(?:s\b|\b)")
 
 
-@of_queued
-def _extended_limits(job: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+@job_rule(
+    "job-extended-resource-limit",
+    severity=Severity.WARNING,
+    title="an extended resource that is requested without a limit",
+    why="Kubernetes refuses such pods and Jobs.",
+    at_admission=False,
+)
+def extended_limits(job: Object, _: Lookup) -> Iterator[Hit]:
     for pods in read_pod_sets(job):
         pod = mapping(pods.template, "spec")
         for path, resources in iterate_resources(pod, pods.at("spec")):
@@ -61,21 +66,14 @@ def _is_extended(resource: str) -> bool:
     return not native and not resource.startswith("requests.")
 
 
-EXTENDED_LIMITS = LintRule[Lookup](
-    id="job-extended-resource-limit",
-    kinds=QUEUED_KINDS,
-    of_declared=True,
+@job_rule(
+    "job-pod-priority",
     severity=Severity.WARNING,
-    title="an extended resource that is requested without a limit",
-    why="Kubernetes refuses such pods and Jobs.",
-    check=_extended_limits,
-    at_admission=False,
+    title="a priority of pods that no PriorityClass gives them",
+    why="Kubernetes computes the priority of a pod from its PriorityClass and creates no pod that "
+    "sets another. Such a Job is not queued, unless the default PriorityClass has that value.",
 )
-
-
-@of_queued
-def _pod_priority(job: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def pod_priority(job: Object, _: Lookup) -> Iterator[Hit]:
     for pods in read_pod_sets(job):
         pod = mapping(pods.template, "spec")
         if number(pod.get("priority"), 0) and not pod.get("priorityClassName"):
@@ -86,21 +84,17 @@ def _pod_priority(job: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-POD_PRIORITY = LintRule[Lookup](
-    id="job-pod-priority",
-    kinds=QUEUED_KINDS,
-    of_declared=True,
-    severity=Severity.WARNING,
-    title="a priority of pods that no PriorityClass gives them",
-    why="Kubernetes computes the priority of a pod from its PriorityClass and creates no pod that "
-    "sets another. Such a Job is not queued, unless the default PriorityClass has that value.",
-    check=_pod_priority,
+@lint_rule(
+    "job-min-parallelism",
+    kinds=("Job",),
+    severity=Severity.ERROR,
+    title="a minimum of pods that is not below their number",
+    why="Partial admission starts fewer pods than asked for; with this minimum it cannot, and the "
+    "Job is refused.",
+    at_admission=False,
 )
-
-
 @of_queued
-def _min_parallelism(job: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def min_parallelism(job: Object, _: Lookup) -> Iterator[Hit]:
     value = text(mapping(job, "metadata", "annotations").get(JOB_MIN_PARALLELISM))
     spec = mapping(job, "spec")
     parallelism = number(spec.get("parallelism"), 1)
@@ -113,21 +107,14 @@ def _min_parallelism(job: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-MIN_PARALLELISM = LintRule[Lookup](
-    id="job-min-parallelism",
-    kinds=("Job",),
-    severity=Severity.ERROR,
-    title="a minimum of pods that is not below their number",
-    why="Partial admission starts fewer pods than asked for; with this minimum it cannot, and the "
-    "Job is refused.",
-    check=_min_parallelism,
-    at_admission=False,
+@job_rule(
+    "checkpoint-exceeds-grace",
+    severity=Severity.WARNING,
+    title="a checkpoint that takes longer than the grace period",
+    why="A preempted pod gets SIGTERM, then SIGKILL when the grace period ends, hooks included: "
+    "the checkpoint is cut off and the work since the last one is lost.",
 )
-
-
-@of_queued
-def _grace(job: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def grace(job: Object, _: Lookup) -> Iterator[Hit]:
     for pods in read_pod_sets(job):
         pod = mapping(pods.template, "spec")
         grace = number(pod.get("terminationGracePeriodSeconds"), _GRACE_SECONDS)
@@ -156,20 +143,13 @@ def _saving(job: Object, pods: JobPodSet) -> Iterator[tuple[str, int, str]]:
             yield f"{pods.at(CONTAINERS)}[{i}].lifecycle.preStop", seconds, "the hook sleeps"
 
 
-GRACE = LintRule[Lookup](
-    id="checkpoint-exceeds-grace",
-    kinds=QUEUED_KINDS,
-    of_declared=True,
-    severity=Severity.WARNING,
-    title="a checkpoint that takes longer than the grace period",
-    why="A preempted pod gets SIGTERM, then SIGKILL when the grace period ends, hooks included: "
-    "the checkpoint is cut off and the work since the last one is lost.",
-    check=_grace,
+@job_rule(
+    "job-limit-range",
+    severity=Severity.ERROR,
+    title="a Job whose pods a LimitRange forbids",
+    why="The Job is not admitted, since its pods could not be created.",
 )
-
-
-@of_queued
-def _limit_ranges(job: Object, world: LintInput) -> Iterator[Hit]:
+def limit_ranges(job: Object, world: LintInput) -> Iterator[Hit]:
     namespace = namespace_of(job)
     ranges = [r for r in world.all("LimitRange") if namespace_of(r) == namespace]
     around = NamespaceSurroundings(limits=summarize_limit_ranges(ranges))
@@ -180,18 +160,16 @@ def _limit_ranges(job: Object, world: LintInput) -> Iterator[Hit]:
             yield Hit(where, problem, "change the request or limit, or the LimitRange")
 
 
-LIMIT_RANGES = LintRule[LintInput](
-    id="job-limit-range",
-    kinds=QUEUED_KINDS,
-    of_declared=True,
-    severity=Severity.ERROR,
-    title="a Job whose pods a LimitRange forbids",
-    why="The Job is not admitted, since its pods could not be created.",
-    check=_limit_ranges,
+@lint_rule(
+    "budget-blocks-eviction",
+    kinds=("PodDisruptionBudget",),
+    severity=Severity.WARNING,
+    title="a PodDisruptionBudget that forbids all disruption of queued Jobs",
+    why="Whatever evicts pods (node drains, autoscalers, preemption by the scheduler) is held up "
+    "until the Job ends. Preemption by the queue deletes pods without asking the budget, so "
+    "it gives no protection there.",
 )
-
-
-def _budget(budget: Object, world: LintInput) -> Iterator[Hit]:
+def budget(budget: Object, world: LintInput) -> Iterator[Hit]:
     spec = mapping(budget, "spec")
     field = _allows_nothing(spec)
     if not field:
@@ -218,19 +196,15 @@ def _allows_nothing(spec: Mapping[str, object]) -> str:
     return "minAvailable" if spec.get("minAvailable") == "100%" else ""
 
 
-BUDGET = LintRule[LintInput](
-    id="budget-blocks-eviction",
-    kinds=("PodDisruptionBudget",),
+@lint_rule(
+    "job-without-queue",
+    kinds=("Job",),
     severity=Severity.WARNING,
-    title="a PodDisruptionBudget that forbids all disruption of queued Jobs",
-    why="Whatever evicts pods (node drains, autoscalers, preemption by the scheduler) is held up "
-    "until the Job ends. Preemption by the queue deletes pods without asking the budget, so "
-    "it gives no protection there.",
-    check=_budget,
+    title="a Job without a queue in a namespace that has queues",
+    why="It takes nodes that quotas count as free (or, with manageJobsWithoutQueueName, it never "
+    "starts).",
 )
-
-
-def _without_queue(job: Object, world: LintInput) -> Iterator[Hit]:
+def without_queue(job: Object, world: LintInput) -> Iterator[Hit]:
     owners = items(mapping(job, "metadata").get("ownerReferences"))
     if queue_label(job) or is_over(job) or any(o.get("controller") for _, o in owners):
         return
@@ -258,15 +232,5 @@ def _is_managed(namespace: str, world: LintInput) -> bool:
     return label_selector_from(world.config.jobs_namespace_selector).matches(labels)
 
 
-WITHOUT_QUEUE = LintRule[LintInput](
-    id="job-without-queue",
-    kinds=("Job",),
-    severity=Severity.WARNING,
-    title="a Job without a queue in a namespace that has queues",
-    why="It takes nodes that quotas count as free (or, with manageJobsWithoutQueueName, it never "
-    "starts).",
-    check=_without_queue,
-)
-
-LOCAL = (EXTENDED_LIMITS, POD_PRIORITY, MIN_PARALLELISM, GRACE)
-WORLD = (LIMIT_RANGES, BUDGET, WITHOUT_QUEUE)
+LOCAL = (extended_limits, pod_priority, min_parallelism, grace)
+WORLD = (limit_ranges, budget, without_queue)

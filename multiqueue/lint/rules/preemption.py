@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from multiqueue.api.validation.access import Object, mapping, number
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import cohort_of, preemption_of
-from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.world import LintInput, name_of
 
 _SYSTEM = 1_000_000_000
@@ -28,7 +28,15 @@ def _values(world: LintInput) -> dict[str, int]:
     return {}
 
 
-def _never(queue: Object, world: LintInput) -> Iterator[Hit]:
+@lint_rule(
+    "priority-never-preempts",
+    kinds=("ClusterQueue",),
+    severity=Severity.INFO,
+    title="priority classes in a queue without preemption",
+    why="Preemption is off by default: priorities then only order waiting jobs, and an urgent job "
+    "waits for running ones.",
+)
+def never(queue: Object, world: LintInput) -> Iterator[Hit]:
     values = _values(world)
     reclaims = cohort_of(queue) and preemption_of(queue, "reclaimWithinCohort") != "Never"
     if len(set(values.values())) < 2 or reclaims:
@@ -42,18 +50,15 @@ def _never(queue: Object, world: LintInput) -> Iterator[Hit]:
         )
 
 
-NEVER = LintRule[LintInput](
-    id="priority-never-preempts",
+@lint_rule(
+    "threshold-below-all",
     kinds=("ClusterQueue",),
-    severity=Severity.INFO,
-    title="priority classes in a queue without preemption",
-    why="Preemption is off by default: priorities then only order waiting jobs, and an urgent job "
-    "waits for running ones.",
-    check=_never,
+    severity=Severity.WARNING,
+    title="a threshold for preemption while borrowing that is below all priorities",
+    why="Only jobs up to the threshold may be preempted by one that borrows, and no priority "
+    "class is that low.",
 )
-
-
-def _threshold(queue: Object, world: LintInput) -> Iterator[Hit]:
+def threshold(queue: Object, world: LintInput) -> Iterator[Hit]:
     borrow = mapping(queue, "spec", "preemption", "borrowWithinCohort")
     threshold = borrow.get("maxPriorityThreshold")
     values = _values(world)
@@ -68,19 +73,15 @@ def _threshold(queue: Object, world: LintInput) -> Iterator[Hit]:
         )
 
 
-THRESHOLD = LintRule[LintInput](
-    id="threshold-below-all",
-    kinds=("ClusterQueue",),
-    severity=Severity.WARNING,
-    title="a threshold for preemption while borrowing that is below all priorities",
-    why="Only jobs up to the threshold may be preempted by one that borrows, and no priority "
-    "class is that low.",
-    check=_threshold,
+@lint_rule(
+    "preemption-policy-of-class",
+    kinds=("PriorityClass",),
+    severity=Severity.INFO,
+    title="a PriorityClass with a preemptionPolicy",
+    why="Queues take the number of a PriorityClass and nothing else: a job of this class does "
+    "preempt others if its ClusterQueue allows it.",
 )
-
-
-def _ignored_policy(priority: Object, world: LintInput) -> Iterator[Hit]:
-    _ = world
+def ignored_policy(priority: Object, _: LintInput) -> Iterator[Hit]:
     if priority.get("preemptionPolicy") == "Never":
         yield Hit(
             "preemptionPolicy",
@@ -89,14 +90,4 @@ def _ignored_policy(priority: Object, world: LintInput) -> Iterator[Hit]:
         )
 
 
-IGNORED_POLICY = LintRule[LintInput](
-    id="preemption-policy-of-class",
-    kinds=("PriorityClass",),
-    severity=Severity.INFO,
-    title="a PriorityClass with a preemptionPolicy",
-    why="Queues take the number of a PriorityClass and nothing else: a job of this class does "
-    "preempt others if its ClusterQueue allows it.",
-    check=_ignored_policy,
-)
-
-WORLD = (NEVER, THRESHOLD, IGNORED_POLICY)
+WORLD = (never, threshold, ignored_policy)

@@ -8,13 +8,21 @@ from multiqueue.api.names import DISPATCH_PROFILE
 from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import absent, missing_severity
-from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.world import Lookup, name_of
 
 PROFILE = "DispatchProfile"
 
 
-def _profile_missing(obj: Object, lookup: Lookup) -> Iterator[Hit]:
+@lint_rule(
+    "dispatch-profile-missing",
+    kinds=("LocalQueue", "ClusterQueue", "MultiKueueConfig", PROFILE),
+    severity=Severity.ERROR,
+    title="a DispatchProfile that does not exist",
+    why="Workloads of the queue wait for a cluster until it exists; a shadow or canary is left "
+    "out.",
+)
+def profile_missing(obj: Object, lookup: Lookup) -> Iterator[Hit]:
     for path, name in _references(obj):
         if name and lookup.get(PROFILE, name) is None:
             yield Hit(
@@ -34,19 +42,14 @@ def _references(obj: Object) -> Iterator[tuple[str, str]]:
         yield f"spec.{side}.profile", text(mapping(obj, "spec", side).get("profile"))
 
 
-PROFILE_MISSING = LintRule[Lookup](
-    id="dispatch-profile-missing",
-    kinds=("LocalQueue", "ClusterQueue", "MultiKueueConfig", PROFILE),
+@lint_rule(
+    "dispatch-profile-of-itself",
+    kinds=(PROFILE,),
     severity=Severity.ERROR,
-    title="a DispatchProfile that does not exist",
-    why="Workloads of the queue wait for a cluster until it exists; a shadow or canary is left "
-    "out.",
-    check=_profile_missing,
+    title="a DispatchProfile that refers to itself",
+    why="A fallback, shadow or canary must be another dispatcher than the first; it is not used.",
 )
-
-
-def _of_itself(profile: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def profile_of_itself(profile: Object, _: Lookup) -> Iterator[Hit]:
     spec = mapping(profile, "spec")
     dispatcher, fallback = text(spec.get("dispatcher")), text(spec.get("fallback"))
     if fallback and fallback == dispatcher:
@@ -58,13 +61,4 @@ def _of_itself(profile: Object, lookup: Lookup) -> Iterator[Hit]:
             yield Hit(f"spec.{side}.profile", f'"{name}" is this profile', "name another one")
 
 
-PROFILE_OF_ITSELF = LintRule[Lookup](
-    id="dispatch-profile-of-itself",
-    kinds=(PROFILE,),
-    severity=Severity.ERROR,
-    title="a DispatchProfile that refers to itself",
-    why="A fallback, shadow or canary must be another dispatcher than the first; it is not used.",
-    check=_of_itself,
-)
-
-LOCAL = (PROFILE_MISSING, PROFILE_OF_ITSELF)
+LOCAL = (profile_missing, profile_of_itself)

@@ -8,11 +8,18 @@ from multiqueue.api.validation.access import Object, items, mapping, text
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import absent, missing_severity
-from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.world import Lookup, labels_of, name_of, namespace_of
 
 
-def _cluster_queue_missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
+@lint_rule(
+    "cluster-queue-missing",
+    kinds=("LocalQueue",),
+    severity=Severity.ERROR,
+    title="a LocalQueue to a ClusterQueue that does not exist",
+    why="Its jobs stay suspended (ClusterQueueDoesNotExist).",
+)
+def cluster_queue_missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     name = text(mapping(queue, "spec").get("clusterQueue"))
     if name and lookup.get("ClusterQueue", name) is None:
         yield Hit(
@@ -23,17 +30,14 @@ def _cluster_queue_missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-CLUSTER_QUEUE_MISSING = LintRule[Lookup](
-    id="cluster-queue-missing",
+@lint_rule(
+    "namespace-not-selected",
     kinds=("LocalQueue",),
     severity=Severity.ERROR,
-    title="a LocalQueue to a ClusterQueue that does not exist",
-    why="Its jobs stay suspended (ClusterQueueDoesNotExist).",
-    check=_cluster_queue_missing,
+    title="a LocalQueue whose namespace its ClusterQueue does not select",
+    why="Its jobs are never admitted (the namespace doesn't match the ClusterQueue selector).",
 )
-
-
-def _namespace_not_selected(queue: Object, lookup: Lookup) -> Iterator[Hit]:
+def namespace_not_selected(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     name = text(mapping(queue, "spec").get("clusterQueue"))
     target = lookup.get("ClusterQueue", name)
     if target is None:
@@ -78,18 +82,15 @@ def _wanted(selector: object) -> str:
     return "; ".join(parts)
 
 
-NAMESPACE_NOT_SELECTED = LintRule[Lookup](
-    id="namespace-not-selected",
-    kinds=("LocalQueue",),
-    severity=Severity.ERROR,
-    title="a LocalQueue whose namespace its ClusterQueue does not select",
-    why="Its jobs are never admitted (the namespace doesn't match the ClusterQueue selector).",
-    check=_namespace_not_selected,
+@lint_rule(
+    "selects-no-namespace",
+    kinds=("ClusterQueue",),
+    severity=Severity.WARNING,
+    title="a ClusterQueue without a namespaceSelector",
+    why="As everywhere in Kubernetes, no selector selects nothing, and {} selects everything; "
+    "nothing is admitted here.",
 )
-
-
-def _selects_nothing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def selects_nothing(queue: Object, _: Lookup) -> Iterator[Hit]:
     if mapping(queue, "spec").get("namespaceSelector") is None:
         yield Hit(
             "spec.namespaceSelector",
@@ -98,19 +99,14 @@ def _selects_nothing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-SELECTS_NOTHING = LintRule[Lookup](
-    id="selects-no-namespace",
-    kinds=("ClusterQueue",),
-    severity=Severity.WARNING,
-    title="a ClusterQueue without a namespaceSelector",
-    why="As everywhere in Kubernetes, no selector selects nothing, and {} selects everything; "
-    "nothing is admitted here.",
-    check=_selects_nothing,
+@lint_rule(
+    "queue-stopped",
+    kinds=("ClusterQueue", "LocalQueue"),
+    severity=Severity.INFO,
+    title="a queue that is stopped",
+    why="Jobs pile up in a queue that somebody stopped and forgot.",
 )
-
-
-def _stopped(queue: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def stopped(queue: Object, _: Lookup) -> Iterator[Hit]:
     policy = text(mapping(queue, "spec").get("stopPolicy"))
     if policy in {"Hold", "HoldAndDrain"}:
         yield Hit(
@@ -120,18 +116,15 @@ def _stopped(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-STOPPED = LintRule[Lookup](
-    id="queue-stopped",
-    kinds=("ClusterQueue", "LocalQueue"),
+@lint_rule(
+    "strict-fifo",
+    kinds=("ClusterQueue",),
     severity=Severity.INFO,
-    title="a queue that is stopped",
-    why="Jobs pile up in a queue that somebody stopped and forgot.",
-    check=_stopped,
+    title="a queue whose head holds up the rest",
+    why="One job that is too large for what is free leaves the rest idle, even jobs of other "
+    "flavors and LocalQueues.",
 )
-
-
-def _strict_fifo(queue: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def strict_fifo(queue: Object, _: Lookup) -> Iterator[Hit]:
     if mapping(queue, "spec").get("queueingStrategy") == "StrictFIFO":
         yield Hit(
             "spec.queueingStrategy",
@@ -140,18 +133,14 @@ def _strict_fifo(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-STRICT_FIFO = LintRule[Lookup](
-    id="strict-fifo",
-    kinds=("ClusterQueue",),
-    severity=Severity.INFO,
-    title="a queue whose head holds up the rest",
-    why="One job that is too large for what is free leaves the rest idle, even jobs of other "
-    "flavors and LocalQueues.",
-    check=_strict_fifo,
+@lint_rule(
+    "cohort-cycle",
+    kinds=("Cohort",),
+    severity=Severity.ERROR,
+    title="Cohorts that are each other's parents",
+    why="All ClusterQueues below a cycle stop: nothing is admitted there.",
 )
-
-
-def _cycle(cohort: Object, lookup: Lookup) -> Iterator[Hit]:
+def cycle(cohort: Object, lookup: Lookup) -> Iterator[Hit]:
     name = name_of(cohort)
     seen, parent = [name], text(mapping(cohort, "spec").get("parentName"))
     while parent and parent not in seen:
@@ -165,20 +154,11 @@ def _cycle(cohort: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-CYCLE = LintRule[Lookup](
-    id="cohort-cycle",
-    kinds=("Cohort",),
-    severity=Severity.ERROR,
-    title="Cohorts that are each other's parents",
-    why="All ClusterQueues below a cycle stop: nothing is admitted there.",
-    check=_cycle,
-)
-
 LOCAL = (
-    CLUSTER_QUEUE_MISSING,
-    NAMESPACE_NOT_SELECTED,
-    SELECTS_NOTHING,
-    CYCLE,
-    STRICT_FIFO,
-    STOPPED,
+    cluster_queue_missing,
+    namespace_not_selected,
+    selects_nothing,
+    cycle,
+    strict_fifo,
+    stopped,
 )

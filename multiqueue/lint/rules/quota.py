@@ -8,12 +8,20 @@ from multiqueue.api.validation.access import Object, mapping, quantity
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.nodes import allocatable, matching_nodes, needs_nodes
 from multiqueue.lint.quotas import ZERO, cohort_of, preemption_of, quotas_of
-from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.world import LintInput, Lookup, Sight, name_of, root_of
 
 
-def _limit_without_cohort(queue: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+@lint_rule(
+    "limit-without-cohort",
+    kinds=("ClusterQueue", "Cohort"),
+    severity=Severity.WARNING,
+    title="a borrowing limit without a cohort",
+    why="Borrowing happens between the members of a cohort; without one the limit does nothing, "
+    "and upstream Kueue refuses the manifest.",
+    at_admission=False,
+)
+def limit_without_cohort(queue: Object, _: Lookup) -> Iterator[Hit]:
     if cohort_of(queue):
         return
     parent = "parentName" if queue["kind"] == "Cohort" else "cohortName"
@@ -27,20 +35,14 @@ def _limit_without_cohort(queue: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-LIMIT_WITHOUT_COHORT = LintRule[Lookup](
-    id="limit-without-cohort",
-    kinds=("ClusterQueue", "Cohort"),
+@lint_rule(
+    "reclaim-without-cohort",
+    kinds=("ClusterQueue",),
     severity=Severity.WARNING,
-    title="a borrowing limit without a cohort",
-    why="Borrowing happens between the members of a cohort; without one the limit does nothing, "
-    "and upstream Kueue refuses the manifest.",
-    check=_limit_without_cohort,
-    at_admission=False,
+    title="preemption within a cohort, without one",
+    why="Without a cohort nothing is lent or reclaimed; only withinClusterQueue has an effect.",
 )
-
-
-def _policy_without_cohort(queue: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def policy_without_cohort(queue: Object, _: Lookup) -> Iterator[Hit]:
     if cohort_of(queue) or preemption_of(queue, "reclaimWithinCohort") == "Never":
         return
     yield Hit(
@@ -50,18 +52,15 @@ def _policy_without_cohort(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     )
 
 
-POLICY_WITHOUT_COHORT = LintRule[Lookup](
-    id="reclaim-without-cohort",
+@lint_rule(
+    "lent-and-never-reclaimed",
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
-    title="preemption within a cohort, without one",
-    why="Without a cohort nothing is lent or reclaimed; only withinClusterQueue has an effect.",
-    check=_policy_without_cohort,
+    title="quota that is lent without limit and never reclaimed",
+    why="reclaimWithinCohort is Never by default: jobs of this queue wait until the borrowing jobs "
+    "are done, however long that takes.",
 )
-
-
-def _never_reclaimed(queue: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def never_reclaimed(queue: Object, _: Lookup) -> Iterator[Hit]:
     if not cohort_of(queue) or preemption_of(queue, "reclaimWithinCohort") != "Never":
         return
     lent = [q for q in quotas_of(queue) if q.nominal > ZERO and q.lending != ZERO]
@@ -77,18 +76,15 @@ def _never_reclaimed(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     )
 
 
-NEVER_RECLAIMED = LintRule[Lookup](
-    id="lent-and-never-reclaimed",
+@lint_rule(
+    "cohort-of-one",
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
-    title="quota that is lent without limit and never reclaimed",
-    why="reclaimWithinCohort is Never by default: jobs of this queue wait until the borrowing jobs "
-    "are done, however long that takes.",
-    check=_never_reclaimed,
+    title="a cohort with one member where borrowing is expected",
+    why="There is no queue to borrow from or to lend to; a misspelt cohort name makes a new "
+    "cohort.",
 )
-
-
-def _cohort_of_one(queue: Object, world: LintInput) -> Iterator[Hit]:
+def cohort_of_one(queue: Object, world: LintInput) -> Iterator[Hit]:
     cohort = cohort_of(queue)
     if not cohort:
         return
@@ -113,19 +109,14 @@ def _has_quota(root: str, world: LintInput) -> bool:
     )
 
 
-COHORT_OF_ONE = LintRule[LintInput](
-    id="cohort-of-one",
+@lint_rule(
+    "queue-without-quota",
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
-    title="a cohort with one member where borrowing is expected",
-    why="There is no queue to borrow from or to lend to; a misspelt cohort name makes a new "
-    "cohort.",
-    check=_cohort_of_one,
+    title="a ClusterQueue without flavors, or with no quota at all",
+    why="Nothing that requests anything is ever admitted.",
 )
-
-
-def _without_quota(queue: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def without_quota(queue: Object, _: Lookup) -> Iterator[Hit]:
     quotas = list(quotas_of(queue))
     if not quotas:
         yield Hit(
@@ -141,17 +132,14 @@ def _without_quota(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-WITHOUT_QUOTA = LintRule[Lookup](
-    id="queue-without-quota",
-    kinds=("ClusterQueue",),
+@lint_rule(
+    "quota-exceeds-nodes",
+    kinds=("ResourceFlavor",),
     severity=Severity.WARNING,
-    title="a ClusterQueue without flavors, or with no quota at all",
-    why="Nothing that requests anything is ever admitted.",
-    check=_without_quota,
+    title="quota larger than what its nodes have",
+    why="Jobs are admitted whose pods find no node: they hold quota and wait for each other.",
 )
-
-
-def _more_than_nodes(flavor: Object, world: LintInput) -> Iterator[Hit]:
+def more_than_nodes(flavor: Object, world: LintInput) -> Iterator[Hit]:
     name = name_of(flavor)
     if not needs_nodes(name, world) or not (nodes := matching_nodes(flavor, world)):
         return
@@ -169,17 +157,14 @@ def _more_than_nodes(flavor: Object, world: LintInput) -> Iterator[Hit]:
             )
 
 
-MORE_THAN_NODES = LintRule[LintInput](
-    id="quota-exceeds-nodes",
-    kinds=("ResourceFlavor",),
+@lint_rule(
+    "fair-sharing-weight",
+    kinds=("ClusterQueue", "Cohort"),
     severity=Severity.WARNING,
-    title="quota larger than what its nodes have",
-    why="Jobs are admitted whose pods find no node: they hold quota and wait for each other.",
-    check=_more_than_nodes,
+    title="a fair sharing weight that is 0, or has no effect",
+    why="With weight 0 the share is infinite: the queue comes last and is preempted first.",
 )
-
-
-def _weight_zero(queue: Object, lookup: Lookup) -> Iterator[Hit]:
+def weight_zero(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     weight = mapping(queue, "spec", "fairSharing").get("weight")
     if weight is None:
         return
@@ -198,14 +183,5 @@ def _weight_zero(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-WEIGHT_ZERO = LintRule[Lookup](
-    id="fair-sharing-weight",
-    kinds=("ClusterQueue", "Cohort"),
-    severity=Severity.WARNING,
-    title="a fair sharing weight that is 0, or has no effect",
-    why="With weight 0 the share is infinite: the queue comes last and is preempted first.",
-    check=_weight_zero,
-)
-
-LOCAL = (LIMIT_WITHOUT_COHORT, POLICY_WITHOUT_COHORT, NEVER_RECLAIMED, WITHOUT_QUOTA, WEIGHT_ZERO)
-WORLD = (COHORT_OF_ONE, MORE_THAN_NODES)
+LOCAL = (limit_without_cohort, policy_without_cohort, never_reclaimed, without_quota, weight_zero)
+WORLD = (cohort_of_one, more_than_nodes)

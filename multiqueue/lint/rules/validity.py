@@ -13,49 +13,50 @@ from multiqueue.api.names import V1BETA2
 from multiqueue.api.validation import RULES
 from multiqueue.api.validation.access import Object
 from multiqueue.lint.finding import Severity
-from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.world import OURS, OWN, Lookup
 
 
-def _invalid(obj: Object, lookup: Lookup) -> Iterator[Hit]:
+@lint_rule(
+    "invalid",
+    kinds=OURS,
+    severity=Severity.ERROR,
+    title="an object that will be refused",
+    why="The API server answers with this error.",
+    at_admission=False,
+)
+def invalid(obj: Object, lookup: Lookup) -> Iterator[Hit]:
     gates = lookup.config.gates if lookup.config is not None else Gates()
     rules = RULES[obj["kind"]]
     for error in rules.validate_create(rules.default(obj, gates=gates), gates):
         yield Hit(error.path, str(error).removeprefix(f"{error.path}: "), "correct the field")
 
 
-INVALID = LintRule[Lookup](
-    id="invalid",
-    kinds=OURS,
-    severity=Severity.ERROR,
-    title="an object that will be refused",
-    why="The API server answers with this error.",
-    check=_invalid,
+@lint_rule(
+    "refused-upstream",
+    kinds=("ClusterQueue", "Cohort"),
+    severity=Severity.WARNING,
+    title="what upstream Kueue refuses and multiqueue accepts",
+    why="The manifest does not work on a worker that runs upstream Kueue.",
     at_admission=False,
 )
-
-
-def _refused_upstream(obj: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def refused_upstream(obj: Object, _lookup: Lookup) -> Iterator[Hit]:
     for warning in RULES[obj["kind"]].warn(obj):
         path, _, text = warning.partition(": ")
         if "upstream" in text and not path.endswith(".borrowingLimit"):  # limit-without-cohort
             yield Hit(path, text, "change it if the manifest shall work with upstream Kueue, too")
 
 
-REFUSED_UPSTREAM = LintRule[Lookup](
-    id="refused-upstream",
-    kinds=("ClusterQueue", "Cohort"),
-    severity=Severity.WARNING,
-    title="what upstream Kueue refuses and multiqueue accepts",
-    why="The manifest does not work on a worker that runs upstream Kueue.",
-    check=_refused_upstream,
+@lint_rule(
+    "unknown-field",
+    kinds=(*OURS, *OWN),
+    severity=Severity.ERROR,
+    title="a field that does not exist",
+    why="The API server drops it, silently unless the client asks for strict validation, and the "
+    "default holds.",
     at_admission=False,
 )
-
-
-def _unknown_field(obj: Object, lookup: Lookup) -> Iterator[Hit]:
-    _ = lookup
+def unknown_field(obj: Object, _: Lookup) -> Iterator[Hit]:
     for path, known in _unknown(obj, _schemas()[obj["kind"]], ""):
         close = difflib.get_close_matches(path.rpartition(".")[2], known, n=1)
         todo = f'did you mean "{close[0]}"?' if close else "remove it"
@@ -91,15 +92,4 @@ def _unknown(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple
             yield at, list(fields)
 
 
-UNKNOWN_FIELD = LintRule[Lookup](
-    id="unknown-field",
-    kinds=(*OURS, *OWN),
-    severity=Severity.ERROR,
-    title="a field that does not exist",
-    why="The API server drops it, silently unless the client asks for strict validation, and the "
-    "default holds.",
-    check=_unknown_field,
-    at_admission=False,
-)
-
-LOCAL = (UNKNOWN_FIELD, INVALID, REFUSED_UPSTREAM)
+LOCAL = (unknown_field, invalid, refused_upstream)

@@ -8,7 +8,7 @@ from multiqueue.api.names import MULTIKUEUE_CONTROLLER
 from multiqueue.api.validation.access import Object, mapping, strings, text
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import ZERO, checks_of, cohort_of, covered_by, quotas_of
-from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.world import LintInput, Lookup, Sight, flavors_of, name_of, namespace_of
 
 
@@ -23,7 +23,15 @@ def workers_of(queue: Object, lookup: Lookup) -> list[str]:
     return []
 
 
-def _queue_missing(queue: Object, world: LintInput) -> Iterator[Hit]:
+@lint_rule(
+    "worker-queue-missing",
+    kinds=("LocalQueue",),
+    severity=Severity.ERROR,
+    title="a worker without the namespace or the queue",
+    why="A job is sent to the namespace and LocalQueue of the same names; that worker can never "
+    "take it, and jobs that fit only there wait for ever.",
+)
+def queue_missing(queue: Object, world: LintInput) -> Iterator[Hit]:
     namespace, name = namespace_of(queue), name_of(queue)
     for worker, remote in _remotes(queue, world):
         unknown_namespace = (
@@ -63,18 +71,14 @@ def _target(queue: Object, remote: LintInput) -> Object | None:
     return remote.get("ClusterQueue", text(mapping(local, "spec").get("clusterQueue")))
 
 
-QUEUE_MISSING = LintRule[LintInput](
-    id="worker-queue-missing",
+@lint_rule(
+    "worker-quota-differs",
     kinds=("LocalQueue",),
-    severity=Severity.ERROR,
-    title="a worker without the namespace or the queue",
-    why="A job is sent to the namespace and LocalQueue of the same names; that worker can never "
-    "take it, and jobs that fit only there wait for ever.",
-    check=_queue_missing,
+    severity=Severity.WARNING,
+    title="a worker whose quotas or flavors do not go with the manager's",
+    why="The manager reserves quota for jobs that no worker admits; they hold it while they wait.",
 )
-
-
-def _quota_differs(queue: Object, world: LintInput) -> Iterator[Hit]:
+def quota_differs(queue: Object, world: LintInput) -> Iterator[Hit]:
     here = world.get("ClusterQueue", text(mapping(queue, "spec").get("clusterQueue")))
     if here is None:
         return
@@ -106,17 +110,14 @@ def _is_zero(queue: Object, resource: str) -> bool:
     return not cohort_of(queue) and all(amount == ZERO for amount in nominal)
 
 
-QUOTA_DIFFERS = LintRule[LintInput](
-    id="worker-quota-differs",
+@lint_rule(
+    "worker-queue-stopped",
     kinds=("LocalQueue",),
     severity=Severity.WARNING,
-    title="a worker whose quotas or flavors do not go with the manager's",
-    why="The manager reserves quota for jobs that no worker admits; they hold it while they wait.",
-    check=_quota_differs,
+    title="a queue that is stopped on a worker",
+    why="Copies of jobs wait there, and may hold up those that another worker could run.",
 )
-
-
-def _stopped(queue: Object, world: LintInput) -> Iterator[Hit]:
+def stopped(queue: Object, world: LintInput) -> Iterator[Hit]:
     for worker, remote in _remotes(queue, world):
         local = remote.get("LocalQueue", name_of(queue), namespace_of(queue))
         for there in (local, _target(queue, remote)):
@@ -129,13 +130,4 @@ def _stopped(queue: Object, world: LintInput) -> Iterator[Hit]:
                 )
 
 
-STOPPED = LintRule[LintInput](
-    id="worker-queue-stopped",
-    kinds=("LocalQueue",),
-    severity=Severity.WARNING,
-    title="a queue that is stopped on a worker",
-    why="Copies of jobs wait there, and may hold up those that another worker could run.",
-    check=_stopped,
-)
-
-WORLD = (QUEUE_MISSING, QUOTA_DIFFERS, STOPPED)
+WORLD = (queue_missing, quota_differs, stopped)

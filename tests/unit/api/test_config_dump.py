@@ -18,9 +18,10 @@ from multiqueue.api.config import (
     parse_duration,
 )
 from multiqueue.api.config.dump import dump_configuration
-from multiqueue.api.config.support import INERT, REFUSED, field_rows
+from multiqueue.api.config.support import INERT, REFUSED
 from multiqueue.api.config.warnings import find_warnings
 from multiqueue.api.durations import format_duration
+from tools.reference.configuration import field_rows
 
 ROOT = Path(__file__).parents[3]
 UPSTREAM = """
