@@ -252,7 +252,7 @@ class HttpTransport:
             request.method,
             URL(credentials.server + request.target, encoded=True),
             data=request.body,
-            headers=request.headers,
+            headers=[*request.headers.items(), *credentials.material.impersonation],
             timeout=limits,
             allow_redirects=False,
             # Given per request, so that rotated certificates need no new session.

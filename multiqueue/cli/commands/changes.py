@@ -29,15 +29,13 @@ def command(
     *,
     since: timedelta,
     kinds: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Show which fields of queues, cohorts, flavors, checks and workers changed, and when.
 
     The manager remembers the last 1,000 changes since it started.
     """
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     run_async(_changes(target, since, kinds, output))
 
 

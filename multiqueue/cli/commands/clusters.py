@@ -48,8 +48,7 @@ HEADERS = ("WORKER", "CONNECTED", "STATE", "GPUS", "USED", "FREE", "RUNNING", "W
 def command(
     ctx: click.Context,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Show the worker clusters: connected or why not, GPUs in use and free, what runs there."""
@@ -57,7 +56,6 @@ def command(
         # Options may stand before the name of the subcommand, too.
         ctx.default_map = {ctx.invoked_subcommand: _given(ctx)}
         return
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     run_async(_show(target, system_namespace, output))
 
 

@@ -10,8 +10,8 @@ import click
 
 from multiqueue.cli.connect import (
     ClusterTarget,
-    cluster_options,
     connect,
+    kubeconfig_options,
     run_async,
     system_namespace_option,
 )
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     help="How long to wait until the manager uses the worker; 0: do not wait.",
 )
 @system_namespace_option
-@cluster_options
+@kubeconfig_options
 @output_option
 def command(  # noqa: PLR0913 - one argument an option
     *,
@@ -82,8 +82,7 @@ def command(  # noqa: PLR0913 - one argument an option
     force: bool,
     timeout: timedelta,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Make a cluster worker NAME: an account there with just the rights it takes, known here.
@@ -102,8 +101,9 @@ def command(  # noqa: PLR0913 - one argument an option
             "which cluster shall be the worker? Name its administrator's credentials with "
             "--worker-context or --worker-kubeconfig"
         )
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
-    worker = ClusterTarget(kubeconfig=worker_kubeconfig or kubeconfig, context=worker_context)
+    worker = ClusterTarget(
+        kubeconfig=worker_kubeconfig or target.kubeconfig, context=worker_context
+    )
     options: dict[str, Any] = {
         "name": name,
         "namespace": system_namespace,

@@ -14,14 +14,14 @@ from multiqueue.cli.output import echo
 @click.argument("name", metavar="NAME", shell_complete=names_of("multikueueclusters"))
 @click.option("--reason", metavar="TEXT", help="Why, for whoever looks; as before by default.")
 @cluster_options
-def command(name: str, reason: str | None, kubeconfig: str | None, context: str | None) -> None:
+def command(name: str, reason: str | None, target: ClusterTarget) -> None:
     """Send nothing new to worker NAME; what runs there goes on.
 
     What waits there without having started is offered elsewhere. "uncordon" ends it.
     """
     if reason is not None and reason.strip() in {"", "false"}:
         raise UsageProblem(f'--reason: "{reason}" is no reason; to end the cordon, use uncordon')
-    run_async(_cordon(ClusterTarget(kubeconfig=kubeconfig, context=context), name, reason))
+    run_async(_cordon(target, name, reason))
 
 
 async def _cordon(target: ClusterTarget, name: str, reason: str | None) -> None:

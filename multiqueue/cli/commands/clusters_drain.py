@@ -73,8 +73,7 @@ def command(  # noqa: PLR0913 - the options are the interface
     wait: bool,
     timeout: timedelta | None,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Move what runs on worker NAME elsewhere, a few at a time, and send nothing new there.
@@ -87,7 +86,6 @@ def command(  # noqa: PLR0913 - the options are the interface
     Ends with 0 when nothing runs there any more, with 1 when what is left needs somebody to act, or
     at the timeout.
     """
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     given = _Given(
         rate=_check_rate(rate),
         at_once=at_once or 0,

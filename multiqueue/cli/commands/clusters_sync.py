@@ -53,8 +53,7 @@ def command(  # noqa: PLR0913 - one argument an option
     worker_contexts: tuple[str, ...],
     worker_kubeconfigs: tuple[str, ...],
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Bring namespaces, queues, flavors and priority classes to workers; to all, or to those named.
@@ -68,7 +67,6 @@ def command(  # noqa: PLR0913 - one argument an option
 
     if diff and dry_run:
         raise UsageProblem("--diff and --dry-run: take one of them")
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     wanted = SyncRequest(
         access=parse_access(worker_contexts, worker_kubeconfigs),
         manager=target,

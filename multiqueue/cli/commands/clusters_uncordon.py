@@ -12,12 +12,12 @@ from multiqueue.cli.output import echo
 @click.command("uncordon")
 @click.argument("name", metavar="NAME", shell_complete=names_of("multikueueclusters"))
 @cluster_options
-def command(name: str, kubeconfig: str | None, context: str | None) -> None:
+def command(name: str, target: ClusterTarget) -> None:
     """Use worker NAME again; ends a drain too.
 
     What a drain has already asked to move goes on to another worker, or comes back.
     """
-    run_async(_uncordon(ClusterTarget(kubeconfig=kubeconfig, context=context), name))
+    run_async(_uncordon(target, name))
 
 
 async def _uncordon(target: ClusterTarget, name: str) -> None:

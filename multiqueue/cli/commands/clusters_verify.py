@@ -54,8 +54,7 @@ def command(
     worker_contexts: tuple[str, ...],
     worker_kubeconfigs: tuple[str, ...],
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Report where workers differ from what the manager needs there; of all, or of those named.
@@ -68,7 +67,6 @@ def command(
     from multiqueue.cli.projection.verify import VerifyScope
     from multiqueue.projection.report import ReportState, worst
 
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     scope = VerifyScope(
         access=parse_access(worker_contexts, worker_kubeconfigs),
         manager=target,

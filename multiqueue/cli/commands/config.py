@@ -52,8 +52,7 @@ def check(
     feature_gates: str | None,
     kubeconfigs: tuple[str, ...],
     cluster: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
 ) -> int:
     """Check a Configuration (config.kueue.x-k8s.io, v1beta2 or v1beta1); - is standard input.
 
@@ -76,11 +75,7 @@ def check(
     except ConfigurationError as error:
         errors.extend(error.errors)
     if config is not None:
-        looked = run_async(
-            check_cluster(ClusterTarget(kubeconfig=kubeconfig, context=context), config)
-            if cluster
-            else check_files(config)
-        )
+        looked = run_async(check_cluster(target, config) if cluster else check_files(config))
         errors.extend(looked.errors)
         warnings.extend(looked.warnings)
     judged = check_dispatcher(text, config)

@@ -33,9 +33,7 @@ def command(
     *,
     port: int,
     no_browser: bool,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
 ) -> int:
     """Show the fleet in a browser: queues, quota, workers, and the way of each job.
 
@@ -47,7 +45,6 @@ def command(
       multiqueue dashboard
       multiqueue dashboard -n research --port 8080 --no-browser
     """  # noqa: D301 - click reads the backspace
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     with contextlib.suppress(KeyboardInterrupt):
         return run_async(_serve(target, port, opens=not no_browser))
     return ExitCode.OK

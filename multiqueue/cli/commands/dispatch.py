@@ -30,9 +30,7 @@ def command(
     *,
     source: str,
     dry_run: bool,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Say where jobs would go if they were submitted now, and why: clusters, tiers, scores, starts.
@@ -44,8 +42,7 @@ def command(
     if not dry_run:
         raise UsageProblem("jobs are dispatched once they are submitted: add --dry-run, or submit")
     manifests = read_manifests(source)
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
-    reviews = run_async(_review(target, manifests, namespace))
+    reviews = run_async(_review(target, manifests))
     if output != "human":
         print_data([_to_dict(manifest, review) for manifest, review in reviews], output)
     else:
@@ -58,7 +55,7 @@ def command(
 
 
 async def _review(
-    target: ClusterTarget, manifests: list[dict[str, Any]], namespace: str | None
+    target: ClusterTarget, manifests: list[dict[str, Any]]
 ) -> list[tuple[dict[str, Any], Reviewed]]:
     from multiqueue.cli.decisions import review
 
@@ -69,7 +66,7 @@ async def _review(
                 await review(
                     client,
                     manifest,
-                    namespace or manifest["metadata"].get("namespace") or default,
+                    target.namespace or manifest["metadata"].get("namespace") or default,
                 ),
             )
             for manifest in manifests

@@ -110,9 +110,8 @@ def _describe_kept(result: Mapping[str, Any]) -> str:
 
 @command.command("record", short_help="Print the last decisions of the manager")
 @cluster_options
-def record(*, kubeconfig: str | None, context: str | None) -> None:
+def record(*, target: ClusterTarget) -> None:
     """Print the last decisions of the manager, one a line, with all that was seen."""
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     click.echo(run_async(_record(target)).decode(), nl=False)
 
 

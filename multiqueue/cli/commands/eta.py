@@ -34,9 +34,7 @@ def command(
     filename: str | None,
     gpus: int | None,
     queue: str | None,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Say when a waiting job is expected to start, and how sure that is.
@@ -53,7 +51,6 @@ def command(
       multiqueue eta -f job.yaml
       multiqueue eta --gpus 8 -n research
     """  # noqa: D301 - click reads the backspace
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     if sum(each is not None for each in (workload, filename, gpus)) != 1:
         raise UsageProblem("name a job that waits, or give one of -f and --gpus")
     if workload is not None and queue is not None:

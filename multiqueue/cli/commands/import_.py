@@ -113,8 +113,7 @@ def command(  # noqa: PLR0913 - one argument an option
     qps: float,
     burst: int,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Put running pods and Jobs into queues without restarting them.
@@ -135,7 +134,7 @@ def command(  # noqa: PLR0913 - one argument an option
     if not wanted:
         raise UsageProblem("name the namespaces to import from: --namespace NAME[,NAME]")
     request = _ImportRequest(
-        target=ClusterTarget(kubeconfig=kubeconfig, context=context),
+        target=target,
         namespaces=tuple(dict.fromkeys(wanted)),
         settings=settings,
         parallel=parallel,

@@ -66,8 +66,7 @@ def command(  # noqa: PLR0913 - one argument an option
     ignore: tuple[str, ...],
     list_rules: bool,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Find pitfalls in manifests or in a cluster: what is odd, why it matters, what to do.
@@ -89,7 +88,6 @@ def command(  # noqa: PLR0913 - one argument an option
         config_file=config_file,
         system_namespace=system_namespace,
     )
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
 
     async def check() -> tuple[list[Finding], LintInput, list[str]]:
         # The rules run where the kinds that JobKinds declare were learned.

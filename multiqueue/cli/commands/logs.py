@@ -70,9 +70,7 @@ def command(  # noqa: PLR0913 - one an option
     timestamps: bool,
     max_log_requests: int,
     system_namespace: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
 ) -> None:
     """Print the logs of a job's pods, from the worker cluster that runs it or from this one.
 
@@ -93,7 +91,6 @@ def command(  # noqa: PLR0913 - one an option
         tail=tail,
         timestamps=timestamps,
     )
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     printer = _Printer(job, options, pod=pod, all_pods=all_pods, limit=max_log_requests)
     run_async(printer.run(target, system_namespace))
 

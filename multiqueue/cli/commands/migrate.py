@@ -79,8 +79,7 @@ def command(  # noqa: PLR0913 - one argument an option
     dry_run: bool,
     timeout: timedelta,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Check whether upstream Kueue can be replaced by multiqueue; do it, and go back.
@@ -91,7 +90,6 @@ def command(  # noqa: PLR0913 - one argument an option
     """
     from multiqueue.cli.migration.take_over import TakeOver
 
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     seconds = timeout.total_seconds()
     _refuse_contradictions(
         source=source,

@@ -45,14 +45,11 @@ def command(
     watch: bool,
     output: str,
     system_namespace: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
 ) -> None:
     """Show the pods of a job with cluster and node, wherever the job runs."""
     if watch and output in {"json", "yaml"}:
         raise UsageProblem("--watch prints lines; choose -o human, wide or name")
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     run_async(_pods(target, job, system_namespace, watch=watch, output=output))
 
 

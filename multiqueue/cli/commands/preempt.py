@@ -49,9 +49,7 @@ def command(
     snapshot_file: str | None,
     config_file: str | None,
     system_namespace: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Say who would be stopped if a job were submitted now: whose quota, age, work and reason.
@@ -71,10 +69,9 @@ def command(
     if snapshot_file is not None and config_file is not None:
         raise UsageProblem("--config: a snapshot has its configuration; leave one of them out")
     if snapshot_file is not None:
-        return _rehearse(load_snapshot(snapshot_file), source, namespace or "", output)
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
+        return _rehearse(load_snapshot(snapshot_file), source, target.namespace or "", output)
     snapshot, default = run_async(_take(target, system_namespace, read_config_file(config_file)))
-    return _rehearse(snapshot, source, namespace or "", output, default)
+    return _rehearse(snapshot, source, target.namespace or "", output, default)
 
 
 async def _take(

@@ -62,9 +62,7 @@ def command(
     all_namespaces: bool,
     show_all: bool,
     watch: bool,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Show a queue: position, state, expected start and reason of each Workload.
@@ -75,7 +73,6 @@ def command(
         raise UsageProblem("name a LocalQueue or --cluster-queue, not both")
     if watch and output != "human":
         raise UsageProblem("--watch shows tables; for programs, watch standings with kubectl")
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     run_async(
         _show(
             target,

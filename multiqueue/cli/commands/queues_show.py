@@ -38,9 +38,7 @@ def command(
     queue: str,
     *,
     diagnose: bool,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Show one queue: its quota by flavor, and how many Workloads hold it or wait for it.
@@ -50,7 +48,6 @@ def command(
     stopped or inactive, a head blocks the others, jobs are too large, the quota is too low, the
     share is too small, a worker is out of reach, a check does not answer.
     """
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     run_async(_show(target, queue, output, diagnose=diagnose))
 
 

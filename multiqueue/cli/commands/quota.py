@@ -44,7 +44,7 @@ def command() -> None:
     help="How to print it; patch prints the ClusterQueues' new quotas, to be committed.",
 )
 @cluster_options
-def plan(*, name: str, output: str, kubeconfig: str | None, context: str | None) -> None:
+def plan(*, name: str, output: str, target: ClusterTarget) -> None:
     """Show what a QuotaPlan proposes, and what speaks for it.
 
     DEMAND is what is not exceeded for 50, 80 and 95 % of the time. UNMET is the demand above the
@@ -52,18 +52,18 @@ def plan(*, name: str, output: str, kubeconfig: str | None, context: str | None)
     one. BORROWS is what the queue's Workloads hold now above the new quota: they
     go on, and the queues that lend it may take it back by their own rules.
     """
-    run_async(_plan(ClusterTarget(kubeconfig=kubeconfig, context=context), name, output))
+    run_async(_plan(target, name, output))
 
 
 @command.command("approve", short_help="Agree to what a plan proposes now")
 @click.argument("name")
 @cluster_options
-def approve(*, name: str, kubeconfig: str | None, context: str | None) -> None:
+def approve(*, name: str, target: ClusterTarget) -> None:
     """Agree to what a QuotaPlan proposes now; the manager applies it.
 
     If the proposal changes before the manager looks, nothing is applied.
     """
-    run_async(_approve(ClusterTarget(kubeconfig=kubeconfig, context=context), name))
+    run_async(_approve(target, name))
 
 
 @command.command("rollback", short_help="Go back to the quotas before a change")
@@ -76,12 +76,12 @@ def approve(*, name: str, kubeconfig: str | None, context: str | None) -> None:
     help="The state to go back to; without it, the one before the last change.",
 )
 @cluster_options
-def rollback(*, name: str, number: int | None, kubeconfig: str | None, context: str | None) -> None:
+def rollback(*, name: str, number: int | None, target: ClusterTarget) -> None:
     """Go back to the quotas that an earlier change of a QuotaPlan left.
 
     The plan keeps its last ten states; state 0 is that before its first change.
     """
-    run_async(_rollback(ClusterTarget(kubeconfig=kubeconfig, context=context), name, number))
+    run_async(_rollback(target, name, number))
 
 
 # ---------------------------------------------------------------- what they do

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiqueue.cli.config_files import parse_config, read_config_text
-from multiqueue.cli.connect import ClusterTarget, cluster_options, load_credentials
+from multiqueue.cli.connect import ClusterTarget, kubeconfig_options, load_credentials
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.logs import log_options, start_logging
 
@@ -34,15 +34,14 @@ if TYPE_CHECKING:
     help="Serve and register admission webhooks; by default where the API server can reach them: "
     "inside of a cluster, at webhook.host, or on this machine.",
 )
-@cluster_options
+@kubeconfig_options
 @log_options
 def command(
     *,
     config_file: Path | None,
     feature_gates: str | None,
     webhooks: bool | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     log_level: str,
     log_format: str,
 ) -> int:
@@ -55,7 +54,6 @@ def command(
     config, warnings = _load_config(config_file, feature_gates)
     start_logging(log_level, log_format)
     _log_warnings(warnings)
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     try:
         run_process(lambda: _run(target, config, webhooks))
     except Stopped:

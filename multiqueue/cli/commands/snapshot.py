@@ -52,8 +52,7 @@ def command(
     anonymous: bool,
     config_file: str | None,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
 ) -> None:
     """Write what the manager decides from into one file, without Secrets, for `replay`.
 
@@ -67,7 +66,6 @@ def command(
     """  # noqa: D301 - click reads the backspace
     from multiqueue.whatif.snapshot import pack
 
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     snapshot = run_async(_take(target, system_namespace, read_config_file(config_file)))
     if anonymous:
         from multiqueue.whatif.anonymous import anonymize

@@ -83,16 +83,13 @@ def command(
     queue: str | None,
     *,
     wait: bool,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> int:
     """Apply manifests as they are, and say for each job its Workload, queue and position."""
     manifests = [manifest for name in filename for manifest in read_manifests(name)]
     if not manifests:
         raise UsageProblem("nothing to submit: the files hold no objects")
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     return run_async(_submit(target, manifests, queue=queue, wait=wait, output=output))
 
 

@@ -49,9 +49,7 @@ def command(
     by: str,
     since: str,
     output: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
 ) -> None:
     """Show what was reserved, and what ran: time of each device.
 
@@ -63,7 +61,6 @@ def command(
     cores. The past comes from UsageReports, which the manager writes every five minutes.
     """
     columns = _read_by(by)
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     run_async(_usage(target, columns, _read_days(since), output))
 
 

@@ -50,16 +50,13 @@ def command(
     workload: str,
     about_clusters: bool,
     system_namespace: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Explain where a job stands: its queue, the quota it needs, its checks and the workers.
 
     Takes the name of a Workload or of its job: NAME, KIND/NAME or NAMESPACE/NAME.
     """
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     if about_clusters:
         run_async(_why_clusters(target, workload, output))
         return

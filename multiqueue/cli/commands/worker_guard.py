@@ -6,8 +6,8 @@ import click
 
 from multiqueue.cli.connect import (
     ClusterTarget,
-    cluster_options,
     is_in_cluster,
+    kubeconfig_options,
     load_credentials,
     system_namespace_option,
 )
@@ -24,15 +24,14 @@ from multiqueue.cli.logs import log_options, start_logging
 )
 @click.option("--port", default=9443, show_default=True, help="Listen on this port; 0 for any.")
 @system_namespace_option
-@cluster_options
+@kubeconfig_options
 @log_options
 def command(
     *,
     host: str,
     port: int,
     system_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     log_level: str,
     log_format: str,
 ) -> int:
@@ -44,7 +43,6 @@ def command(
     from multiqueue.runtime.process import Stopped, run_process
 
     start_logging(log_level, log_format)
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     try:
         run_process(lambda: _run(target, host, port, system_namespace))
     except Stopped:

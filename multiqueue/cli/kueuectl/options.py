@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
 from enum import StrEnum
@@ -10,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from multiqueue.cli.connect import ClusterTarget, cluster_options, namespace_option
+from multiqueue.cli.connect import cluster_options, namespace_option
 from multiqueue.cli.errors import UsageProblem
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,18 +34,8 @@ class DryRun(StrEnum):
 
 
 def with_target(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-n``, ``--kubeconfig`` and ``--context``; the command gets ``target`` for them."""
-
-    @namespace_option
-    @cluster_options
-    @functools.wraps(function)
-    def command(
-        *, kubeconfig: str | None, context: str | None, namespace: str | None, **options: Any
-    ) -> Any:
-        target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
-        return function(target=target, **options)
-
-    return command
+    """Add ``-n`` and the options for the connection; the command gets ``target`` for them."""
+    return namespace_option(cluster_options(function))
 
 
 def dry_run_option(function: F) -> F:
