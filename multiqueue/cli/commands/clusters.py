@@ -76,7 +76,7 @@ async def _show(target: ClusterTarget, system_namespace: str, output: str) -> No
         absence = await find_absence(client, system_namespace)
     if absence:
         echo(f"{click.style('warning: ', fg='yellow')}{absence}", err=True)
-    if output in {"json", "yaml"}:
+    if output not in {"human", "wide"}:
         print_data([{**worker.to_dict(), "stale": bool(absence)} for worker in workers], output)
         return
     if not workers:

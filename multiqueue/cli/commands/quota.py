@@ -8,7 +8,7 @@ import click
 
 from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.errors import CliError
-from multiqueue.cli.output import echo, print_data, print_table
+from multiqueue.cli.output import echo, form_option, print_data, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,13 +35,12 @@ def command() -> None:
 
 @command.command("plan", short_help="Show what a plan proposes, and why")
 @click.argument("name")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["human", "patch", "json", "yaml"]),
-    default="human",
-    show_default=True,
-    help="How to print it; patch prints the ClusterQueues' new quotas, to be committed.",
+@form_option(
+    "human",
+    "patch",
+    "json",
+    "yaml",
+    help_="How to print it; patch prints the ClusterQueues' new quotas, to be committed.",
 )
 @cluster_options
 def plan(*, name: str, output: str, target: ClusterTarget) -> None:
