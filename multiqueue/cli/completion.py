@@ -9,6 +9,7 @@ from collections.abc import Callable
 import click
 
 from multiqueue.cli.connect import ClusterTarget
+from multiqueue.cli.connection_flags import take_flags
 
 SECONDS_VARIABLE = "MULTIQUEUE_COMPLETION_SECONDS"
 SECONDS = 0.3
@@ -28,11 +29,12 @@ def names_of(plural: str) -> Complete:
     """
 
     def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-        given = context.params
+        given = dict(context.params)
         target = ClusterTarget(
             kubeconfig=given.get("kubeconfig"),
             context=given.get("context"),
             namespace=given.get("namespace"),
+            flags=take_flags(given),
         )
         return [name for name in _read_names(target, plural) if name.startswith(incomplete)]
 

@@ -7,12 +7,13 @@ import functools
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from multiqueue.cli.connection_flags import ConnectionFlags, connection_options, take_flags
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 
 if TYPE_CHECKING:
@@ -34,10 +35,34 @@ class ClusterTarget:
     kubeconfig: str | None
     context: str | None
     namespace: str | None = None
+    flags: ConnectionFlags = field(default_factory=ConnectionFlags)
 
 
-def cluster_options(function: F) -> F:
-    """Add ``--kubeconfig`` and ``--context``."""
+def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--kubeconfig``, ``--context`` and kubectl's other flags for the connection.
+
+    The command gets ``target`` for them, and for ``--namespace``.
+    """
+    return kubeconfig_options(connection_options(function))
+
+
+def kubeconfig_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--kubeconfig`` and ``--context`` alone; the command gets ``target`` for them."""
+
+    @functools.wraps(function)
+    def command(*arguments: Any, **options: Any) -> Any:
+        target = ClusterTarget(
+            kubeconfig=options.pop("kubeconfig"),
+            context=options.pop("context"),
+            namespace=options.pop("namespace", None),
+            flags=take_flags(options),
+        )
+        return function(*arguments, target=target, **options)
+
+    return _kubeconfig_options(command)
+
+
+def _kubeconfig_options(function: F) -> F:
     function = click.option(
         "--context", metavar="NAME", help="Context of the kubeconfig; its current one by default."
     )(function)
@@ -55,27 +80,9 @@ def namespace_option(function: F) -> F:
     )(function)
 
 
-def with_cluster(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--kubeconfig`` and ``--context``; the command gets ``target`` for them."""
-
-    @cluster_options
-    @functools.wraps(function)
-    def command(
-        *given: Any,
-        kubeconfig: str | None,
-        context: str | None,
-        namespace: str | None = None,
-        **options: Any,
-    ) -> Any:
-        target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
-        return function(*given, target=target, **options)
-
-    return command
-
-
 def with_target(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``-n``, ``--kubeconfig`` and ``--context``; the command gets ``target`` for them."""
-    return namespace_option(with_cluster(function))
+    """Add ``-n`` and the options for the connection; the command gets ``target`` for them."""
+    return namespace_option(cluster_options(function))
 
 
 def system_namespace_option(function: F) -> F:
@@ -112,12 +119,18 @@ async def load_credentials(target: ClusterTarget) -> Credentials:
     from multiqueue.kube.credentials import Credentials
     from multiqueue.kube.errors import CredentialsError
 
-    paths = find_kubeconfig(target)
+    paths, flags = find_kubeconfig(target), target.flags
     if paths is not None:
         _check_readable(paths, target.context)
     try:
         if paths is not None:
-            return await Credentials.from_kubeconfig_file(paths, target.context, allow_exec=True)
+            return await Credentials.from_kubeconfig_file(
+                paths, target.context, allow_exec=True, adjust=flags.adjust
+            )
+        if "server" in flags.cluster:
+            return await Credentials.from_kubeconfig_dict(flags.as_kubeconfig(), allow_files=True)
+        if flags.names:
+            raise UsageProblem(f"{flags.names}: pass --kubeconfig FILE or --server URL too")
         if is_in_cluster():
             return await Credentials.in_cluster()
     except CredentialsError as error:
@@ -153,7 +166,7 @@ async def connect(
         credentials,
         limiter=limiter,
         user_agent="multiqueue-cli",
-        default_timeout=TIMEOUT_SECONDS,
+        default_timeout=target.flags.timeout or TIMEOUT_SECONDS,
         field_manager="multiqueue-cli",
         on_warning=lambda text: click.echo(click.style("warning: ", fg="yellow") + text, err=True),
     )

@@ -42,7 +42,7 @@ class DurationType(click.ParamType[timedelta]):
 
 def _is_number(text: str) -> bool:
     digits = text.removeprefix("-").replace(".", "", 1)
-    return digits.isascii() and digits.isdigit()
+    return digits.isascii() and digits.isdecimal()
 
 
 DURATION = DurationType()

@@ -60,9 +60,13 @@ COMMANDS = {
 
 SHORT_WITH_VALUE = re.compile(r"^(-[A-Za-z])=(?=.)")
 
-EXIT_CODES = (
+NOTES = (
     "Exit codes: 0 done; 1 refused, or a job ended otherwise than it should; 2 wrong usage or an "
     "unreadable file; 3 the cluster cannot be reached."
+    "\n\n"
+    "Every command that talks to a cluster also takes these flags of kubectl: -s/--server, "
+    "--token, --as, --as-group, --as-uid, --certificate-authority, --client-certificate, "
+    "--client-key, --insecure-skip-tls-verify, --tls-server-name, --request-timeout."
 )
 
 
@@ -79,7 +83,7 @@ class ProgramGroup(LazyGroup):
     table=COMMANDS,
     modules="multiqueue.cli.commands.{}",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=EXIT_CODES,
+    epilog=NOTES,
 )
 @click.version_option(__version__, prog_name="multiqueue")
 def cli() -> None:

@@ -1,4 +1,4 @@
-"""Prints results: aligned columns for people, JSON or YAML for programs.
+"""Prints results: aligned columns for people, JSON, YAML or a template of kubectl for programs.
 
 Colours appear on a terminal only (click removes them elsewhere, and `NO_COLOR` is honoured).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,6 +16,10 @@ from multiqueue.cli.columns import CUT, GAP, fit, len_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+JSONPATH, COLUMNS = "jsonpath=", "custom-columns="
 COLOURS = {
     "running": "green",
     "succeeded": "green",
@@ -46,32 +50,87 @@ COLOURS = {
 """The colour of a state, by its first word in lower case."""
 
 
+class OutputForm(click.ParamType[str]):
+    """Reads ``-o``: a word, or a template as kubectl takes it.
+
+    Args:
+        words: The words that the command knows; ``table`` is another word for ``human``.
+    """
+
+    name = "form"
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return the forms for the help text."""
+        del param, ctx
+        return "|".join((*self.words, JSONPATH + "…", COLUMNS + "…"))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the form; refuse one that is not known or not understood."""
+        form = "human" if value == "table" else str(value)
+        if form in self.words:
+            return form
+        problem = self._find_problem(form)
+        if problem:
+            raise click.BadParameter(problem, ctx=ctx, param=param)
+        return form
+
+    def _find_problem(self, form: str) -> str:
+        """Return why a form that is no word is not taken; empty if it is a template."""
+        from multiqueue.cli.templates import compile_columns, compile_template
+        from multiqueue.lib.jsonpath import JsonPathError
+
+        kind, equals, text = form.partition("=")
+        compiler = {JSONPATH: compile_template, COLUMNS: compile_columns}.get(kind + equals)
+        if compiler is not None:
+            try:
+                compiler(text)
+            except JsonPathError as error:
+                return f"{kind}: {error}"
+            return ""
+        if kind.startswith(("go-template", "template", "jsonpath", "custom-columns")):
+            return (
+                f'"{kind}" is not taken here; write {JSONPATH}TEMPLATE, such as '
+                "jsonpath='{.items[*].metadata.name}', or custom-columns=NAME:.metadata.name"
+            )
+        known = ", ".join((*self.words, f"{JSONPATH}TEMPLATE", f"{COLUMNS}TITLE:PATH,..."))
+        return f'"{form}" is no form; there are {known}'
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the words that begin so."""
+        from click.shell_completion import CompletionItem
+
+        del ctx, param
+        return [CompletionItem(each) for each in self.words if each.startswith(incomplete)]
+
+
 def output_option(function: F) -> F:
     """Add ``-o json|yaml``; the command gets ``output``, which is ``human`` by default."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["human", "json", "yaml"]),
-        default="human",
-        show_default=True,
-        help="How to print the result.",
-    )(function)
+    return form_option("human", "json", "yaml")(function)
 
 
 def wide_output_option(function: F) -> F:
     """Add ``-o wide|json|yaml``; wide shows all columns in full."""
+    help_ = "How to print the result; wide shows more, and cuts nothing."
+    return form_option("human", "wide", "json", "yaml", help_=help_)(function)
+
+
+def form_option(*words: str, help_: str = "How to print the result.") -> Callable[[F], F]:
+    """Return what adds ``-o`` with these words and templates; the first one is the default."""
     return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["human", "wide", "json", "yaml"]),
-        default="human",
-        show_default=True,
-        help="How to print the result; wide shows more, and cuts nothing.",
-    )(function)
+        "-o", "--output", type=OutputForm(*words), default=words[0], show_default=True, help=help_
+    )
 
 
 def print_data(data: Any, output: str) -> None:
-    """Print a value as JSON or YAML."""
+    """Print a value as JSON or YAML, or by a template."""
+    if output.startswith((JSONPATH, COLUMNS)):
+        _print_template(data, output)
+        return
     if output == "json":
         import orjson
 
@@ -87,6 +146,20 @@ def print_data(data: Any, output: str) -> None:
 
     text = yaml.dump(data, Dumper=Plain, sort_keys=False, allow_unicode=True)
     click.echo(text, nl=False)
+
+
+def _print_template(data: Any, output: str) -> None:
+    import orjson
+
+    from multiqueue.cli.templates import compile_columns, compile_template, list_rows
+
+    kind, _, text = output.partition("=")
+    data = orjson.loads(orjson.dumps(data))
+    if kind == "jsonpath":
+        click.echo(compile_template(text)(data), nl=False)
+        return
+    titles, cells = zip(*compile_columns(text), strict=True)
+    print_table(titles, [[cell(each) for cell in cells] for each in list_rows(data)], wide=True)
 
 
 def print_table(

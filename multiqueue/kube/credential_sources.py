@@ -13,15 +13,16 @@ import base64
 import binascii
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
 from multiqueue.kube.errors import CredentialsError
-from multiqueue.kube.kubeconfig import KubeconfigContext
+from multiqueue.kube.kubeconfig import KubeconfigContext, shown
 
 LOAD_SECONDS = 60.0
 """How long an exec plugin or identity provider may take; all requests to the cluster wait for it.
@@ -32,16 +33,29 @@ _DATA_KEYS = ("certificate-authority-data", "client-certificate-data", "client-k
 _INLINE_CLUSTER = {
     "server",
     "certificate-authority-data",
+    "insecure-skip-tls-verify",
     "tls-server-name",
     "proxy-url",
     "extensions",
 }
-_INLINE_USER = {"token", "client-certificate-data", "client-key-data"}
+_INLINE_USER = {
+    "token",
+    "client-certificate-data",
+    "client-key-data",
+    "as",
+    "as-uid",
+    "as-groups",
+    "as-user-extra",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """The credentials that one load returns; equal material means that nothing changed."""
+    """The credentials that one load returns; equal material means that nothing changed.
+
+    Attributes:
+        impersonation: Headers that ask the server to act as somebody else, with their values.
+    """
 
     server: str
     authorization: str | None = field(default=None, repr=False)
@@ -51,6 +65,7 @@ class Material:
     verify: bool = True
     server_name: str | None = None
     proxy: str | None = field(default=None, repr=False)
+    impersonation: tuple[tuple[str, str], ...] = ()
     expires_at: datetime | None = None
 
     @property
@@ -93,7 +108,8 @@ async def load_context(picked: KubeconfigContext) -> Material:
         return _plain_material(picked)
     if _is_plain(picked):
         return await asyncio.to_thread(_plain_material, picked)
-    return await load_with_library(picked)
+    loaded = await load_with_library(picked)
+    return replace(loaded, impersonation=_impersonation(picked))
 
 
 async def load_service_account(directory: Path, environ: Mapping[str, str]) -> Material:
@@ -123,20 +139,51 @@ def _plain_material(picked: KubeconfigContext) -> Material:
     """Return the credentials from data and files; data take precedence."""
     cluster, user = picked.cluster, picked.user
     ca, certificate, key = _inline_tls(picked)
-    token, expires_at = user.get("token"), None
+    token = user.get("token")
     if not token and (content := _read_file(user.get("tokenFile"))):
         token = content.decode("ascii", "replace").strip()
-        expires_at = _expiry(token, None)
     return Material(
         server=cluster["server"],
         authorization=f"Bearer {token}" if token else None,
         ca=ca or _read_file(cluster.get("certificate-authority")),
+        verify=cluster.get("insecure-skip-tls-verify") is not True,
+        impersonation=_impersonation(picked),
         client_certificate=certificate or _read_file(user.get("client-certificate")),
         client_key=key or _read_file(user.get("client-key")),
         server_name=cluster.get("tls-server-name") or None,
         proxy=cluster.get("proxy-url") or None,
-        expires_at=expires_at,
+        expires_at=_expiry(token, None),
     )
+
+
+def _impersonation(picked: KubeconfigContext) -> tuple[tuple[str, str], ...]:
+    """Return the headers of ``as``, ``as-uid``, ``as-groups`` and ``as-user-extra``.
+
+    Raises:
+        CredentialsError: groups or others without a user, or of a wrong type.
+    """
+    user = picked.user
+    groups, extra = user.get("as-groups") or (), user.get("as-user-extra") or {}
+    who = f'kubeconfig: user "{shown(picked.user_name)}"'
+    if not _is_texts(groups):
+        raise CredentialsError(f"{who}: as-groups is not a list of strings")
+    if not isinstance(extra, Mapping) or not all(map(_is_texts, extra.values())):
+        raise CredentialsError(f"{who}: as-user-extra does not map names to lists of strings")
+    headers = [("Impersonate-User", user.get("as")), ("Impersonate-Uid", user.get("as-uid"))]
+    headers += [("Impersonate-Group", group) for group in groups]
+    headers += [
+        (f"Impersonate-Extra-{quote(str(key).lower(), safe='')}", value)
+        for key, values in extra.items()
+        for value in values
+    ]
+    found = tuple((name, value) for name, value in headers if value)
+    if found and not user.get("as"):
+        raise CredentialsError(f'{who} acts as nobody: set "as" beside its groups, uid or extra')
+    return found
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
 def _inline_tls(picked: KubeconfigContext) -> InlineTls:

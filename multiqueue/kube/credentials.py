@@ -34,6 +34,10 @@ RENEW_PAUSE_SECONDS = 5.0
 """Shortest time between two loads after rejected tokens, for any number of 401s."""
 
 
+def _same(picked: kubeconfig.KubeconfigContext) -> kubeconfig.KubeconfigContext:
+    return picked
+
+
 class Credentials:
     """Server, TLS and Authorization header of one API server, kept fresh.
 
@@ -102,9 +106,17 @@ class Credentials:
         context: str | None = None,
         *,
         allow_exec: bool = False,
+        adjust: Callable[[kubeconfig.KubeconfigContext], kubeconfig.KubeconfigContext] = _same,
         clock: Clock | None = None,
     ) -> Self:
         """Load a kubeconfig file, or several joined like ``KUBECONFIG``; a 401 reads it again.
+
+        Args:
+            path: The file, or several.
+            context: A context; the current one by default.
+            allow_exec: Whether it may run programs here.
+            adjust: Changes fields of the context, each time that it is read.
+            clock: The clock by which expiry is judged.
 
         Raises:
             CredentialsError: something is missing; the message names it and never repeats a value.
@@ -113,7 +125,7 @@ class Credentials:
 
         async def pick() -> kubeconfig.KubeconfigContext:
             config = await asyncio.to_thread(kubeconfig.load_files, paths)
-            picked = kubeconfig.pick_context(config, context)
+            picked = adjust(kubeconfig.pick_context(config, context))
             _refuse_disallowed(picked, allow_exec=allow_exec, allow_files=True)
             return picked
 

@@ -26,6 +26,8 @@ _TEXT_KEYS = (
     "client-key-data",
     "username",
     "password",
+    "as",
+    "as-uid",
 )
 MAX_NAME = 100
 """Characters of a name that a message shows."""

@@ -38,6 +38,7 @@ from multiqueue.kube.sizes import (
     MAX_OBJECT_BYTES,
     check_parts,
 )
+from multiqueue.lib.digits import is_number
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 30.0
@@ -224,7 +225,7 @@ class HttpTransport:
             response.status,
             bytes(body),
             request=what,
-            retry_after=float(wait) if wait.isdecimal() and wait != "0" else None,
+            retry_after=float(wait) if is_number(wait) and wait != "0" else None,
             secrets=self.credentials.secrets,
         )
 
@@ -251,7 +252,7 @@ class HttpTransport:
             request.method,
             URL(credentials.server + request.target, encoded=True),
             data=request.body,
-            headers=request.headers,
+            headers=[*request.headers.items(), *credentials.material.impersonation],
             timeout=limits,
             allow_redirects=False,
             # Given per request, so that rotated certificates need no new session.

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.lib.digits import is_number
 from multiqueue.visibility.positions import Positions
 from multiqueue.visibility.refusals import GROUP, bad_request
 from multiqueue.visibility.tables import make_table
@@ -45,7 +46,7 @@ def read_page(query: Mapping[str, str]) -> PageRange:
 
 def _number(query: Mapping[str, str], name: str) -> int:
     text = query.get(name) or "0"
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    if not is_number(text):
         raise bad_request(f'{name}: Invalid value: "{text}": must be an integer, 0 or more')
     return int(text)
 

@@ -10,6 +10,7 @@ from multiqueue.api import names
 from multiqueue.api.conditions import Reason
 from multiqueue.api.serde import encode
 from multiqueue.api.workload_state import complete_eviction, evict, has_quota
+from multiqueue.lib.digits import is_number
 from multiqueue.model.resources import is_accelerator
 from multiqueue.whatif.change_request import ChangeError, ChangeRequest, FormError, find_object
 from multiqueue.whatif.snapshot import Snapshot
@@ -62,7 +63,7 @@ def add(ask: ChangeRequest) -> str:
 
 def _read_gpus(word: str) -> tuple[str, int]:
     flavor, equals, count = word.partition("=")
-    if not (flavor and equals and count.isdigit()):
+    if not (flavor and equals and is_number(count)):
         raise FormError(f'"{word}" is no FLAVOR=N')
     return flavor, int(count)
 

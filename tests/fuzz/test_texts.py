@@ -26,7 +26,6 @@ from multiqueue.cli.importing.mapping import parse_pairs
 from multiqueue.embedded.cluster.indexes import parse_indexes
 from multiqueue.embedded.cluster.nodes import parse_node_pool
 from multiqueue.embedded.server.field_selectors import parse_field_selector
-from multiqueue.embedded.server.jsonpath import JsonPathError, compile_path
 from multiqueue.embedded.server.lists import parse_revision
 from multiqueue.embedded.server.query import parse_int64
 from multiqueue.embedded.server.routes import find_resource, parse_route
@@ -40,6 +39,7 @@ from multiqueue.jobs.declared.expressions import (
 from multiqueue.jobs.framework.fields import parse_path
 from multiqueue.kube.server_words import clean_words
 from multiqueue.lib.formats import parse_time
+from multiqueue.lib.jsonpath import JsonPathError, compile_path
 from multiqueue.lib.quantity import parse_quantity
 from multiqueue.lib.selectors import parse_label_selector
 from multiqueue.lib.server_address import parse_server

@@ -7,7 +7,9 @@ import io
 import os
 import re
 import shlex
-from collections.abc import Iterator
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +163,71 @@ async def test_workloads_are_listed_with_kueuectls_titles_and_filters(
     assert "no kind of jobs is called toaster; known: " in unknown
     assert len(pods.splitlines()) == 1
     assert no_pods == "No resources found in team namespace.\n"
+
+
+class Watching:
+    """A command that goes on until it is killed, as a process; reads what it prints by lines."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def line(self, *words: str) -> str:
+        """Return the next line that has all of these words."""
+        assert self._process.stdout is not None
+        while line := (await self._process.stdout.readline()).decode():
+            if all(word in line for word in words):
+                return line
+        raise AssertionError(f"it has ended without {words}")
+
+
+@asynccontextmanager
+async def watching(folder: Path, *arguments: str) -> AsyncIterator[Watching]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "multiqueue", *arguments, "-w"),
+        *("--kubeconfig", str(folder / "kubeconfig")),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Watching(process)
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_a_list_is_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with (
+        queue_cluster(tmp_path, capsys) as (shell, client),
+        watching(tmp_path, "list", "cq", "-o", "jsonpath={.metadata.name} {.spec}\n") as queues,
+        watching(tmp_path, "list", "kwl", "-A", "-o", "wide") as workloads,
+        watching(tmp_path, "list", "lq", "-n", "team", "-o", "name") as names,
+    ):
+        await queues.line("gpus")
+        await names.line("localqueue.kueue.x-k8s.io/jobs")
+        waiting = await submit(shell, client, tmp_path)
+        assert (await workloads.line("NAMESPACE")).split()[:2] == ["NAMESPACE", "NAME"]
+        assert "running" in await workloads.line("team", "train", "ADMITTED", "running")
+        row = (await workloads.line(waiting, "PENDING", "waiting for quota")).split()
+        assert row[6:8] == ["PENDING", "0"]
+        await shell.run("stop", "lq", "jobs", *NAMESPACE)
+        await names.line("localqueue.kueue.x-k8s.io/jobs")
+        await shell.run("create", "cq", "later")
+        await queues.line("later", "preemption")
+
+
+async def test_pods_of_a_job_are_watched_until_it_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with queue_cluster(tmp_path, capsys) as (shell, _):
+        await shell.run(
+            "submit", "-f", write_job(tmp_path, "short", gpus=1, seconds="5"), *NAMESPACE
+        )
+        pods = ["list", "pods", "--for", "job/short", *NAMESPACE, "-w"]
+        told = await shell.run(*pods)
+        await shell.run(*pods, "-o", "json", code=2)
+        refused = shell.errors
+    assert told.splitlines()[0].split()[:3] == ["NAME", "READY", "STATUS"]
+    assert "Succeeded" in told or "Completed" in told
+    assert "--watch prints lines; choose -o human, wide or name" in refused
 
 
 async def test_jobs_are_deleted_only_if_their_owner_says_so(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from multiqueue.cli.main import EXIT_CODES, cli
+from multiqueue.cli.main import NOTES, cli
 from tools.reference.markdown import Reference, code, page, table
 
 
@@ -24,7 +24,7 @@ def build() -> Reference:
         "plugin of kubectl the program is called `kubectl multiqueue`."
     )
     sections = [_section(context) for context in found]
-    text = page("Commands", "`multiqueue/cli`", head, EXIT_CODES, index, *sections)
+    text = page("Commands", "`multiqueue/cli`", head, NOTES, index, *sections)
     return Reference(name="commands.md", text=text, undescribed=tuple(missing))
 
 

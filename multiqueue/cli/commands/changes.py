@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import click
 
-from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_cluster
+from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.durations import DurationType
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -23,7 +23,7 @@ from multiqueue.cli.output import echo, output_option, print_data, print_table
 @click.option(
     "--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; may be repeated."
 )
-@with_cluster
+@cluster_options
 @output_option
 def command(
     *,

@@ -9,10 +9,10 @@ from click.core import ParameterSource
 
 from multiqueue.cli.connect import (
     ClusterTarget,
+    cluster_options,
     connect,
     run_async,
     system_namespace_option,
-    with_cluster,
 )
 from multiqueue.cli.lazy import LazyGroup
 from multiqueue.cli.output import echo, print_data, print_table, wide_output_option
@@ -42,7 +42,7 @@ HEADERS = ("WORKER", "CONNECTED", "STATE", "GPUS", "USED", "FREE", "RUNNING", "W
     invoke_without_command=True,
 )
 @system_namespace_option
-@with_cluster
+@cluster_options
 @wide_output_option
 @click.pass_context
 def command(
@@ -76,7 +76,7 @@ async def _show(target: ClusterTarget, system_namespace: str, output: str) -> No
         absence = await find_absence(client, system_namespace)
     if absence:
         echo(f"{click.style('warning: ', fg='yellow')}{absence}", err=True)
-    if output in {"json", "yaml"}:
+    if output not in {"human", "wide"}:
         print_data([{**worker.to_dict(), "stale": bool(absence)} for worker in workers], output)
         return
     if not workers:

@@ -11,9 +11,9 @@ import click
 from multiqueue.cli.connect import (
     ClusterTarget,
     connect,
+    kubeconfig_options,
     run_async,
     system_namespace_option,
-    with_cluster,
 )
 from multiqueue.cli.durations import DURATION, DurationType
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     help="How long to wait until the manager uses the worker; 0: do not wait.",
 )
 @system_namespace_option
-@with_cluster
+@kubeconfig_options
 @output_option
 def command(  # noqa: PLR0913 - one argument an option
     *,

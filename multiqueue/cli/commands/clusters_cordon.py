@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from multiqueue.cli.completion import names_of
-from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_cluster
+from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.output import echo
 
@@ -13,7 +13,7 @@ from multiqueue.cli.output import echo
 @click.command("cordon")
 @click.argument("name", metavar="NAME", shell_complete=names_of("multikueueclusters"))
 @click.option("--reason", metavar="TEXT", help="Why, for whoever looks; as before by default.")
-@with_cluster
+@cluster_options
 def command(name: str, reason: str | None, target: ClusterTarget) -> None:
     """Send nothing new to worker NAME; what runs there goes on.
 

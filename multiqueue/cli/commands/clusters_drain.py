@@ -13,10 +13,10 @@ import click
 from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import (
     ClusterTarget,
+    cluster_options,
     connect,
     run_async,
     system_namespace_option,
-    with_cluster,
 )
 from multiqueue.cli.durations import DURATION
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
@@ -60,7 +60,7 @@ UNSEEN_SECONDS = 10.0
     help="Wait no longer than this (90s, 10m); the drain goes on.",
 )
 @system_namespace_option
-@with_cluster
+@cluster_options
 @output_option
 def command(  # noqa: PLR0913 - the options are the interface
     *,

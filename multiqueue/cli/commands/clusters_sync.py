@@ -8,10 +8,10 @@ import click
 
 from multiqueue.cli.connect import (
     ClusterTarget,
+    cluster_options,
     connect,
     run_async,
     system_namespace_option,
-    with_cluster,
 )
 from multiqueue.cli.errors import ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Take over what others made, and their fields.")
 @access_options
 @system_namespace_option
-@with_cluster
+@cluster_options
 @output_option
 def command(
     *,

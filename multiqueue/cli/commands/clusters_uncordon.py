@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from multiqueue.cli.completion import names_of
-from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_cluster
+from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.output import echo
 
 
 @click.command("uncordon")
 @click.argument("name", metavar="NAME", shell_complete=names_of("multikueueclusters"))
-@with_cluster
+@cluster_options
 def command(name: str, target: ClusterTarget) -> None:
     """Use worker NAME again; ends a drain too.
 

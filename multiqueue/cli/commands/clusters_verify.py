@@ -9,10 +9,10 @@ import click
 
 from multiqueue.cli.connect import (
     ClusterTarget,
+    cluster_options,
     connect,
     run_async,
     system_namespace_option,
-    with_cluster,
 )
 from multiqueue.cli.output import echo, output_option, print_data
 from multiqueue.cli.projection.access import AdministratorAccess, access_options
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 )
 @access_options
 @system_namespace_option
-@with_cluster
+@cluster_options
 @output_option
 def command(
     *,

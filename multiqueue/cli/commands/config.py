@@ -11,7 +11,7 @@ from multiqueue.cli.config_files import (
     parse_config,
     read_config_text,
 )
-from multiqueue.cli.connect import ClusterTarget, run_async, with_cluster
+from multiqueue.cli.connect import ClusterTarget, cluster_options, run_async
 from multiqueue.cli.errors import ExitCode
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -44,7 +44,7 @@ def command() -> None:
     is_flag=True,
     help="Also look at the webhooks that are registered in a cluster, and at their certificate.",
 )
-@with_cluster
+@cluster_options
 def check(
     *,
     source: str,

@@ -13,7 +13,7 @@ import click
 
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.local_extra import require_local_extra
-from multiqueue.cli.output import echo, print_data, print_table
+from multiqueue.cli.output import echo, form_option, print_data, print_table
 
 if TYPE_CHECKING:
     from multiqueue.dashboard.gateway import Gateway
@@ -64,14 +64,11 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="With --once: write a snapshot there once all jobs are submitted, for `replay`.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["human", "table", "json", "yaml"]),
-    default="human",
-    show_default=True,
-    callback=lambda _context, _option, value: "human" if value == "table" else value,
-    help="How to print the result of --once, or the paths of --serve; table is human.",
+@form_option(
+    "human",
+    "json",
+    "yaml",
+    help_="How to print the result of --once, or the paths of --serve.",
 )
 def command(
     *,

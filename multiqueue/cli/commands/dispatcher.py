@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_cluster
+from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.errors import ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -109,7 +109,7 @@ def _describe_kept(result: Mapping[str, Any]) -> str:
 
 
 @command.command("record", short_help="Print the last decisions of the manager")
-@with_cluster
+@cluster_options
 def record(*, target: ClusterTarget) -> None:
     """Print the last decisions of the manager, one a line, with all that was seen."""
     click.echo(run_async(_record(target)).decode(), nl=False)

@@ -41,15 +41,12 @@ def command(
     job: str,
     watch: bool,
     system_namespace: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
     output: str,
 ) -> None:
     """Show the events of a job, its Workload and its pods, here and on its worker, by time."""
     if watch and output != "human":
         raise UsageProblem("--watch prints lines; leave out -o")
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     run_async(_events(target, job, system_namespace, watch=watch, output=output))
 
 

@@ -12,10 +12,10 @@ import click
 
 from multiqueue.cli.connect import (
     ClusterTarget,
+    cluster_options,
     connect,
     run_async,
     system_namespace_option,
-    with_cluster,
 )
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data, print_table
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 @click.option("--qps", type=float, default=50.0, show_default=True, help="Requests per second.")
 @click.option("--burst", type=click.IntRange(1), default=50, show_default=True, help="Requests.")
 @system_namespace_option
-@with_cluster
+@cluster_options
 @output_option
 def command(  # noqa: PLR0913 - one argument an option
     *,

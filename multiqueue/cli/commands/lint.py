@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiqueue.cli.connect import ClusterTarget, run_async, system_namespace_option, with_cluster
+from multiqueue.cli.connect import (
+    ClusterTarget,
+    cluster_options,
+    run_async,
+    system_namespace_option,
+)
 from multiqueue.cli.errors import ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -48,7 +53,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 @click.option("--ignore", multiple=True, metavar="ID", help="Not this rule; repeat it.")
 @click.option("--list-rules", is_flag=True, help="Show the rules and what they find.")
 @system_namespace_option
-@with_cluster
+@cluster_options
 @output_option
 def command(  # noqa: PLR0913 - one argument an option
     *,

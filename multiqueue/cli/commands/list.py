@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from multiqueue.cli.kueuectl.lists import ListQuery
+    from multiqueue.kube.client import KubeClient
 
     Json = dict[str, Any]
 
@@ -60,7 +62,7 @@ _of_cluster_queue = click.option(
 )
 @list_options
 @with_target
-def list_cluster_queues(*, target: ClusterTarget, active: str, **options: str) -> None:
+def list_cluster_queues(*, target: ClusterTarget, active: str, **options: Any) -> None:
     """List ClusterQueues with their counts of Workloads."""
 
     def is_wanted(queue: Json) -> bool:
@@ -77,7 +79,7 @@ def list_cluster_queues(*, target: ClusterTarget, active: str, **options: str) -
 @list_options
 @with_target
 def list_local_queues(
-    *, target: ClusterTarget, clusterqueue: str, all_namespaces: bool, **options: str
+    *, target: ClusterTarget, clusterqueue: str, all_namespaces: bool, **options: Any
 ) -> None:
     """List LocalQueues with their counts of Workloads."""
 
@@ -92,7 +94,7 @@ def list_local_queues(
 @click.command("resourceflavor")
 @list_options
 @with_target
-def list_resource_flavors(*, target: ClusterTarget, **options: str) -> None:
+def list_resource_flavors(*, target: ClusterTarget, **options: Any) -> None:
     """List ResourceFlavors with the labels of their nodes."""
     run_async(_list(target, RESOURCE_FLAVOR, options))
 
@@ -125,7 +127,7 @@ def list_workloads(
     status: tuple[str, ...],
     for_object: str,
     all_namespaces: bool,
-    **options: str,
+    **options: Any,
 ) -> None:
     """List Workloads with job, queue, status and position; -o wide adds phase and worker.
 
@@ -157,7 +159,7 @@ def list_pods(
     for_object: str,
     all_namespaces: bool,
     system_namespace: str,
-    **options: str,
+    **options: Any,
 ) -> None:
     """List the pods of a job, also those on its worker.
 
@@ -176,7 +178,7 @@ def list_pods(
 async def _list(
     target: ClusterTarget,
     kind: KueuectlKind,
-    options: Mapping[str, str],
+    options: Mapping[str, Any],
     *,
     all_namespaces: bool = False,
     is_wanted: Callable[[Json], bool] = lambda _: True,
@@ -186,6 +188,9 @@ async def _list(
     async with connect(target) as (client, namespace):
         chosen = namespace if kind.namespaced and not all_namespaces else None
         query = _query(chosen, **options)
+        if query.watch:
+            await _watch(client, kind, query, is_wanted, with_namespace=all_namespaces)
+            return
         objects = [each for each in await list_objects(client, kind, query) if is_wanted(each)]
     if query.output not in {"human", "wide"}:
         print_objects(kind.resource, objects, query.output)
@@ -199,6 +204,24 @@ async def _list(
         print_rows(headers, rows, objects, with_namespace=all_namespaces, wide=wide)
 
 
+async def _watch(
+    client: KubeClient,
+    kind: KueuectlKind,
+    query: ListQuery,
+    is_wanted: Callable[[Json], bool],
+    *,
+    with_namespace: bool,
+) -> None:
+    from multiqueue.cli.kueuectl.watching import ChangePrinter, follow
+
+    headers, row = _table(kind)
+    printer = ChangePrinter(kind, query, headers, with_namespace=with_namespace)
+    async with aclosing(follow(client, kind, query)) as changes:
+        async for changed in changes:
+            objects = [each for each in changed if is_wanted(each)]
+            printer.print(objects, [row(each, datetime.now(UTC)) for each in objects])
+
+
 def _table(kind: KueuectlKind) -> tuple[tuple[str, ...], Callable[[Json, datetime], list[Any]]]:
     from multiqueue.cli.kueuectl import tables
 
@@ -209,7 +232,7 @@ def _table(kind: KueuectlKind) -> tuple[tuple[str, ...], Callable[[Json, datetim
     }[kind]
 
 
-def _query(namespace: str | None, **options: str) -> ListQuery:
+def _query(namespace: str | None, **options: Any) -> ListQuery:
     from multiqueue.cli.kueuectl.lists import ListQuery
 
     return ListQuery(namespace=namespace, **options)

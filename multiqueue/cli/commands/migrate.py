@@ -11,10 +11,10 @@ import click
 
 from multiqueue.cli.connect import (
     ClusterTarget,
+    cluster_options,
     connect,
     run_async,
     system_namespace_option,
-    with_cluster,
 )
 from multiqueue.cli.durations import DURATION
 from multiqueue.cli.errors import ExitCode, UsageProblem
@@ -64,7 +64,7 @@ _COLOURS = {"blocks": "red", "warning": "yellow", "info": "cyan"}
     help="How long a manager may take to stop, and the next one to lead.",
 )
 @system_namespace_option
-@with_cluster
+@cluster_options
 @output_option
 def command(  # noqa: PLR0913 - one argument an option
     *,

@@ -18,9 +18,11 @@ from multiqueue.cli.connect import (
     system_namespace_option,
 )
 from multiqueue.cli.errors import UsageProblem
-from multiqueue.cli.output import RowPrinter, echo, print_data, print_table
+from multiqueue.cli.output import RowPrinter, echo, form_option, print_data, print_table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from multiqueue.cli.remote.following import Follower
     from multiqueue.jobs.belongings import Json
 
@@ -28,14 +30,7 @@ if TYPE_CHECKING:
 @click.command("pods")
 @click.argument("job", metavar="JOB", shell_complete=names_of("jobs"))
 @click.option("-w", "--watch", is_flag=True, help="Go on with what changes, until the job ends.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["human", "wide", "json", "yaml", "name"]),
-    default="human",
-    show_default=True,
-    help="How to print the result.",
-)
+@form_option("human", "wide", "json", "yaml", "name")
 @system_namespace_option
 @namespace_option
 @cluster_options
@@ -45,14 +40,11 @@ def command(
     watch: bool,
     output: str,
     system_namespace: str,
-    namespace: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    target: ClusterTarget,
 ) -> None:
     """Show the pods of a job with cluster and node, wherever the job runs."""
-    if watch and output in {"json", "yaml"}:
-        raise UsageProblem("--watch prints lines; choose -o human, wide or name")
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    if watch:
+        check_watched_form(output)
     run_async(_pods(target, job, system_namespace, watch=watch, output=output))
 
 
@@ -69,7 +61,7 @@ async def _pods(
         places = JobPlaces(client, stack, system_namespace=system_namespace)
         follower = Follower(client, workload, places, lambda text: _say(job, text))
         if watch and not follower.is_over:
-            await _watch(follower, output)
+            await watch_pods(follower, output)
             return
         _, pods = await list_pods(workload, places)
     print_pods(job, pods, output)
@@ -79,12 +71,12 @@ def print_pods(job: str, pods: list[Json], output: str) -> None:
     """Print pods as a table or in another form; say if there are none."""
     from multiqueue.cli.views.pods import HEADERS, WIDE, pod_row
 
-    if output in {"json", "yaml"}:
-        print_data({"apiVersion": "v1", "kind": "PodList", "items": pods}, output)
-        return
     if output == "name":
         for pod in pods:
             echo(f"pod/{pod['metadata']['name']}")
+        return
+    if output not in {"human", "wide"}:
+        print_data({"apiVersion": "v1", "kind": "PodList", "items": pods}, output)
         return
     if not pods:
         _say(job, "no pods now")
@@ -94,14 +86,27 @@ def print_pods(job: str, pods: list[Json], output: str) -> None:
     print_table(headers, [pod_row(pod, now, wide=wide) for pod in pods], wide=wide)
 
 
-async def _watch(follower: Follower, output: str) -> None:
+def check_watched_form(output: str) -> None:
+    """Refuse a form in which changes of pods cannot be printed.
+
+    Raises:
+        UsageProblem: it is not one of lines.
+    """
+    if output not in {"human", "wide", "name"}:
+        raise UsageProblem("--watch prints lines; choose -o human, wide or name")
+
+
+async def watch_pods(
+    follower: Follower, output: str, is_wanted: Callable[[Json], bool] = lambda _: True
+) -> None:
+    """Print the pods of a job that are wanted, then each that changes, until the job ends."""
     from multiqueue.cli.views.pods import HEADERS, WIDE, pod_row
 
     table = RowPrinter([*HEADERS, *WIDE] if output == "wide" else HEADERS)
     last: dict[str, list[str]] = {}
     async with aclosing(follower.follow("pods")) as changes:
         async for seen in changes:
-            if seen.obj is None:
+            if seen.obj is None or not is_wanted(seen.obj):
                 continue
             name = seen.obj["metadata"]["name"]
             row = pod_row(seen.obj, datetime.now(UTC), wide=output == "wide")

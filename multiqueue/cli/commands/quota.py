@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_cluster
+from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.errors import CliError
-from multiqueue.cli.output import echo, print_data, print_table
+from multiqueue.cli.output import echo, form_option, print_data, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,15 +35,14 @@ def command() -> None:
 
 @command.command("plan", short_help="Show what a plan proposes, and why")
 @click.argument("name")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["human", "patch", "json", "yaml"]),
-    default="human",
-    show_default=True,
-    help="How to print it; patch prints the ClusterQueues' new quotas, to be committed.",
+@form_option(
+    "human",
+    "patch",
+    "json",
+    "yaml",
+    help_="How to print it; patch prints the ClusterQueues' new quotas, to be committed.",
 )
-@with_cluster
+@cluster_options
 def plan(*, name: str, output: str, target: ClusterTarget) -> None:
     """Show what a QuotaPlan proposes, and what speaks for it.
 
@@ -57,7 +56,7 @@ def plan(*, name: str, output: str, target: ClusterTarget) -> None:
 
 @command.command("approve", short_help="Agree to what a plan proposes now")
 @click.argument("name")
-@with_cluster
+@cluster_options
 def approve(*, name: str, target: ClusterTarget) -> None:
     """Agree to what a QuotaPlan proposes now; the manager applies it.
 
@@ -75,7 +74,7 @@ def approve(*, name: str, target: ClusterTarget) -> None:
     metavar="N",
     help="The state to go back to; without it, the one before the last change.",
 )
-@with_cluster
+@cluster_options
 def rollback(*, name: str, number: int | None, target: ClusterTarget) -> None:
     """Go back to the quotas that an earlier change of a QuotaPlan left.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiqueue.cli.config_files import parse_config, read_config_text
-from multiqueue.cli.connect import ClusterTarget, load_credentials, with_cluster
+from multiqueue.cli.connect import ClusterTarget, kubeconfig_options, load_credentials
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.logs import log_options, start_logging
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     help="Serve and register admission webhooks; by default where the API server can reach them: "
     "inside of a cluster, at webhook.host, or on this machine.",
 )
-@with_cluster
+@kubeconfig_options
 @log_options
 def command(
     *,

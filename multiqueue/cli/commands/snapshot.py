@@ -10,10 +10,10 @@ import click
 
 from multiqueue.cli.connect import (
     ClusterTarget,
+    cluster_options,
     connect,
     run_async,
     system_namespace_option,
-    with_cluster,
 )
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.output import echo
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     help="The manager's configuration; by default that of its ConfigMap.",
 )
 @system_namespace_option
-@with_cluster
+@cluster_options
 def command(
     *,
     path: Path,

@@ -23,15 +23,12 @@ from multiqueue.cli.output import echo, output_option, print_data, print_table
 )
 @cluster_options
 @output_option
-def command(
-    *, once: bool, interval: float, kubeconfig: str | None, context: str | None, output: str
-) -> None:
+def command(*, once: bool, interval: float, target: ClusterTarget, output: str) -> None:
     """Show how full queues and workers are, live on a terminal.
 
     SHARED is what a queue borrows from others, or lends to them. OFFERED counts the jobs that were
     offered to a worker and have not started there.
     """
-    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     is_live = output == "human" and not once and sys.stdout.isatty()
     run_async(_top(target, output, interval if is_live else None))
 

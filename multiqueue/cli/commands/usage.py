@@ -8,7 +8,7 @@ import click
 
 from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.errors import UsageProblem
-from multiqueue.cli.output import echo, print_data, print_table
+from multiqueue.cli.output import echo, form_option, print_data, print_table
 
 BY = ("owner", "namespace", "queue", "localqueue", "cluster", "flavor", "cause", "day")
 
@@ -28,13 +28,13 @@ BY = ("owner", "namespace", "queue", "localqueue", "cluster", "flavor", "cause",
     metavar="TIME",
     help="How far to go back, such as 30d or 12h; counted in whole days (UTC).",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["human", "wide", "csv", "json", "yaml"]),
-    default="human",
-    show_default=True,
-    help="How to print the result; wide has all columns, csv, json and yaml have seconds.",
+@form_option(
+    "human",
+    "wide",
+    "csv",
+    "json",
+    "yaml",
+    help_="How to print the result; wide has all columns, csv, json and yaml have seconds.",
 )
 @with_target
 def command(

@@ -7,9 +7,9 @@ import click
 from multiqueue.cli.connect import (
     ClusterTarget,
     is_in_cluster,
+    kubeconfig_options,
     load_credentials,
     system_namespace_option,
-    with_cluster,
 )
 from multiqueue.cli.errors import ExitCode
 from multiqueue.cli.logs import log_options, start_logging
@@ -24,7 +24,7 @@ from multiqueue.cli.logs import log_options, start_logging
 )
 @click.option("--port", default=9443, show_default=True, help="Listen on this port; 0 for any.")
 @system_namespace_option
-@with_cluster
+@kubeconfig_options
 @log_options
 def command(
     *,

@@ -24,7 +24,7 @@ def title_of(resource: Resource, name: str) -> str:
 
 def print_object(resource: Resource, obj: Json, output: str, done: str, dry_run: DryRun) -> None:
     """Print an object, its name, or what was done to it."""
-    if output in {"json", "yaml"}:
+    if output not in {"human", "name"}:
         print_data(obj, output)
         return
     title = title_of(resource, obj["metadata"]["name"])

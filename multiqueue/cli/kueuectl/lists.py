@@ -13,7 +13,7 @@ from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.kueuectl.kinds import KueuectlKind
 from multiqueue.cli.kueuectl.options import request_limit
 from multiqueue.cli.output import echo, print_data, print_table
-from multiqueue.kube.client import KubeClient
+from multiqueue.kube.client import KubeClient, ObjectList
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import Resource, resource_of
 
@@ -28,6 +28,7 @@ class ListQuery:
     selector: str = ""
     field_selector: str = ""
     output: str = "human"
+    watch: bool = False
 
     def say_none(self) -> None:
         """Say that there is nothing, as kubectl does."""
@@ -37,19 +38,24 @@ class ListQuery:
 
 async def list_objects(client: KubeClient, kind: KueuectlKind, query: ListQuery) -> list[Json]:
     """Return the objects of a kind."""
-    listed = await client.list(
+    listed = await list_pages(client, kind, query)
+    head = {"apiVersion": kind.resource.api_version, "kind": kind.kind}
+    return [{**head, **each} for each in listed.items]
+
+
+async def list_pages(client: KubeClient, kind: KueuectlKind, query: ListQuery) -> ObjectList[Json]:
+    """Return the objects of a kind as the server sends them, and the list's resourceVersion."""
+    return await client.list(
         kind.resource,
         namespace=query.namespace if kind.namespaced else None,
         label_selector=query.selector,
         field_selector=query.field_selector,
         limit=request_limit(),
     )
-    head = {"apiVersion": kind.resource.api_version, "kind": kind.kind}
-    return [{**head, **each} for each in listed.items]
 
 
 def print_objects(resource: Resource, objects: list[Json], output: str) -> None:
-    """Print objects as JSON or YAML, or their names."""
+    """Print objects as JSON or YAML or by a template, or their names."""
     if output == "name":
         from multiqueue.cli.kueuectl.changes import title_of
 

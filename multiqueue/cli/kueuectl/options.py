@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from multiqueue.cli.errors import UsageProblem
+from multiqueue.cli.output import form_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,26 +49,17 @@ def dry_run_option(function: F) -> F:
 
 def object_option(function: F) -> F:
     """Add ``-o``; the command gets ``output``: a message, or the object in a form."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["human", "json", "yaml", "name"]),
-        default="human",
-        help="Print the object, or its name only, instead of a message.",
-    )(function)
+    help_ = "Print the object, or its name only, instead of a message."
+    return form_option("human", "json", "yaml", "name", help_=help_)(function)
 
 
 def list_options(function: F) -> F:
-    """Add ``-o``, ``-l`` and ``--field-selector``."""
+    """Add ``-o``, ``-w``, ``-l`` and ``--field-selector``."""
     for add in (
         click.option(
-            "-o",
-            "--output",
-            type=click.Choice(["human", "wide", "json", "yaml", "name"]),
-            default="human",
-            show_default=True,
-            help="How to print the result.",
+            "-w", "--watch", is_flag=True, help="Go on with each object that changes, until Ctrl-C."
         ),
+        form_option("human", "wide", "json", "yaml", "name"),
         click.option(
             "--field-selector",
             metavar="FIELDS",

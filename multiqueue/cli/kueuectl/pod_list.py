@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from multiqueue.cli.commands.pods import print_pods
+from multiqueue.cli.commands.pods import check_watched_form, print_pods, watch_pods
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.find import find_workload
 from multiqueue.cli.kueuectl.lists import ListQuery, find_for_object
+from multiqueue.cli.output import echo
+from multiqueue.cli.remote.following import Follower
 from multiqueue.cli.remote.places import JobPlaces
 from multiqueue.cli.remote.standing import list_pods
 from multiqueue.kube.client import KubeClient
@@ -32,6 +34,14 @@ async def list_pods_of(
     except SelectorError as error:
         raise UsageProblem(f'--selector "{query.selector}": {error}') from error
     fields = _parse_fields(query.field_selector)
+    if query.watch:
+        check_watched_form(query.output)
+
+    def is_wanted(pod: Json) -> bool:
+        return labels.matches(pod["metadata"].get("labels") or {}) and all(
+            (_field(pod, path) == value) is equal for path, value, equal in fields
+        )
+
     owner = await find_for_object(client, for_object, query.namespace)
     if owner is None:
         query.say_none()
@@ -41,13 +51,12 @@ async def list_pods_of(
     async with AsyncExitStack() as stack:
         workload = await find_workload(client, metadata["namespace"], f"{kind}/{metadata['name']}")
         places = JobPlaces(client, stack, system_namespace=system_namespace)
+        if query.watch:
+            follower = Follower(client, workload, places, lambda text: echo(text, err=True))
+            await watch_pods(follower, query.output, is_wanted)
+            return
         _, pods = await list_pods(workload, places)
-    found = [
-        pod
-        for pod in pods
-        if labels.matches(pod["metadata"].get("labels") or {})
-        and all((_field(pod, path) == value) is equal for path, value, equal in fields)
-    ]
+    found = list(filter(is_wanted, pods))
     if not found and query.output in {"human", "wide"}:
         query.say_none()
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -36,7 +37,7 @@ class WorkloadFilter:
 
 
 async def list_workloads(client: KubeClient, query: ListQuery, wanted: WorkloadFilter) -> None:
-    """Print the Workloads that are wanted.
+    """Print the Workloads that are wanted, and with ``-w`` each that changes.
 
     Deviates: upstream lists those that wait only without a ClusterQueue; here, the ClusterQueue of
     their LocalQueue counts.
@@ -47,25 +48,63 @@ async def list_workloads(client: KubeClient, query: ListQuery, wanted: WorkloadF
         if owner is None:
             query.say_none()
             return
-    queues = QueueObjects(now=datetime.now(UTC), namespace=query.namespace or "")
-    listed, _ = await asyncio.gather(
-        _list(client, query),
-        queues.list(client, "local_queues", namespace=query.namespace),
-    )
-    found = [
-        (obj, workload)
-        for obj, workload in listed
-        if wanted.local_queue in {"", workload.spec.queue_name}
-        and wanted.cluster_queue in {"", queues.cluster_queue_of(workload)}
-        and tables.has_status(workload, wanted.statuses)
-        and (owner is None or is_owned_by(workload, owner["metadata"]["uid"]))
-    ]
+    uid = owner["metadata"]["uid"] if owner is not None else ""
+    if query.watch:
+        await _watch(client, query, wanted, uid)
+        return
+    queues, listed = await asyncio.gather(_read_queues(client, query), _list(client, query))
+    found = [each for each in listed if _is_wanted(each[1], wanted, queues, uid)]
+    objects = [obj for obj, _ in found]
     if query.output not in {"human", "wide"}:
-        print_objects(WORKLOAD.resource, [obj for obj, _ in found], query.output)
+        print_objects(WORKLOAD.resource, objects, query.output)
     elif not found:
         query.say_none()
     else:
-        await _print(client, query, queues, found)
+        wide = query.output == "wide"
+        rows = await _make_rows(client, queues, [workload for _, workload in found], wide=wide)
+        headers = _headers(query)
+        print_rows(headers, rows, objects, with_namespace=query.namespace is None, wide=wide)
+
+
+async def _watch(
+    client: KubeClient, query: ListQuery, wanted: WorkloadFilter, owner_uid: str
+) -> None:
+    """Print those that are wanted, then each that changes; queues and positions are read again."""
+    from multiqueue.cli.kueuectl.watching import ChangePrinter, follow, in_batches
+
+    with_namespace = query.namespace is None
+    printer = ChangePrinter(WORKLOAD, query, _headers(query), with_namespace=with_namespace)
+    async with aclosing(in_batches(follow(client, WORKLOAD, query))) as batches:
+        async for batch in batches:
+            queues = await _read_queues(client, query)
+            found = [
+                (obj, workload)
+                for obj in batch
+                if _is_wanted(
+                    workload := decode_workload(orjson.dumps(obj)), wanted, queues, owner_uid
+                )
+            ]
+            workloads = [workload for _, workload in found] if printer.has_rows else []
+            wide = query.output == "wide"
+            rows = await _make_rows(client, queues, workloads, wide=wide)
+            printer.print([obj for obj, _ in found], rows)
+
+
+def _is_wanted(
+    workload: Workload, wanted: WorkloadFilter, queues: QueueObjects, owner_uid: str
+) -> bool:
+    return (
+        wanted.local_queue in {"", workload.spec.queue_name}
+        and wanted.cluster_queue in {"", queues.cluster_queue_of(workload)}
+        and tables.has_status(workload, wanted.statuses)
+        and (not owner_uid or is_owned_by(workload, owner_uid))
+    )
+
+
+async def _read_queues(client: KubeClient, query: ListQuery) -> QueueObjects:
+    queues = QueueObjects(now=datetime.now(UTC), namespace=query.namespace or "")
+    await queues.list(client, "local_queues", namespace=query.namespace)
+    return queues
 
 
 async def _list(client: KubeClient, query: ListQuery) -> list[ListedWorkload]:
@@ -81,23 +120,22 @@ async def _list(client: KubeClient, query: ListQuery) -> list[ListedWorkload]:
     return [({**head, **obj}, workload) for obj, workload in listed.items]
 
 
-async def _print(
-    client: KubeClient, query: ListQuery, queues: QueueObjects, found: list[ListedWorkload]
-) -> None:
-    workloads = [workload for _, workload in found]
+def _headers(query: ListQuery) -> tuple[str, ...]:
+    wide = tables.WIDE_WORKLOAD_HEADERS if query.output == "wide" else ()
+    return (*tables.WORKLOAD_HEADERS, *wide)
+
+
+async def _make_rows(
+    client: KubeClient, queues: QueueObjects, workloads: list[Workload], *, wide: bool
+) -> list[list[Any]]:
     positions = await _read_positions(client, workloads)
-    wide = query.output == "wide"
-    headers: tuple[str, ...] = tables.WORKLOAD_HEADERS
-    headers += tables.WIDE_WORKLOAD_HEADERS if wide else ()
-    rows = [
+    return [
         tables.workload_row(
             each, queues.cluster_queue_of(each), positions.get(each.metadata.key), queues.now
         )
         + (tables.wide_cells(each) if wide else [])
         for each in workloads
     ]
-    objects = [obj for obj, _ in found]
-    print_rows(headers, rows, objects, with_namespace=query.namespace is None, wide=wide)
 
 
 async def _read_positions(client: KubeClient, workloads: list[Workload]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -64,9 +65,9 @@ async def check_worker(
 
 async def _check_version(worker: KubeClient, found: Prerequisites) -> None:
     version = orjson.loads((await worker.request("GET", "/version")).body)
-    digits = "".join(filter(str.isdigit, text(version.get("minor"))))
+    minor = re.match("[0-9]{0,9}", text(version.get("minor")))
     found.facts.append(f"Kubernetes {version.get('gitVersion')}")
-    if digits and int(digits) < OLDEST_MINOR:
+    if minor and minor[0] and int(minor[0]) < OLDEST_MINOR:
         found.doubts.append(
             f"Kubernetes {version.get('gitVersion')} is older than 1.{OLDEST_MINOR}, which is the "
             "oldest that this is tried with"

@@ -9,6 +9,7 @@ from multiqueue.api.names import CHECKPOINT_SECONDS
 from multiqueue.cli.output import echo, print_table
 from multiqueue.cli.views.ages import format_age, format_seconds
 from multiqueue.cli.views.replay import show_notes, tell_stop
+from multiqueue.lib.digits import is_number
 from multiqueue.model.resources import format_amount, is_accelerator
 from multiqueue.whatif.difference import Effect, Effected
 from multiqueue.whatif.documents import workload_to_dict
@@ -124,6 +125,6 @@ def _read_stop_time(key: str, snapshot: Snapshot) -> tuple[int, int | None]:
         graces.append(int(spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)))
         metadata = pod_set.template.get("metadata") or {}
         declared = (metadata.get("annotations") or {}).get(CHECKPOINT_SECONDS, "")
-        if declared.isdigit():
+        if is_number(declared):
             checkpoints.append(int(declared))
     return max(graces, default=DEFAULT_GRACE), max(checkpoints, default=None)

@@ -31,6 +31,7 @@ from multiqueue.controllers.quota_plan.propose import (
 )
 from multiqueue.controllers.transitions import queued_at
 from multiqueue.lib.amount import Amount
+from multiqueue.lib.digits import is_number
 from multiqueue.model.resources import parse_request
 from multiqueue.views.usage import read_hold
 
@@ -204,7 +205,7 @@ def read_demand(rows: Iterable[PlanDemand], until: str) -> DemandRecord:
         recent: list[Amount] = []
         for part in row.recent.split():
             amount, _, count = part.partition("x")
-            if amount.isdecimal() and count.isdecimal():
+            if is_number(amount) and is_number(count):
                 recent.extend([int(amount)] * min(int(count), 1000))
         record.series[QuotaKey(row.cluster_queue, row.flavor, row.resource)] = _Series(
             since, parse_histogram(row.histogram), recent

@@ -11,6 +11,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 from multiqueue.lib.amount import Amount
+from multiqueue.lib.digits import is_number
 
 MOST_BUCKETS = 40
 """Buckets of one histogram; the two nearest ones become one when there are more (P-104)."""
@@ -85,7 +86,7 @@ def parse_histogram(text: str) -> DemandHistogram:
     buckets: dict[Amount, float] = {}
     for part in text.split():
         amount, _, weight = part.partition(":")
-        if amount.isdecimal() and weight.isdecimal():
+        if is_number(amount) and is_number(weight):
             buckets[int(amount)] = float(weight)
     return DemandHistogram(buckets)
 

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from multiqueue.embedded.server.ages import age
-from multiqueue.embedded.server.jsonpath import JsonPathError, compile_path
 from multiqueue.embedded.server.kinds import Cell, Kind, KindVersion, PrinterColumn, Scale
+from multiqueue.lib.jsonpath import JsonPathError, compile_path
 
 Convert = Callable[[Any, datetime], Any]
 """From a value and the time of the request to what a cell shows."""

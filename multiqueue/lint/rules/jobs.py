@@ -11,6 +11,7 @@ from multiqueue.api.validation.unqueued import LABEL, find_unqueued
 from multiqueue.jobs.reading import JobPodSet, is_over, read_pod_sets
 from multiqueue.jobs.setup import enabled_frameworks
 from multiqueue.lib.amount import UNLIMITED
+from multiqueue.lib.digits import is_number
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.nodes import tolerates
 from multiqueue.lint.quotas import (
@@ -181,7 +182,7 @@ def too_large(job: Object, lookup: Lookup) -> Iterator[Hit]:
 def _fewest(job: Object, pods: JobPodSet) -> int:
     """Return how many pods must start together: partial admission may start fewer than wanted."""
     minimum = text(mapping(job, "metadata", "annotations").get(JOB_MIN_PARALLELISM))
-    return min(pods.count, int(minimum)) if minimum.isdecimal() else pods.count
+    return min(pods.count, int(minimum)) if is_number(minimum) else pods.count
 
 
 def _most(queue: Object) -> Mapping[str, int]:

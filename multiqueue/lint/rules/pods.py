@@ -14,6 +14,7 @@ from multiqueue.api.names import (
 from multiqueue.api.validation.access import Object, items, mapping, number, strings, text
 from multiqueue.api.validation.pod_sets import iterate_resources
 from multiqueue.jobs.reading import JobPodSet, is_over, read_pod_sets
+from multiqueue.lib.digits import is_number
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import queue_label
@@ -36,7 +37,7 @@ from multiqueue.model.surroundings import (
 
 _GRACE_SECONDS = 30
 """Kubernetes' default grace period of a pod."""
-_SLEEP = re.compile(r"\bsleep\s+(\d+)(?:s\b|\b)")
+_SLEEP = re.compile(r"\bsleep\s+(\d{1,9})(?:s\b|\b)")
 
 
 @job_rule(
@@ -99,7 +100,7 @@ def min_parallelism(job: Object, _: Lookup) -> Iterator[Hit]:
     spec = mapping(job, "spec")
     parallelism = number(spec.get("parallelism"), 1)
     pods = min(parallelism, number(spec.get("completions"), parallelism))
-    if value.isdecimal() and not 0 < int(value) < pods:
+    if is_number(value) and not 0 < int(value) < pods:
         yield Hit(
             f"metadata.annotations[{JOB_MIN_PARALLELISM}]",
             f"is {value}, for {pods} pods",
@@ -132,7 +133,7 @@ def _saving(job: Object, pods: JobPodSet) -> Iterator[tuple[str, int, str]]:
     annotation = f"metadata.annotations[{CHECKPOINT_SECONDS}]"
     for path, holder in ((annotation, job), (pods.at(annotation), pods.template)):
         value = text(mapping(holder, "metadata", "annotations").get(CHECKPOINT_SECONDS))
-        if value.isdecimal():
+        if is_number(value):
             yield path, int(value), "saving a checkpoint takes"
     for i, container in items(mapping(pods.template, "spec").get("containers")):
         hook = mapping(container, "lifecycle", "preStop")

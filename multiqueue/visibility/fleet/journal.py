@@ -14,6 +14,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import datetime
 
+from multiqueue.lib.digits import is_number
+
 MAX_KEYS = 20_000
 """Keys of a topic, about 4 MB."""
 
@@ -71,5 +73,4 @@ class Journal:
     def read_mark(self, mark: str) -> int | None:
         """Return the version of a mark of this epoch; None for any other text."""
         epoch, _, version = mark.strip('"').partition(".")
-        is_number = version.isascii() and version.isdigit() and len(version) < 19
-        return int(version) if epoch == self.epoch and is_number else None
+        return int(version) if epoch == self.epoch and is_number(version) else None

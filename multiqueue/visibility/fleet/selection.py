@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from multiqueue.lib.digits import is_number
 from multiqueue.lib.selectors import LabelSelector, SelectorError, parse_label_selector
 from multiqueue.views.standing import Standing
 from multiqueue.visibility.refusals import bad_request
@@ -120,7 +121,7 @@ def read_limit(query: Mapping[str, str]) -> int:
         StatusRefusal: 400, it is no number.
     """
     text = query.get("limit") or "0"
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    if not is_number(text):
         raise _invalid("limit", text, "must be an integer, 0 or more")
     return min(int(text) or DEFAULT_LIMIT, MAX_LIMIT)
 

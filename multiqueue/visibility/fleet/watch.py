@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from multiqueue.lib.digits import is_number
 from multiqueue.serving.request import HttpRequest
 from multiqueue.visibility.answers import JSON, wanted_form
 from multiqueue.visibility.authentication import AuthenticatedUser
@@ -203,14 +204,14 @@ def _error(code: int, reason: str, message: str) -> bytes:
 
 def _read_since(http: HttpRequest) -> int | None:
     text = http.query.get("resourceVersion") or "0"
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    if not is_number(text):
         raise bad_request(f'resourceVersion: Invalid value: "{text[:80]}": must be a number')
     return int(text) or None
 
 
 def _read_seconds(http: HttpRequest) -> float:
     text = http.query.get("timeoutSeconds") or "0"
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if not is_number(text):
         raise bad_request(f'timeoutSeconds: Invalid value: "{text[:80]}": must be a number')
     return min(float(text) or DEFAULT_SECONDS, MAX_SECONDS)
 

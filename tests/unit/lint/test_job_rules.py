@@ -150,7 +150,16 @@ def test_extended_resources_need_limits() -> None:
     assert not find("job-extended-resource-limit", job())
 
 
-@pytest.mark.parametrize(("minimum", "wrong"), [("1", False), ("3", True), ("0", True)])
+@pytest.mark.parametrize(
+    ("minimum", "wrong"),
+    [
+        ("1", False),
+        ("3", True),
+        ("0", True),
+        ("²", False),
+        pytest.param("9" * 5000, False, id="long"),
+    ],
+)
 def test_a_minimum_is_less_than_all(minimum: str, *, wrong: bool) -> None:
     partial = job(spec={"parallelism": 3}, annotations={MIN: minimum})
     assert bool(find("job-min-parallelism", partial)) is wrong

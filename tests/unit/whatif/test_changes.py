@@ -150,6 +150,8 @@ def test_a_removed_worker_is_gone_with_its_queues() -> None:
         ("submit", 'write "submit FILE"'),
         ("add worker-new", 'write "add WORKER FLAVOR=N'),
         ("add worker-new a100=many", '"a100=many" is no FLAVOR=N'),
+        ("add worker-new a100=²", '"a100=²" is no FLAVOR=N'),
+        ("add worker-new a100=" + "9" * 5000, "is no FLAVOR=N"),
         ("add worker-new b200=8", "no worker of the snapshot has flavor b200"),
         ("add worker-a100 a100=8", 'there is a MultiKueueCluster "worker-a100"'),
     ],

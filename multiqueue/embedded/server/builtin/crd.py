@@ -6,10 +6,10 @@ from typing import Any
 from multiqueue.embedded.server.builtin.crd_schema import validate_schema
 from multiqueue.embedded.server.builtin.pod_defaults import child
 from multiqueue.embedded.server.causes import FieldCause, invalid, not_supported, required
-from multiqueue.embedded.server.jsonpath import JsonPathError, compile_path
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
 from multiqueue.embedded.server.schema.metadata import check_name
 from multiqueue.lib import object_names as names
+from multiqueue.lib.jsonpath import JsonPathError, compile_path
 
 Json = Mapping[str, Any]
 

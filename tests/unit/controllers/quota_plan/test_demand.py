@@ -120,7 +120,7 @@ def test_unreadable_rows_count_as_not_measured() -> None:
     sample(record, now=T0)
     (row,) = write_demand(record)
     assert read_demand([row], "").series == {}
-    odd = msgspec.structs.replace(row, recent="4x2 x -1x3 5")
+    odd = msgspec.structs.replace(row, recent=f"4x2 x -1x3 5 {'9' * 5000}x1")
     assert read_demand([odd], format_time(T0)).series[KEY].recent == [4, 4]
 
 

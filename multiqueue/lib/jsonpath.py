@@ -1,9 +1,11 @@
-r"""The subset of JSONPath that printer columns use, compiled to functions.
+r"""The subset of JSONPath that printer columns and ``-o jsonpath`` use, compiled to functions.
 
 ``.spec.a``, ``['a.b']``, ``\.`` in names, ``[0]``, ``[-1]``, ``[1:3]``, ``[*]``, ``..name``, and
 filters such as ``[?(@.type=="Ready")]``, ``[?(@.count>3)]``, ``[?(@.name)]``. Missing keys give
 nothing; they are no error.
 """
+
+from __future__ import annotations
 
 import operator
 import re
@@ -16,7 +18,7 @@ Step = Callable[[Any], Iterable[Any]]
 
 
 class JsonPathError(ValueError):
-    """The text is not a JSONPath that this server understands."""
+    """The text is not a JSONPath that this program understands."""
 
 
 _TOKEN = re.compile(
@@ -46,7 +48,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 @lru_cache(maxsize=1024)
 def compile_path(text: str) -> Find:
-    """A function that finds all values of a path in an object.
+    """Return a function that finds all values of a path in an object.
 
     Raises:
         JsonPathError: the text is not understood.
@@ -80,10 +82,8 @@ def _step(match: re.Match[str]) -> Step:
         return _descend
     if match["all"] or match["every"]:
         return _children
-    if match["name"]:
-        return _child(re.sub(r"\\(.)", r"\1", match["name"]))
-    if match["quote"]:
-        return _child(match["quoted"])
+    if match["name"] or match["quote"]:
+        return _child(re.sub(r"\\(.)", r"\1", match["name"] or match["quoted"]))
     if match["index"]:
         return _item(int(match["index"]))
     if match["slice"]:

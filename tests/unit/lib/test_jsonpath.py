@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from multiqueue.embedded.server.jsonpath import JsonPathError, compile_path
+from multiqueue.lib.jsonpath import JsonPathError, compile_path
 
 OBJECT: dict[str, Any] = {
     "spec": {"a": 1, "b.c": 2, "list": [{"n": "x", "v": 1}, {"n": "y", "v": 5}], "none": None},
