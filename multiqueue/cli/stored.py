@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from multiqueue.api.validation.access import items, mapping, text
+from multiqueue.cli.manager_names import DEPLOYMENT, DEPLOYMENTS
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
@@ -22,17 +25,32 @@ if TYPE_CHECKING:
 CONFIG_MAP, CONFIG_KEY = "kueue-manager-config", "controller_manager_config.yaml"
 
 
+def mounted_config_map(deployment: Object | None) -> str:
+    """Return the name of the ConfigMap that a Deployment mounts; kustomize adds a hash to it."""
+    pod = mapping(deployment, "spec", "template", "spec")
+    for _, volume in items(pod.get("volumes")):
+        name = text(mapping(volume, "configMap").get("name"))
+        if name.startswith(CONFIG_MAP):
+            return name
+    return CONFIG_MAP
+
+
 async def read_config(client: KubeClient, namespace: str) -> Configuration | None:
     """Return the manager's configuration from its ConfigMap; None if it cannot be read.
+
+    The Deployment says which ConfigMap that is; if it cannot be read, the one without a hash.
 
     Raises:
         ConfigurationError: it is invalid.
     """
     from multiqueue.api.config import load_configuration
-    from multiqueue.api.validation.access import mapping, text
 
+    deployment: Object | None = None
+    with suppress(Forbidden, NotFound):
+        deployment = await client.get(DEPLOYMENTS, DEPLOYMENT, namespace=namespace)
+    name = mounted_config_map(deployment)
     try:
-        config_map = await client.get(resources.CONFIG_MAPS, CONFIG_MAP, namespace=namespace)
+        config_map = await client.get(resources.CONFIG_MAPS, name, namespace=namespace)
     except (Forbidden, NotFound):
         return None
     content = text(mapping(config_map, "data").get(CONFIG_KEY))

@@ -1,6 +1,6 @@
 """The first example of each kind's own documentation, and how the life of its job goes on.
 
-The files in `examples-kinds` are written anew, as short as they can be; their queue is QUEUE.
+The files in `config/samples-kinds` are written anew, as short as they can be; their queue is QUEUE.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 QUEUE = "user-queue"
 THEN = "2026-01-01T00:00:00Z"
-FOLDER = Path(__file__).parent / "examples-kinds"
-INSTALLED = FOLDER / "installed"
+FOLDER = Path(__file__).parents[2] / "config" / "samples-kinds"
+INSTALLED = Path(__file__).parent / "installed-kinds"
 """What operators of kinds bring along on every cluster."""
 Status = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A file of `examples-kinds`, and the life of the jobs in it."""
+    """A file of `config/samples-kinds`, and the life of the jobs in it."""
 
     name: str
     framework: str

@@ -34,6 +34,7 @@ from tests.unit.lint.objects import (
     quota,
 )
 
+CONFIG = Path(__file__).parents[2] / "config"
 SYSTEM = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
 WORKER = obj(
     "MultiKueueCluster",
@@ -98,15 +99,17 @@ async def test_a_cluster_is_compared_with_its_workers(
         assert "1 error, 0 warning" in await shell.run(*named, code=1)
 
 
+@pytest.mark.parametrize("name", ["kueue-manager-config", "kueue-manager-config-h456mf8552"])
 async def test_the_configuration_of_a_cluster_is_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Helm names it so; kustomize adds a hash, and the Deployment says which."""
     async with embedded(kubeconfig=tmp_path / "kubeconfig") as (_, client):
-        await apply_all(client, MANAGER)
+        await apply_all(client, [*MANAGER, deployment_with(name)])
         config_map = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": "kueue-manager-config", "namespace": "kueue-system"},
+            "metadata": {"name": name, "namespace": "kueue-system"},
             "data": {"controller_manager_config.yaml": "waitForPodsReady: {blockAdmission: true}"},
         }
         await client.create(CONFIG_MAPS, config_map, namespace="kueue-system")
@@ -114,6 +117,13 @@ async def test_the_configuration_of_a_cluster_is_found(
         only = ("lint", "--cluster", "--rule", "multikueue-block-admission", "-o", "json")
         ((_, rule, _),) = rules(await shell.run(*only))
         assert rule == "multikueue-block-admission"
+
+
+def deployment_with(config_map: str) -> dict[str, Any]:
+    """The manager's Deployment, as config/manager has it, with this ConfigMap."""
+    text = (CONFIG / "manager" / "manager.yaml").read_text()
+    found: dict[str, Any] = yaml.safe_load(text.replace("kueue-manager-config", config_map))
+    return found
 
 
 async def test_what_the_worker_of_a_bad_address_has_is_not_judged(

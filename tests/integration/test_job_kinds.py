@@ -5,12 +5,14 @@ The webhooks do not run here: nothing may start without an admitted Workload all
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from multiqueue.api.conditions import WorkloadCondition
-from multiqueue.api.names import V1BETA2
+from multiqueue.api.names import QUEUE_NAME, V1BETA2
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_finished
 from multiqueue.embedded.cluster.simulated_kinds import JobPhase
@@ -22,6 +24,7 @@ from tests.integration.queue_steps import create_queue
 from tests.job_kinds import EXAMPLES, KindExample, config_for, kind_cluster
 from tests.queue_manager import QueueCluster
 
+SAMPLES = Path(__file__).parents[2] / "config" / "samples-kinds"
 FIELDS = [each for each in EXAMPLES if isinstance(each.kind.integration, TemplateKind)]
 every_kind = pytest.mark.parametrize("example", FIELDS, ids=lambda each: each.row.kind)
 
@@ -99,6 +102,41 @@ async def test_it_waits_runs_and_ends(example: KindExample) -> None:
         condition = find(ended.status, WorkloadCondition.FINISHED)
         assert condition is not None
         assert condition.reason == "Succeeded"
+
+
+def read_sample(example: KindExample) -> dict[str, Any]:
+    """The job of the kind that users copy, in the namespace and queue of these tests."""
+    sample: dict[str, Any] = yaml.safe_load(
+        (SAMPLES / f"{example.row.kind.lower()}.yaml").read_text()
+    )
+    assert (sample["kind"], sample["apiVersion"]) == (example.row.kind, example.row.api_version)
+    labels = {**sample["metadata"]["labels"], QUEUE_NAME: "lq"}
+    sample["metadata"] |= {"name": "job", "namespace": NAMESPACE, "labels": labels}
+    return sample
+
+
+@every_kind
+async def test_its_sample_starts_with_quota_for_all_of_its_pods(example: KindExample) -> None:
+    sample = read_sample(example)
+    kind = example.kind.integration
+    async with kind_cluster(example) as cluster, cluster.manager(config_for(example)):
+        await create_queue(cluster, cpu="100")
+        room = [{"name": "cpu", "nominalQuota": 100}, {"name": "memory", "nominalQuota": "100Gi"}]
+        quota = {
+            "coveredResources": ["cpu", "memory"],
+            "flavors": [{"name": "default", "resources": room}],
+        }
+        spec = {"resourceGroups": [quota]}
+        patch = {"apiVersion": V1BETA2, "spec": spec}
+        await cluster.patch(resources.CLUSTER_QUEUES, "cq", patch)
+        await cluster.create(example.resource, sample)
+        workload = await until_admitted(cluster, example)
+        await until_suspended(cluster, example, value=False)
+        wanted = {each.name: each.count for each in kind.pod_sets(example.read(sample))}
+        assert {each.name: each.count for each in workload.spec.pod_sets} == wanted
+        assert workload.status.admission is not None
+        given = workload.status.admission.pod_set_assignments
+        assert {each.name for each in given if each.resource_usage} == set(wanted)
 
 
 @every_kind

@@ -10,7 +10,7 @@ from typing import Any
 from multiqueue.api.names import OWN_GROUP
 from multiqueue.api.validation.access import boolean, items, mapping, number, strings, text
 from multiqueue.cli.manager_names import DEPLOYMENT
-from multiqueue.cli.stored import CONFIG_KEY, CONFIG_MAP
+from multiqueue.cli.stored import CONFIG_KEY, mounted_config_map
 
 Object = Mapping[str, Any]
 
@@ -78,8 +78,7 @@ class Installation:
     @property
     def config_text(self) -> str | None:
         """The manager's Configuration as it is stored; None if there is none."""
-        name = self._config_map()
-        stored = self.find("ConfigMap", name)
+        stored = self.find("ConfigMap", mounted_config_map(self.deployment))
         if stored is not None:
             return text(mapping(stored, "data").get(CONFIG_KEY))
         for obj in self.of("Configuration"):
@@ -101,15 +100,6 @@ class Installation:
         listed = mapping(self.values, "controllerManager").get("featureGates")
         gates.update((text(each.get("name")), each.get("enabled")) for _, each in items(listed))
         return gates
-
-    def _config_map(self) -> str:
-        """The name of the ConfigMap that the Deployment mounts; kustomize may add a hash."""
-        pod = mapping(self.deployment, "spec", "template", "spec")
-        for _, volume in items(pod.get("volumes")):
-            name = text(mapping(volume, "configMap").get("name"))
-            if name.startswith(CONFIG_MAP):
-                return name
-        return CONFIG_MAP
 
 
 def is_ours(deployment: Object) -> bool:

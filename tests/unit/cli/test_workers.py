@@ -12,6 +12,7 @@ import yaml
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.cli.commands.clusters import build_row
+from multiqueue.cli.manager_names import DEPLOYMENTS
 from multiqueue.cli.views.inactive import explain_cluster_queue
 from multiqueue.cli.worker_access import read_remote_states
 from multiqueue.cli.workers import WorkerStatus, read_figures, read_workers
@@ -44,7 +45,7 @@ class Lists:
         return SimpleNamespace(items=[CLUSTER] if self.secret else [])
 
     async def get(self, resource: Resource, *_: Any, **__: Any) -> Any:
-        if resource == CONFIG_MAPS:
+        if resource in (CONFIG_MAPS, DEPLOYMENTS):
             raise NotFound(404)
         assert resource == SECRETS
         return self.secret
