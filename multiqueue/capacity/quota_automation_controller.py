@@ -29,15 +29,16 @@ from multiqueue.capacity.quota_automation import (
     sum_up,
     unsupported,
 )
+from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.jobs.informers import BY_CLUSTER_QUEUE
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import CLUSTER_QUEUES
+from multiqueue.kube.status_writes import write_status
 from multiqueue.model.cluster_queue import build_cluster_queue
 
 if TYPE_CHECKING:  # as in `jobs.context`
     from multiqueue.jobs.context import ManagerContext
-    from multiqueue.kube.informer import Informer
     from multiqueue.workers.connections.fleet import Fleet
 
 BATCH_SECONDS = 1.0
@@ -78,15 +79,13 @@ class QuotaAutomation:
     async def run(self) -> None:
         """Work until cancelled."""
         informers = self._context.informers
-        needed: tuple[Informer[Any], ...] = (
+        await wait_settled(
             informers.cluster_queues,
             informers.local_queues,
             informers.admission_checks,
             informers.multikueue_configs,
             informers.multikueue_clusters,
         )
-        for informer in needed:
-            await informer.settled.wait()
         await self._reconciler.run()
 
     async def reconcile(self, name: str) -> Result:
@@ -229,21 +228,9 @@ class QuotaAutomation:
             )
         if after == before:
             return
-        patch = {
-            "metadata": {"resourceVersion": queue.metadata.resource_version},
-            "status": {"conditions": [encode(condition) for condition in after]},
-        }
-        try:
-            written = await self._context.client.patch(
-                CLUSTER_QUEUES,
-                queue.metadata.name,
-                patch,
-                subresource="status",
-                decode=partial(decode, api.ClusterQueue),
-            )
-        except NotFound:
-            return
-        self._context.informers.cluster_queues.observe(written)
+        status = {"conditions": [encode(condition) for condition in after]}
+        informer = self._context.informers.cluster_queues
+        await write_status(self._context.client, informer, queue, status)
 
     # ------------------------------------------------------------ events
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 
 from multiqueue.api.names import GROUP
-from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue
 from multiqueue.controllers.finalizer import sync_finalizer
 from multiqueue.controllers.metrics.cluster_queue import ClusterQueueGauges
@@ -15,9 +14,9 @@ from multiqueue.controllers.queue_status import cluster_queue_patch
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
-from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import CLUSTER_QUEUES
+from multiqueue.kube.status_writes import write_status
 from multiqueue.kube.write_budget import WriteClass
 
 CONCURRENCY = 4
@@ -102,19 +101,18 @@ class ClusterQueueController:
         patch = cluster_queue_patch(queue, state, self._context.clock.now())
         if not patch:
             return DONE
-        try:
-            answer = await self._context.client.patch(
-                CLUSTER_QUEUES,
-                queue.metadata.name,
-                {"status": patch},
-                subresource="status",
-                decode=lambda data: decode(ClusterQueue, data),
-            )
-        except NotFound:
-            return DONE
-        self._echo[answer.metadata.name] = answer.metadata.resource_version
-        self._context.informers.cluster_queues.observe(answer)
+        await write_status(
+            self._context.client,
+            self._context.informers.cluster_queues,
+            queue,
+            patch,
+            over_any=True,
+            on_answer=self._note_own,
+        )
         return DONE
+
+    def _note_own(self, answer: ClusterQueue) -> None:
+        self._echo[answer.metadata.name] = answer.metadata.resource_version
 
     def _on_event(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         queue = new or old

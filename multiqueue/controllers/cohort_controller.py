@@ -6,17 +6,14 @@ from functools import partial
 
 from multiqueue.api.config import Gate
 from multiqueue.api.names import GROUP
-from multiqueue.api.serde import decode
-from multiqueue.api.v1beta2 import Cohort
 from multiqueue.controllers.metrics.gpus import LentGpus
 from multiqueue.controllers.queue_status import cohort_patch, natural
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.state import CohortState
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
-from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.resources import COHORTS
+from multiqueue.kube.status_writes import write_status
 from multiqueue.kube.write_budget import WriteClass
 
 
@@ -63,19 +60,9 @@ class CohortController:
             return DONE
         cohort = self._context.informers.cohorts.store.get(name)
         patch = {} if cohort is None else cohort_patch(cohort, state)
-        if not patch:
-            return DONE
-        try:
-            answer = await self._context.client.patch(
-                COHORTS,
-                name,
-                {"status": patch},
-                subresource="status",
-                decode=lambda data: decode(Cohort, data),
-            )
-        except NotFound:
-            return DONE
-        self._context.informers.cohorts.observe(answer)
+        if cohort is not None and patch:
+            client, informer = self._context.client, self._context.informers.cohorts
+            await write_status(client, informer, cohort, patch, over_any=True)
         return DONE
 
     def _measure(self, name: str, state: CohortState | None) -> None:

@@ -14,8 +14,7 @@ from functools import partial
 from typing import Any
 
 from multiqueue.api.conditions import ACTIVE, find_condition
-from multiqueue.api.names import GROUP, split_key
-from multiqueue.api.serde import decode
+from multiqueue.api.names import GROUP
 from multiqueue.api.v1beta2 import LocalQueue
 from multiqueue.controllers.metrics.local_queue import LocalQueueGauges
 from multiqueue.controllers.queue_status import local_queue_patch
@@ -24,9 +23,8 @@ from multiqueue.engine.fairness.past_usage import PastUsageRecords
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.jobs.informers import BY_CLUSTER_QUEUE
-from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.resources import LOCAL_QUEUES
+from multiqueue.kube.status_writes import write_status
 from multiqueue.kube.write_budget import WriteClass
 
 AT_ONCE = Result(requeue_after=0)
@@ -97,12 +95,12 @@ class LocalQueueController:
         usage = self._engine.usage if state.active else None
         if usage is not None and _was_stopped(queue):
             # Admissions of this moment have to settle before the first sample.
-            is_there = await self._write(key, local_queue_patch(queue, state, now))
+            is_there = await self._write(queue, local_queue_patch(queue, state, now))
             return AT_ONCE if is_there else DONE
         is_due = usage is not None and usage.next_sample_at(key, now) <= now
         consumed = usage.announce(key, now) if usage is not None and is_due else None
         patch = local_queue_patch(queue, state, now, consumed)
-        if is_due and patch and not await self._write(key, patch):
+        if is_due and patch and not await self._write(queue, patch):
             return DONE
         if patch and not is_due:
             self._statuses.queue.add(key)
@@ -121,26 +119,23 @@ class LocalQueueController:
         if queue is not None and state is not None:
             patch = local_queue_patch(queue, state, self._context.clock.now())
             if patch:
-                await self._write(key, patch)
+                await self._write(queue, patch)
         return DONE
 
-    async def _write(self, key: str, patch: dict[str, Any]) -> bool:
+    async def _write(self, queue: LocalQueue, patch: dict[str, Any]) -> bool:
         """Write a status; return whether the LocalQueue still exists."""
-        namespace, name = split_key(key)
-        try:
-            answer = await self._context.client.patch(
-                LOCAL_QUEUES,
-                name,
-                {"status": patch},
-                namespace=namespace,
-                subresource="status",
-                decode=lambda data: decode(LocalQueue, data),
-            )
-        except NotFound:
-            return False
-        self._echo[key] = answer.metadata.resource_version
-        self._context.informers.local_queues.observe(answer)
-        return True
+        answer = await write_status(
+            self._context.client,
+            self._context.informers.local_queues,
+            queue,
+            patch,
+            over_any=True,
+            on_answer=self._note_own,
+        )
+        return answer is not None
+
+    def _note_own(self, answer: LocalQueue) -> None:
+        self._echo[answer.metadata.key] = answer.metadata.resource_version
 
     def _sample(self, queue: LocalQueue, usage: PastUsageRecords, now: datetime) -> None:
         key = queue.metadata.key

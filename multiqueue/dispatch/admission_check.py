@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import ACTIVE, ClusterReason, is_true
 from multiqueue.capacity.checks import is_multikueue, list_clusters
 from multiqueue.jobs.check_condition import write_active
 from multiqueue.jobs.context import Informers, ManagerContext
-from multiqueue.kube.informer import Informer
+from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.workers.kubeconfigs.credentials import ConnectionStatus
 
@@ -65,13 +63,11 @@ class AdmissionCheckReconciler:
     async def run(self) -> None:
         """Work until cancelled."""
         informers = self._context.informers
-        needed: tuple[Informer[Any], ...] = (
+        await wait_settled(
             informers.admission_checks,
             informers.multikueue_configs,
             informers.multikueue_clusters,
         )
-        for informer in needed:
-            await informer.settled.wait()
         await self._reconciler.run()
 
     async def reconcile(self, name: str) -> Result:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import structlog
 
@@ -35,8 +34,8 @@ from multiqueue.dispatcher_host.choice import DispatcherChoice
 from multiqueue.engine.engine import Engine
 from multiqueue.forecast.views import Forecasts
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.errors import NotFound
-from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.model.build_workload import BuildOptions
 from multiqueue.workers.connections.fleet import Fleet
@@ -143,15 +142,13 @@ class WorkloadReconciler:
     async def run(self) -> None:
         """Reconcile Workloads until cancelled."""
         informers = self._context.informers
-        needed: tuple[Informer[Any], ...] = (
+        await wait_settled(
             informers.workloads,
             informers.admission_checks,
             informers.multikueue_configs,
             informers.multikueue_clusters,
             *informers.jobs.values(),
         )
-        for informer in needed:
-            await informer.settled.wait()
         self._is_running = True
         for key in self._wakes.keys:
             self.enqueue(key)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from multiqueue.api.serde import decode, encode
+from multiqueue.api.serde import encode
 from multiqueue.api.v1alpha1 import DispatchProfile, DispatchProfileStatus
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import has_quota, is_finished
@@ -14,10 +13,10 @@ from multiqueue.dispatcher_host.choice import DispatcherChoice
 from multiqueue.dispatcher_host.live_profile import LiveProfile
 from multiqueue.dispatcher_host.profile_conditions import build_status, find_news
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import build_reference
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import DISPATCH_PROFILES
+from multiqueue.kube.status_writes import write_status
 
 FIGURES_SECONDS = 10.0
 """How old figures in a status may be."""
@@ -71,25 +70,12 @@ class ProfileReconciler:
         return Result(requeue_after=FIGURES_SECONDS)
 
     async def _write(self, profile: DispatchProfile, status: DispatchProfileStatus) -> None:
-        patch = {
-            "metadata": {"resourceVersion": profile.metadata.resource_version},
-            "status": _complete(status),
-        }
-        name = profile.metadata.name
-        try:
-            written = await self._context.client.patch(
-                DISPATCH_PROFILES,
-                name,
-                patch,
-                subresource="status",
-                decode=partial(decode, DispatchProfile),
-            )
-        except NotFound:
+        informer = self._context.informers.dispatch_profiles
+        patch = _complete(status)
+        if await write_status(self._context.client, informer, profile, patch) is None:
             return
-        self._context.informers.dispatch_profiles.observe(written)
-        regarding = build_reference(
-            {"metadata": {"name": name, "uid": profile.metadata.uid}}, DISPATCH_PROFILES
-        )
+        metadata = {"name": profile.metadata.name, "uid": profile.metadata.uid}
+        regarding = build_reference({"metadata": metadata}, DISPATCH_PROFILES)
         for condition, is_bad in find_news(profile.status.conditions, status.conditions):
             self._context.recorder.event(
                 regarding,

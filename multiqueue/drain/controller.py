@@ -43,6 +43,7 @@ from multiqueue.drain.state import (
     report_on,
 )
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.model.build_workload import BuildOptions
 from multiqueue.workers.clusters.conditions import write_conditions
@@ -102,8 +103,7 @@ class DrainReconciler:
     async def run(self) -> None:
         """Work until cancelled."""
         informers = self._context.informers
-        for settled in (informers.multikueue_clusters.settled, informers.workloads.settled):
-            await settled.wait()
+        await wait_settled(informers.multikueue_clusters, informers.workloads)
         await self._reconciler.run()
 
     async def reconcile(self, name: str) -> Result:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from multiqueue.api.conditions import ACTIVE, set_condition
-from multiqueue.api.serde import decode, encode
+from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2 import AdmissionCheck
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.kube.errors import NotFound
-from multiqueue.kube.resources import ADMISSION_CHECKS
+from multiqueue.kube.status_writes import write_status
 
 
 async def write_active(
@@ -31,18 +28,5 @@ async def write_active(
     )
     if conditions == check.status.conditions:
         return
-    patch = {
-        "metadata": {"resourceVersion": check.metadata.resource_version},
-        "status": {"conditions": [encode(condition) for condition in conditions]},
-    }
-    try:
-        written = await context.client.patch(
-            ADMISSION_CHECKS,
-            check.metadata.name,
-            patch,
-            subresource="status",
-            decode=partial(decode, AdmissionCheck),
-        )
-    except NotFound:
-        return
-    context.informers.admission_checks.observe(written)
+    status = {"conditions": [encode(condition) for condition in conditions]}
+    await write_status(context.client, context.informers.admission_checks, check, status)

@@ -83,6 +83,7 @@ class Informer(Generic[T]):
     Attributes:
         store: The known objects. Do not await between reads that belong together.
         synced: Set once every object was listed and handled.
+        decode: Decodes the bytes of an object.
         settled: Set once synced, or once the kind is known to be unavailable. Wait for it at start.
         state: The state of the connection.
         last_error: Why the last attempt failed; None after a success.
@@ -113,7 +114,7 @@ class Informer(Generic[T]):
         self._namespace = namespace
         self._label_selector = label_selector
         self._field_selector = field_selector
-        self._decode = decode or cast("Callable[[bytes], T]", build_loader(resource))
+        self.decode = decode or cast("Callable[[bytes], T]", build_loader(resource))
         self._meta = meta
         self._on_restart = on_restart
         self._on_failed_object = on_failed_object
@@ -346,7 +347,7 @@ class Informer(Generic[T]):
 
     def _try_read(self, raw: bytes) -> tuple[ObjectKeyAndVersion, T] | None:
         try:
-            obj = self._decode(raw)
+            obj = self.decode(raw)
             return self._meta(obj), obj
         except Exception as error:  # noqa: BLE001 - one bad object must not stop the others
             self._leave_out(_key_of(raw), error)

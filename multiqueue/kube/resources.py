@@ -84,12 +84,8 @@ WORKLOAD_PRIORITY_CLASSES = _kueue("workloadpriorityclasses", "WorkloadPriorityC
 MULTIKUEUE_CONFIGS = _kueue("multikueueconfigs", "MultiKueueConfig")
 MULTIKUEUE_CLUSTERS = _kueue("multikueueclusters", "MultiKueueCluster")
 PROVISIONING_REQUEST_CONFIGS = _kueue("provisioningrequestconfigs", "ProvisioningRequestConfig")
-DISPATCH_PROFILES = Resource(
-    group=names.OWN_GROUP,
-    version="v1alpha1",
-    plural="dispatchprofiles",
-    kind="DispatchProfile",
-    namespaced=False,
+DISPATCH_PROFILES = resource_of(
+    "multiqueue.dev/v1alpha1", "dispatchprofiles", "DispatchProfile", namespaced=False
 )
 DISRUPTION_POLICIES = resource_of(
     "multiqueue.dev/v1alpha1", "disruptionpolicies", "DisruptionPolicy", namespaced=False

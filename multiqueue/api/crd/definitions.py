@@ -9,10 +9,10 @@ import orjson
 
 from multiqueue.api.config.types import Configuration, InternalCertManagement
 from multiqueue.api.crd.kinds import KINDS, Column, CustomKind
-from multiqueue.api.crd.own_kinds import own_crds
+from multiqueue.api.crd.own_kinds import OWN_KINDS
 from multiqueue.api.crd.schema import object_schema
 from multiqueue.api.crd.v1beta1 import downgrade_schema
-from multiqueue.api.names import GROUP
+from multiqueue.api.names import GROUP, OWN_GROUP, V1ALPHA1
 
 Definition = dict[str, Any]
 
@@ -32,10 +32,15 @@ def load_crds() -> list[Definition]:
 @cache
 def _encoded() -> bytes:
     """Return the definitions as cached JSON, because reading the types is slow."""
-    return orjson.dumps([*(_definition(kind) for kind in KINDS), *own_crds()])
+    return orjson.dumps([*map(_kueue_definition, KINDS), *map(_own_definition, OWN_KINDS)])
 
 
-def _definition(kind: CustomKind) -> Definition:
+def _own_definition(kind: CustomKind) -> Definition:
+    version = _version(V1ALPHA1.rpartition("/")[2], kind, object_schema(kind.struct))
+    return _definition(kind, OWN_GROUP, {"strategy": "None"}, [version])
+
+
+def _kueue_definition(kind: CustomKind) -> Definition:
     schema = object_schema(kind.struct)
     v1beta2 = _version("v1beta2", kind, schema)
     v1beta1 = _version("v1beta1", kind, downgrade_schema(kind.kind, schema))
@@ -44,15 +49,21 @@ def _definition(kind: CustomKind) -> Definition:
         f"{GROUP}/v1beta1 {kind.kind} is deprecated; use {GROUP}/v1beta2 {kind.kind}"
     )
     v1beta1["storage"] = False
+    return _definition(kind, GROUP, _conversion(), [v1beta1, v1beta2])
+
+
+def _definition(
+    kind: CustomKind, group: str, conversion: dict[str, Any], versions: list[Definition]
+) -> Definition:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": f"{kind.plural}.{GROUP}",
+            "name": f"{kind.plural}.{group}",
             "labels": {"app.kubernetes.io/name": "multiqueue"},
         },
         "spec": {
-            "group": GROUP,
+            "group": group,
             "names": {
                 "kind": kind.kind,
                 "listKind": f"{kind.kind}List",
@@ -61,8 +72,8 @@ def _definition(kind: CustomKind) -> Definition:
                 "shortNames": list(kind.short_names),
             },
             "scope": "Namespaced" if kind.namespaced else "Cluster",
-            "conversion": _conversion(),
-            "versions": [v1beta1, v1beta2],
+            "conversion": conversion,
+            "versions": versions,
         },
     }
 

@@ -1,13 +1,8 @@
-"""The CustomResourceDefinitions of the kinds that upstream does not have."""
+"""The kinds that upstream does not have, for their CustomResourceDefinitions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from multiqueue.api.crd.kinds import Column
-from multiqueue.api.crd.schema import object_schema
-from multiqueue.api.names import OWN_GROUP, V1ALPHA1
+from multiqueue.api.crd.kinds import Column, CustomKind
 from multiqueue.api.v1alpha1 import (
     DispatchProfile,
     DisruptionPolicy,
@@ -15,7 +10,6 @@ from multiqueue.api.v1alpha1 import (
     QuotaPlan,
     UsageReport,
 )
-from multiqueue.api.v1beta2.meta import Struct
 
 _AGE = Column(name="Age", path=".metadata.creationTimestamp", type="date")
 _PROFILE_COLUMNS = (
@@ -93,54 +87,19 @@ _USAGE_COLUMNS = (
     _AGE,
 )
 
-
-def own_crds() -> list[dict[str, Any]]:
-    """Return new copies of the definitions."""
-    return [
-        _definition(DispatchProfile, "dispatchprofiles", "dprof", _PROFILE_COLUMNS),
-        _definition(DisruptionPolicy, "disruptionpolicies", "dpol", _DISRUPTION_COLUMNS),
-        _definition(JobKind, "jobkinds", "jkind", _JOB_KIND_COLUMNS),
-        _definition(QuotaPlan, "quotaplans", "qplan", _PLAN_COLUMNS),
-        _definition(UsageReport, "usagereports", "usage", _USAGE_COLUMNS, scope="Namespaced"),
-    ]
-
-
-def _definition(
-    struct: type[Struct],
-    plural: str,
-    short_name: str,
-    columns: Sequence[Column],
-    *,
-    scope: str = "Cluster",
-) -> dict[str, Any]:
-    kind = struct.__name__
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"{plural}.{OWN_GROUP}",
-            "labels": {"app.kubernetes.io/name": "multiqueue"},
-        },
-        "spec": {
-            "group": OWN_GROUP,
-            "names": {
-                "kind": kind,
-                "listKind": f"{kind}List",
-                "plural": plural,
-                "singular": kind.lower(),
-                "shortNames": [short_name],
-            },
-            "scope": scope,
-            "conversion": {"strategy": "None"},
-            "versions": [
-                {
-                    "name": V1ALPHA1.rpartition("/")[2],
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": object_schema(struct)},
-                    "additionalPrinterColumns": [column.as_dict() for column in columns],
-                    "subresources": {"status": {}},
-                }
-            ],
-        },
-    }
+OWN_KINDS = tuple(
+    CustomKind(
+        struct=struct,
+        plural=plural,
+        short_names=(short_name,),
+        namespaced=namespaced,
+        columns=columns,
+    )
+    for struct, plural, short_name, namespaced, columns in (
+        (DispatchProfile, "dispatchprofiles", "dprof", False, _PROFILE_COLUMNS),
+        (DisruptionPolicy, "disruptionpolicies", "dpol", False, _DISRUPTION_COLUMNS),
+        (JobKind, "jobkinds", "jkind", False, _JOB_KIND_COLUMNS),
+        (QuotaPlan, "quotaplans", "qplan", False, _PLAN_COLUMNS),
+        (UsageReport, "usagereports", "usage", True, _USAGE_COLUMNS),
+    )
+)

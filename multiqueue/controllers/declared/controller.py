@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
-from typing import Any
 
 import structlog
 
 from multiqueue.api.conditions import ACTIVE, HEALTHY, set_condition
-from multiqueue.api.serde import decode, encode
+from multiqueue.api.serde import encode
 from multiqueue.api.v1alpha1 import JobKind, JobKindStatus
 from multiqueue.api.workload_state import is_finished
 from multiqueue.controllers.declared.catalog import Declaration, DeclaredKinds
@@ -21,9 +19,10 @@ from multiqueue.jobs.framework.job_source import SingleObjects
 from multiqueue.jobs.framework.reconciler import JobReconciler
 from multiqueue.jobs.registry import SupportedKind
 from multiqueue.kube.backoff import Backoff
-from multiqueue.kube.errors import Forbidden, NotFound
+from multiqueue.kube.errors import Forbidden
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import JOB_KINDS
+from multiqueue.kube.status_writes import write_status
 
 ACCEPTED = "Accepted"
 IN_USE_SECONDS = 5.0
@@ -167,21 +166,9 @@ class DeclaredJobs:
             )
         if conditions == job_kind.status.conditions:
             return
-        patch: dict[str, Any] = {
-            "metadata": {"resourceVersion": job_kind.metadata.resource_version},
-            "status": encode(JobKindStatus(conditions=conditions)),
-        }
-        try:
-            written = await self._context.client.patch(
-                JOB_KINDS,
-                job_kind.metadata.name,
-                patch,
-                subresource="status",
-                decode=partial(decode, JobKind),
-            )
-        except NotFound:
-            return
-        self._context.informers.job_kinds.observe(written)
+        patch = encode(JobKindStatus(conditions=conditions))
+        informer = self._context.informers.job_kinds
+        await write_status(self._context.client, informer, job_kind, patch)
 
 
 def _judge_accepted(declaration: Declaration) -> Verdict:

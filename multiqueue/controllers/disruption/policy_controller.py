@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from multiqueue.api.conditions import ACTIVE, set_condition
 from multiqueue.api.names import DISRUPTION_POLICY
-from multiqueue.api.serde import decode, encode
+from multiqueue.api.serde import encode
 from multiqueue.api.v1alpha1 import DisruptionPolicy, DisruptionPolicyStatus
 from multiqueue.api.v1beta2 import ClusterQueue, Cohort
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import build_reference
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.resources import CLUSTER_QUEUES, COHORTS, DISRUPTION_POLICIES
+from multiqueue.kube.resources import CLUSTER_QUEUES, COHORTS
+from multiqueue.kube.status_writes import write_status
 from multiqueue.model.disruption_policy import build_disruption_rules
 
 READY, INVALID = "Ready", "Invalid"
@@ -73,22 +71,9 @@ class DisruptionPolicyController:
         )
         if conditions == policy.status.conditions:
             return
-        patch = {
-            "metadata": {"resourceVersion": policy.metadata.resource_version},
-            "status": encode(DisruptionPolicyStatus(conditions=conditions)),
-        }
-        name = policy.metadata.name
-        try:
-            written = await self._context.client.patch(
-                DISRUPTION_POLICIES,
-                name,
-                patch,
-                subresource="status",
-                decode=partial(decode, DisruptionPolicy),
-            )
-        except NotFound:
-            return
-        self._context.informers.disruption_policies.observe(written)
+        status = encode(DisruptionPolicyStatus(conditions=conditions))
+        informer = self._context.informers.disruption_policies
+        await write_status(self._context.client, informer, policy, status)
 
     def _tell_users(self, policy: str) -> None:
         """Record on each queue and Cohort that names a missing policy what that means, once."""

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -57,12 +56,13 @@ from multiqueue.controllers.quota_plan.rules import (
     read_nominal,
 )
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.jobs.informers import BY_CLUSTER_QUEUE
 from multiqueue.kube.client import PatchType
 from multiqueue.kube.errors import NotFound
-from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.resources import CLUSTER_QUEUES, QUOTA_PLANS
+from multiqueue.kube.resources import CLUSTER_QUEUES
+from multiqueue.kube.status_writes import write_status
 from multiqueue.lib.amount import Amount
 
 WRITE_EVERY = timedelta(hours=1)
@@ -96,14 +96,9 @@ class QuotaPlanController:
     async def run(self) -> None:
         """Work until cancelled."""
         informers = self._context.informers
-        needed: tuple[Informer[Any], ...] = (
-            informers.quota_plans,
-            informers.cluster_queues,
-            informers.cohorts,
-            informers.workloads,
+        await wait_settled(
+            informers.quota_plans, informers.cluster_queues, informers.cohorts, informers.workloads
         )
-        for informer in needed:
-            await informer.settled.wait()
         self._records.clear()
         await self._reconciler.run()
 
@@ -238,22 +233,10 @@ class QuotaPlanController:
         if record is not None and record.until is not None:
             until = format_time(record.until)
             status = replace(status, demand=write_demand(record), sampled_until=until)
-        patch = {
-            "metadata": {"resourceVersion": plan.metadata.resource_version},
-            "status": {**EMPTY_STATUS, **encode(status)},
-        }
-        try:
-            written = await self._context.client.patch(
-                QUOTA_PLANS,
-                plan.metadata.name,
-                patch,
-                subresource="status",
-                decode=partial(decode, QuotaPlan),
-            )
-        except NotFound:
-            return replace(plan, status=QuotaPlanStatus())
-        self._context.informers.quota_plans.observe(written)
-        return written
+        informer = self._context.informers.quota_plans
+        patch = {**EMPTY_STATUS, **encode(status)}
+        written = await write_status(self._context.client, informer, plan, patch)
+        return replace(plan, status=QuotaPlanStatus()) if written is None else written
 
     # ------------------------------------------------------------ events
 

@@ -32,11 +32,13 @@ from multiqueue.jobs.framework.plan import (
 )
 from multiqueue.jobs.framework.priority import PriorityClassNotFoundError, resolve_priority
 from multiqueue.jobs.framework.rules.following import remove_gates
+from multiqueue.jobs.framework.rules.holding import end_hold
 from multiqueue.jobs.framework.view import JobView
 from multiqueue.jobs.pod.pods import Pod, gates_of, is_terminated, is_terminating
 from multiqueue.jobs.pod_owners.kind import PodOwnerKind
 from multiqueue.jobs.workload_wire import diff
 
+OFF_HOLD = "Workload no longer on hold; waiting for quota reservation"
 OUR_GATES = frozenset({names.ADMISSION_GATE, names.TOPOLOGY_GATE})
 
 
@@ -198,7 +200,7 @@ def _follow(
             patch={"spec": spec},
             note=note if "priorityClassRef" in spec else None,
         )
-    return _resume(view, workload) if is_on_hold(workload.status) else None
+    return end_hold(view, workload, OFF_HOLD) if is_on_hold(workload.status) else None
 
 
 def _changed_priority(view: JobView, kind: GroupOwnerKind, workload: Workload) -> dict[str, Any]:
@@ -218,21 +220,6 @@ def _hold(view: JobView, kind: GroupOwnerKind, workload: Workload) -> JobPlan:
             newest.status,
             reason=Reason.ON_HOLD,
             message=message,
-            now=view.now,
-            generation=newest.metadata.generation,
-        )
-
-    return ChangeStatus(workload=workload, change=change)
-
-
-def _resume(view: JobView, workload: Workload) -> JobPlan:
-    def change(newest: Workload) -> WorkloadStatus:
-        if not is_on_hold(newest.status):
-            return newest.status
-        return set_pending(
-            newest.status,
-            reason=view.options.pending_reason,
-            message="Workload no longer on hold; waiting for quota reservation",
             now=view.now,
             generation=newest.metadata.generation,
         )

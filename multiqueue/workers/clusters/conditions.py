@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.serde import decode, encode
+from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2 import Condition
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.kube.errors import NotFound
-from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
+from multiqueue.kube.status_writes import write_status
 
 
 async def write_conditions(
@@ -26,19 +24,6 @@ async def write_conditions(
     """
     if conditions == cluster.status.conditions:
         return False
-    patch = {
-        "metadata": {"resourceVersion": cluster.metadata.resource_version},
-        "status": {"conditions": [encode(condition) for condition in conditions]},
-    }
-    try:
-        written = await context.client.patch(
-            MULTIKUEUE_CLUSTERS,
-            cluster.metadata.name,
-            patch,
-            subresource="status",
-            decode=partial(decode, api.MultiKueueCluster),
-        )
-    except NotFound:
-        return False
-    context.informers.multikueue_clusters.observe(written)
-    return True
+    status = {"conditions": [encode(condition) for condition in conditions]}
+    informer = context.informers.multikueue_clusters
+    return await write_status(context.client, informer, cluster, status) is not None

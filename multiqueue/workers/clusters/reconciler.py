@@ -11,15 +11,14 @@ from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import ACTIVE, ClusterReason, find_condition, set_condition
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.jobs.references import reference_of
-from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
 from multiqueue.workers.clusters.conditions import write_conditions
@@ -92,14 +91,9 @@ class ClusterReconciler:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        informers: tuple[Informer[Any], ...] = (
-            self._context.informers.multikueue_clusters,
-            self._context.informers.secrets,
-            self._context.informers.namespaces,
-        )
-        for informer in informers:
-            await informer.settled.wait()
-        own = self._context.informers.namespaces.store.get("kube-system")
+        informers = self._context.informers
+        await wait_settled(informers.multikueue_clusters, informers.secrets, informers.namespaces)
+        own = informers.namespaces.store.get("kube-system")
         self._fleet.sign(
             own["metadata"].get("uid", "") if own is not None else "",
             identify_server({"server": self._context.client.credentials.server}),

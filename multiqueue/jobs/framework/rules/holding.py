@@ -27,7 +27,8 @@ def hold(view: JobView) -> JobPlan | None:
     if not holds:
         # A job that runs without quota is stopped first.
         is_quiet = view.suspended and not view.integration.is_active(view.job)
-        return _continue(view, workload) if is_quiet and is_on_hold(workload.status) else None
+        rests = is_quiet and is_on_hold(workload.status)
+        return end_hold(view, workload, OFF_HOLD) if rests else None
     if not has_quota(workload.status):
         return Wait()
 
@@ -45,14 +46,16 @@ def hold(view: JobView) -> JobPlan | None:
     return ChangeStatus(workload=workload, change=change)
 
 
-def _continue(view: JobView, workload: Workload) -> JobPlan:
+def end_hold(view: JobView, workload: Workload, message: str) -> JobPlan:
+    """Let a Workload on hold queue again."""
+
     def change(newest: Workload) -> WorkloadStatus:
         if not is_on_hold(newest.status):
             return newest.status
         return set_pending(
             newest.status,
             reason=view.options.pending_reason,
-            message=OFF_HOLD,
+            message=message,
             now=view.now,
             generation=newest.metadata.generation,
         )

@@ -154,7 +154,7 @@ def create_missing(view: JobView) -> JobPlan | None:
     if view.integration.is_active(view.job) and not view.integration.managed_by(view.job):
         return Wait()
     if view.is_elastic:
-        return _create_slice(view)
+        return create_slice(view, _priority(view))
     body = compose_workload(
         view.job,
         view.integration.gvk,
@@ -168,18 +168,19 @@ def create_missing(view: JobView) -> JobPlan | None:
     return CreateJobWorkload(body=view.integration.complete_workload(view.job, body, keys))
 
 
-def _create_slice(view: JobView) -> JobPlan:
-    """Create the first slice of a chain (E-165)."""
+def create_slice(view: JobView, priority: JobPriority, replaced: Workload | None = None) -> JobPlan:
+    """Create the next slice of a chain; the first one replaces none (E-165)."""
     return CreateJobWorkload(
         body=compose_slice(
             view.job,
             view.integration.gvk,
             view.pod_sets,
-            _priority(view),
+            priority,
             label_keys=view.options.label_keys,
             more_labels=view.chargeback_labels,
             name_limit=view.options.name_limit,
             taken=frozenset(known.metadata.name for known in view.workloads),
+            replaced=replaced,
         )
     )
 

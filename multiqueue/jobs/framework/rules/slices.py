@@ -5,14 +5,14 @@ from __future__ import annotations
 from multiqueue.api.slices import counts_of, is_scale_down
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_state import finish, has_quota
-from multiqueue.jobs.framework.compose import build_pod_set, compose_slice, workload_class
+from multiqueue.jobs.framework.compose import build_pod_set, workload_class
 from multiqueue.jobs.framework.plan import (
     ChangeStatus,
-    CreateJobWorkload,
     JobPlan,
     PatchWorkload,
 )
 from multiqueue.jobs.framework.priority import resolve_priority
+from multiqueue.jobs.framework.rules.matching import create_slice
 from multiqueue.jobs.framework.slices import LeftOver, has_to_stop
 from multiqueue.jobs.framework.view import JobView
 
@@ -49,19 +49,7 @@ def follow_size(view: JobView) -> JobPlan | None:
     priority = resolve_priority(
         workload_class(view.job), view.integration.priority_class(view.job), view.classes
     )
-    return CreateJobWorkload(
-        body=compose_slice(
-            view.job,
-            view.integration.gvk,
-            view.pod_sets,
-            priority,
-            label_keys=view.options.label_keys,
-            more_labels=view.chargeback_labels,
-            name_limit=view.options.name_limit,
-            taken=frozenset(known.metadata.name for known in view.workloads),
-            replaced=workload,
-        )
-    )
+    return create_slice(view, priority, replaced=workload)
 
 
 def _resize(view: JobView, workload: Workload) -> PatchWorkload:
