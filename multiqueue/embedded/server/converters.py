@@ -4,7 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import structlog
+
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion
+
+log = structlog.get_logger(__name__)
 
 Converter = Callable[[dict[str, Any], str], dict[str, Any]]
 """(object, wanted apiVersion) -> the object in that version."""
@@ -16,12 +20,13 @@ def with_conversion(kind: Kind, conversion: Mapping[str, Any], converters: Conve
     """Let the versions of a kind convert through an injected converter; without one only apiVersion
     changes.
 
-    A webhook that the definition names is asked if no converter was injected.
+    Deviates: a conversion webhook that the definition names is never called.
     """
     converter = converters.get((kind.group, kind.kind))
     if converter is None:
-        webhook = conversion.get("webhook") if conversion.get("strategy") == "Webhook" else None
-        return replace(kind, conversion=webhook["clientConfig"]) if webhook else kind
+        if conversion.get("strategy") == "Webhook":
+            log.warning("conversion webhooks are not called here", resource=kind.resource)
+        return kind
     storage = kind.api_version(kind.storage_version.name)
     versions = tuple(_converting(kind, version, storage, converter) for version in kind.versions)
     return replace(kind, versions=versions)

@@ -81,12 +81,7 @@ def check_open(store: ObjectStore, kind: Kind, name: str) -> None:
 
 
 def migrated(kind: Kind, raw: bytes) -> bytes:
-    """An object as it is to be kept after its definition chose another storage version.
-
-    What a webhook converts stays as it is until it is written again.
-    """
-    if kind.conversion is not None:
-        return raw
+    """An object as it is to be kept after its definition chose another storage version."""
     obj = orjson.loads(raw)
     name = obj["apiVersion"].rpartition("/")[2]
     if name == kind.storage_version.name:
@@ -148,9 +143,7 @@ class CrdController:
 
     def _served_part(self, crd: Mapping[str, Any]) -> Any:
         """What a change of which makes objects look different."""
-        spec = crd["spec"]
-        if (spec["group"], spec["names"]["kind"]) in self._converters:
-            spec = {**spec, "conversion": None}  # they are converted here, whatever it says
+        spec = {**crd["spec"], "conversion": None}  # functions convert, whatever it says
         return spec, (crd.get("status") or {}).get("acceptedNames"), is_established(crd)
 
     def _refresh(self, key: GroupPlural) -> None:

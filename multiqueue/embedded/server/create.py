@@ -32,7 +32,7 @@ from multiqueue.embedded.server.status import (
 )
 from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.validation import validate_create
-from multiqueue.embedded.server.versions import noted_as_admitted
+from multiqueue.embedded.server.versions import noted_as_admitted, to_storage
 
 GENERATE_ATTEMPTS = 8
 """As in Kubernetes: so many names are tried before a create with generateName gives up."""
@@ -156,7 +156,7 @@ async def _create_once(
     if kind.hooks.warnings is not None:
         for warning in kind.hooks.warnings(obj):
             call.warn(warning)
-    stored = await objects.conversions.to_storage(kind, version, obj)
+    stored = to_storage(kind, version, obj)
     if store.get(kind.storage_key, target.namespace, stored["metadata"]["name"]) is not None:
         return None
     if call.dry_run:
@@ -167,7 +167,6 @@ async def _create_once(
         noted = noted_as_admitted(kind, version)
         entry = store.put(kind.storage_key, stored, owners, noted)
         await store.durable(entry.revision)
-    await objects.conversions.prepare(kind, version, (entry,))
     return entry
 
 

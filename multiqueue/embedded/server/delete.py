@@ -122,7 +122,6 @@ async def delete(
         if entry is None:
             raise not_found(target.kind, target.name)
         _check_preconditions(entry, target, options)
-        await objects.conversions.prepare(target.kind, target.version, (entry,))
         old = decode_in(target.kind, target.version, entry)
         review = WebhookReview(
             operation="DELETE",
@@ -136,9 +135,7 @@ async def delete(
             await objects.admission.validate(call, review)
         if target.find(objects.store) is not entry:
             continue
-        outcome = await _commit(objects.store, call, target, options, entry)
-        await objects.conversions.prepare(target.kind, target.version, (outcome.entry,))
-        return outcome
+        return await _commit(objects.store, call, target, options, entry)
     raise conflict(target.kind, target.name)
 
 

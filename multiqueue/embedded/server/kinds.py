@@ -204,8 +204,6 @@ class Kind:
     """Whether a PUT of an object that is not there creates it."""
     put_needs_revision: bool = False
     """Whether a PUT must say which resourceVersion it replaces."""
-    conversion: Mapping[str, Any] | None = None
-    """The clientConfig of the webhook that converts between the versions; None: functions do."""
     stored_as: GroupPlural | None = None
     """Another kind whose stored objects this one shows (events.k8s.io Event shows core events)."""
 

@@ -10,8 +10,6 @@ import orjson
 
 from multiqueue.embedded.server.entry import StoredObject
 from multiqueue.embedded.server.field_selectors import (
-    NAME,
-    NAMESPACE,
     FieldSelector,
     parse_field_selector,
 )
@@ -56,13 +54,6 @@ class ListSelection:
     def namespace(self) -> str | None:
         """None: all namespaces (or a cluster-scoped kind)."""
         return self.target.namespace or None
-
-    @property
-    def looks_into_converted(self) -> bool:
-        """Whether it reads fields of a version that only a webhook can show."""
-        kind, version = self.target.kind, self.target.version
-        converted = kind.conversion is not None and not version.storage
-        return converted and any(name not in {NAME, NAMESPACE} for name, _, _ in self.fields.terms)
 
 
 def parse_selection(target: OperationTarget, query: Mapping[str, str]) -> ListSelection:

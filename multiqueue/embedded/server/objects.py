@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from multiqueue.embedded.server.admission.admission import WebhookAdmission
 from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.call import Call
-from multiqueue.embedded.server.conversion import Conversions
 from multiqueue.embedded.server.kinds import Registry
 from multiqueue.embedded.server.schema import FieldValidation
 from multiqueue.embedded.server.store import ObjectStore
@@ -19,7 +18,6 @@ class Objects:
     registry: Registry
     store: ObjectStore
     admission: WebhookAdmission
-    conversions: Conversions
     clock: Clock
 
     def call(

@@ -30,7 +30,6 @@ from multiqueue.embedded.server.authz.tokens import ServiceAccountTokens
 from multiqueue.embedded.server.body import MAX_BYTES
 from multiqueue.embedded.server.builtin.registry import builtin_registry
 from multiqueue.embedded.server.certificates import Authority, create_authority, server_context
-from multiqueue.embedded.server.conversion import Conversions
 from multiqueue.embedded.server.converters import Converters
 from multiqueue.embedded.server.crds import CrdController
 from multiqueue.embedded.server.create import create
@@ -219,12 +218,10 @@ class ApiServer:
         tokens = ServiceAccountTokens(store, clock, self._signing_key)
         authenticator = TokenAuthenticator({self._token: ADMIN, **self.options.tokens}, tokens)
         authorizer = RoleAuthorizer()
-        conversions = Conversions(self._webhooks)
         objects = Objects(
             registry=builtin_registry(authenticator, authorizer, tokens),
             store=store,
-            admission=WebhookAdmission(store, conversions, self._webhooks),
-            conversions=conversions,
+            admission=WebhookAdmission(store, self._webhooks),
             clock=clock,
         )
         entrance = Entrance(

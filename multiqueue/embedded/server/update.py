@@ -36,7 +36,7 @@ from multiqueue.embedded.server.status import (
 )
 from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.validation import validate_status, validate_update
-from multiqueue.embedded.server.versions import is_stored_in, noted_as_admitted
+from multiqueue.embedded.server.versions import is_stored_in, noted_as_admitted, to_storage
 
 STATUS = "status"
 ATTEMPTS = 5
@@ -85,7 +85,6 @@ async def update(
             raise not_found(target.kind, target.name)
         outcome = await _update_once(objects, call, target, change, entry)
         if outcome is not None:
-            await objects.conversions.prepare(target.kind, target.version, (outcome,))
             return outcome
     raise conflict(target.kind, target.name)
 
@@ -95,7 +94,6 @@ async def _update_once(
 ) -> StoredObject | None:
     """Apply the change to one state of the object; None: the object changed meanwhile."""
     kind, version, admission = target.kind, target.version, objects.admission
-    await objects.conversions.prepare(kind, version, (entry,))
     old = decode_bare_in(kind, version, entry)
     new, admitted, owners = _prepared(call, target, change, entry, old)
     review = WebhookReview(
@@ -258,7 +256,7 @@ async def _commit(  # noqa: PLR0917 - the two states of one object, and the cont
 ) -> StoredObject | None:
     new, _, owners = prepared
     kind, version, store = target.kind, target.version, objects.store
-    stored = await objects.conversions.to_storage(kind, version, new)
+    stored = to_storage(kind, version, new)
     if target.find(objects.store) is not entry:
         return None
     if kind.hooks.warnings is not None and target.subresource != STATUS:

@@ -4,11 +4,8 @@ from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion
 
 
 def is_stored_in(kind: Kind, version: KindVersion) -> bool:
-    """Whether objects are kept exactly as this version shows them.
-
-    Those that a webhook converts may be kept as an earlier storage version showed them.
-    """
-    return version.storage and kind.stored_as is None and kind.conversion is None
+    """Whether objects are kept exactly as this version shows them."""
+    return version.storage and kind.stored_as is None
 
 
 def noted_as_admitted(kind: Kind, version: KindVersion) -> KindVersion | None:
@@ -20,7 +17,6 @@ def from_storage(kind: Kind, version: KindVersion, obj: JsonObject) -> JsonObjec
     """Convert from the storage version; takes the object over."""
     if is_stored_in(kind, version):
         return obj
-    _check_converts_here(kind)
     if version.from_storage is not None:
         return version.from_storage(obj)
     return {**obj, "apiVersion": kind.api_version(version.name), "kind": kind.kind}
@@ -30,15 +26,9 @@ def to_storage(kind: Kind, version: KindVersion, obj: JsonObject) -> JsonObject:
     """Convert to the storage version; takes the object over."""
     if is_stored_in(kind, version):
         return obj
-    _check_converts_here(kind)
     if version.to_storage is not None:
         return version.to_storage(obj)
     return {**obj, "apiVersion": kind.api_version(kind.storage_version.name), "kind": kind.kind}
-
-
-def _check_converts_here(kind: Kind) -> None:
-    if kind.conversion is not None:
-        raise RuntimeError(f"{kind.resource} was not prepared: its webhook is to be asked before")
 
 
 def convert(kind: Kind, given: KindVersion, wanted: KindVersion, obj: JsonObject) -> JsonObject:

@@ -22,7 +22,6 @@ from multiqueue.embedded.server.admission.webhook_match import (
     find_match,
 )
 from multiqueue.embedded.server.call import Call
-from multiqueue.embedded.server.conversion import Conversions
 from multiqueue.embedded.server.kinds import JsonObject
 from multiqueue.embedded.server.status import StatusError, bad_request, forbidden, internal_error
 from multiqueue.embedded.server.store import ObjectStore
@@ -38,11 +37,8 @@ log = structlog.get_logger(__name__)
 class WebhookAdmission:
     """Finds the webhooks that match an operation, and calls them."""
 
-    def __init__(
-        self, store: ObjectStore, conversions: Conversions, transport: WebhookTransport
-    ) -> None:
+    def __init__(self, store: ObjectStore, transport: WebhookTransport) -> None:
         self._store = store
-        self._conversions = conversions
         self._client = WebhookClient(transport)
         self._compiled_from: tuple[int, int] = (-1, -1)
         self._mutating: tuple[MatchedWebhook, ...] = ()
@@ -100,7 +96,7 @@ class WebhookAdmission:
         if verdict is None or not verdict.patch:
             return review, False
         try:
-            patched = await match.patched(self._conversions, review, verdict.patch)
+            patched = match.patched(review, verdict.patch)
         except ValueError as error:
             raise _failed(match.webhook, f"the patch could not be applied: {error}") from error
         return (review, False) if patched == review.obj else (replace(review, obj=patched), True)
@@ -110,7 +106,7 @@ class WebhookAdmission:
     ) -> WebhookVerdict | StatusError | None:
         """Return a webhook's answer; None if it does not match, or failed with policy Ignore."""
         hook = match.webhook
-        request = await match.request(self._conversions, call, review)
+        request = match.request(call, review)
         try:
             if not hook.is_concerned(request):
                 return None

@@ -9,10 +9,10 @@ import jsonpatch
 import orjson
 
 from multiqueue.embedded.server.call import Call
-from multiqueue.embedded.server.conversion import Conversions
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion
 from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.embedded.server.target import OperationTarget
+from multiqueue.embedded.server.versions import convert
 from multiqueue.lib.selectors import LabelSelector, label_selector_from
 
 if TYPE_CHECKING:
@@ -103,9 +103,7 @@ class Match:
         """Whether namespace and object selectors agree."""
         return self._selects_namespace(store, review) and self._selects_object(review)
 
-    async def request(
-        self, conversions: Conversions, call: Call, review: WebhookReview
-    ) -> JsonObject:
+    def request(self, call: Call, review: WebhookReview) -> JsonObject:
         """The ``request`` of the AdmissionReview."""
         target, kind = review.target, review.target.kind
         version = self.version.name
@@ -127,8 +125,8 @@ class Match:
             "name": target.name or current.get("metadata", {}).get("name", ""),
             "operation": review.operation,
             "userInfo": dict(call.user),
-            "object": await self._seen(conversions, review, review.obj),
-            "oldObject": await self._seen(conversions, review, review.old),
+            "object": self._seen(review, review.obj),
+            "oldObject": self._seen(review, review.old),
             "dryRun": call.dry_run,
             "options": dict(review.options),
         }
@@ -140,30 +138,26 @@ class Match:
             request["subResource"] = request["requestSubResource"] = target.subresource
         return request
 
-    async def patched(
-        self, conversions: Conversions, review: WebhookReview, patch: list[Any]
-    ) -> JsonObject:
+    def patched(self, review: WebhookReview, patch: list[Any]) -> JsonObject:
         """The object after the webhook's patch, in the version of the target.
 
         Raises:
             ValueError: the patch does not fit.
         """
-        seen = orjson.loads(orjson.dumps(await self._seen(conversions, review, review.obj)))
+        seen = orjson.loads(orjson.dumps(self._seen(review, review.obj)))
         try:
             changed = jsonpatch.apply_patch(seen, patch, in_place=True)
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError) as error:
             raise ValueError(str(error)) from error
         target = review.target
-        return await conversions.convert(target.kind, self.version, target.version, changed)
+        return convert(target.kind, self.version, target.version, changed)
 
-    async def _seen(
-        self, conversions: Conversions, review: WebhookReview, obj: JsonObject | None
-    ) -> JsonObject | None:
+    def _seen(self, review: WebhookReview, obj: JsonObject | None) -> JsonObject | None:
         target = review.target
         if obj is None or self.version is target.version:
             return obj
         copy = orjson.loads(orjson.dumps(obj))
-        return await conversions.convert(target.kind, target.version, self.version, copy)
+        return convert(target.kind, target.version, self.version, copy)
 
     def _selects_namespace(self, store: ObjectStore, review: WebhookReview) -> bool:
         selector, kind = self.webhook.namespace_selector, review.target.kind

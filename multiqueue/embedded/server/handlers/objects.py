@@ -20,7 +20,6 @@ from multiqueue.embedded.server.handlers.watch import watch
 from multiqueue.embedded.server.kinds import AdmissionRefused, JsonObject, Scale, Subresource
 from multiqueue.embedded.server.lists import (
     ListAnswer,
-    ListSelection,
     find_page,
     parse_revision,
     parse_selection,
@@ -47,7 +46,6 @@ async def get(request: ServerRequest, target: OperationTarget) -> web.StreamResp
         await store.durable()  # an object that is gone, but not yet for good
         raise status.not_found(target.kind, target.name)
     await store.durable(entry.revision)
-    await request.objects.conversions.prepare(target.kind, target.version, (entry,))
     if target.subresource == "scale" and target.version.scale is not None:
         return _answer_scale(request, target, target.version.scale, entry)
     return request.answer(show_object(request, target, entry))
@@ -57,22 +55,12 @@ async def list_or_watch(request: ServerRequest, target: OperationTarget) -> web.
     """GET a collection."""
     if request.flag("watch"):
         return await watch(request, target)
-    store, conversions = request.objects.store, request.objects.conversions
+    store = request.objects.store
     selection = parse_selection(target, request.query)
-    await prepare_fields(request, selection)
     limit = max(request.number("limit") or 0, 0)
     page = find_page(store, selection, request.query, limit)
     await store.durable(page.revision)
-    await conversions.prepare(target.kind, target.version, page.entries)
     return request.answer(show_page(request, target, page))
-
-
-async def prepare_fields(request: ServerRequest, selection: ListSelection) -> None:
-    """Have at hand what field selectors of a converted version look into."""
-    if selection.looks_into_converted:
-        target, store = selection.target, request.objects.store
-        entries = store.collection(target.kind.storage_key).entries(selection.namespace)
-        await request.objects.conversions.prepare(target.kind, target.version, entries)
 
 
 async def post(request: ServerRequest, target: OperationTarget) -> web.StreamResponse:
@@ -147,7 +135,6 @@ async def remove_collection(request: ServerRequest, target: OperationTarget) -> 
     """DELETE what a selection finds."""
     options = await _delete_options(request)
     selection = parse_selection(target, request.query)
-    await prepare_fields(request, selection)
     page = find_page(request.objects.store, selection, {}, 0)
     call = request.call()
     deleted: list[StoredObject] = []

@@ -77,11 +77,6 @@ async def watch(request: ServerRequest, target: OperationTarget) -> web.StreamRe
     """Answer a watch request."""
     selection = parse_selection(target, request.query)
     options = parse_watch_options(request)
-    if selection.looks_into_converted:
-        raise bad_request(
-            "field selectors of a version that a webhook converts work with lists only; watch the "
-            f"storage version {target.kind.storage_version.name}, or select by label"
-        )
     response = web.StreamResponse(headers={"Cache-Control": "no-cache, private"})
     response.content_type = "application/json"
     response.enable_chunked_encoding()
@@ -90,8 +85,6 @@ async def watch(request: ServerRequest, target: OperationTarget) -> web.StreamRe
         await stream.run()
     except ConnectionError:
         return response
-    except StatusError as error:  # a webhook that converts has failed
-        await response.write(frame(ERROR, orjson.dumps(error.body())))
     await response.write_eof()
     return response
 
@@ -168,7 +161,7 @@ class _Stream:
             notices = [
                 Notice(ADDED, entry, entry.revision) for entry in initial[index : index + CHUNK]
             ]
-            await self.response.write(await self._frames(notices))
+            await self.response.write(self._frames(notices))
         if self.options.initial_bookmark and self.options.bookmarks:
             await self.response.write(self._bookmark(revision, {INITIAL_EVENTS_END: "true"}))
 
@@ -191,7 +184,7 @@ class _Stream:
             if self.options.bookmarks and not watcher.closed:
                 last = watcher.take(MAX_PENDING)
                 bookmark = self._bookmark(self.store.durable_revision, {})
-                await self.response.write(await self._frames(last) + bookmark)
+                await self.response.write(self._frames(last) + bookmark)
         finally:
             if timer is not None:
                 timer.cancel()
@@ -200,17 +193,16 @@ class _Stream:
         while not watcher.closed:
             notices = watcher.take(CHUNK)
             if notices:
-                await self.response.write(await self._frames(notices))
+                await self.response.write(self._frames(notices))
             elif self.bookmark_due:
                 self.bookmark_due = False
                 await self.response.write(self._bookmark(self.store.durable_revision, {}))
             else:
                 await watcher.wait()
 
-    async def _frames(self, notices: Sequence[Notice]) -> bytes:
+    def _frames(self, notices: Sequence[Notice]) -> bytes:
         entries = [self._state(notice) for notice in notices]
         target = self.target
-        await self.request.objects.conversions.prepare(target.kind, target.version, entries)
         shown = zip(notices, entries, strict=True)
         if self.request.wanted == "Object":
             return b"".join(frame(notice.type, target.raw(entry)) for notice, entry in shown)

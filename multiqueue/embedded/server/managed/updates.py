@@ -125,15 +125,9 @@ def type_of(kind: Kind, version: KindVersion) -> MergeType:
 def converted(
     kind: Kind, given: KindVersion, wanted: KindVersion, obj: Mapping[str, Any]
 ) -> JsonObject:
-    """An object in another version; what was given is not changed.
-
-    Deviates: where a webhook converts, fields are taken to have the same names in both versions;
-    nothing waits for webhooks in the middle of a merge.
-    """
+    """An object in another version; what was given is not changed."""
     if given is wanted or not obj:
         return dict(obj)
-    if kind.conversion is not None:
-        return {**obj, "apiVersion": kind.api_version(wanted.name)}
     copy: JsonObject = orjson.loads(orjson.dumps(obj))
     return convert(kind, given, wanted, copy)
 

@@ -81,56 +81,21 @@ async def test_converters_serve_each_version_in_its_shape() -> None:
         assert (await api.get(v1))["items"][0]["spec"]["size"] == 4
 
 
-def converted_by(client_config: dict[str, Any]) -> dict[str, Any]:
+async def test_without_a_converter_only_the_version_changes() -> None:
     crd = wide_definition()
-    crd["spec"]["versions"][0]["selectableFields"] = [{"jsonPath": ".spec.width"}]
-    crd["spec"]["versions"][1]["selectableFields"] = [{"jsonPath": ".spec.size"}]
+    client_config = {"service": {"namespace": "test", "name": "hooks"}}
     webhook = {"conversionReviewVersions": ["v1"], "clientConfig": client_config}
     crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
-    return crd
-
-
-async def test_a_conversion_webhook_is_found_through_its_service() -> None:
-    options = ServerOptions(
-        tls=False, crds=[converted_by({"service": {"namespace": "test", "name": "hooks"}})]
-    )
-    async with ApiServer(options) as server, aiohttp.ClientSession() as session:
-        api = client(server, session)
-        path = f"/apis/{GROUP}/v1/namespaces/default/widgets"
-        answer = await api.send("POST", path, widget(GROUP))
-        assert answer.status == 500
-        assert answer.body["message"] == (
-            f'conversion webhook for {GROUP}/v1, Kind=Widget failed: service "test/hooks" is not '
-            "mapped to a URL on this server"
-        )
-
-
-async def test_a_list_of_a_converted_version_selects_by_its_fields_in_one_review() -> None:
-    def answer(request: dict[str, Any]) -> dict[str, Any]:
-        objects = [widen(each, request["desiredAPIVersion"]) for each in request["objects"]]
-        return {"convertedObjects": objects, "result": {"status": "Success"}}
-
     async with (
-        serve_webhook() as hooks,
-        ApiServer(
-            ServerOptions(tls=False, crds=[converted_by(hooks.client_config("/convert"))])
-        ) as server,
+        ApiServer(ServerOptions(tls=False, crds=[crd])) as server,
         aiohttp.ClientSession() as session,
     ):
-        hooks.answers["/convert"] = answer
         api = client(server, session)
         v1, v2 = (f"/apis/{GROUP}/{name}/namespaces/default/widgets" for name in ("v1", "v2"))
-        for index in range(4):
-            body = {"spec": {"width": index % 2}, "metadata": {"name": f"w{index}"}}
-            await api.create(v2, {"apiVersion": f"{GROUP}/v2", "kind": "Widget", **body})
-        assert hooks.requests == []
-        assert await api.names(v1, fieldSelector="spec.size=1") == ["w1", "w3"]
-        assert [len(request["objects"]) for request in hooks.requests] == [4]
-        await api.names(v1)
-        assert len(hooks.requests) == 1, "a state is asked about once"
-        refused = await api.send("GET", v1, watch="true", fieldSelector="spec.size=1")
-        assert refused.status == 400
-        assert "select by label" in refused.body["message"]
+        body = {"spec": {"width": 3}, "metadata": {"name": "a"}}
+        await api.create(v2, {"apiVersion": f"{GROUP}/v2", "kind": "Widget", **body})
+        shown = await api.get(f"{v1}/a")
+        assert (shown["apiVersion"], shown["spec"]) == (f"{GROUP}/v1", {"width": 3})
 
 
 async def test_a_webhook_is_found_through_its_service() -> None:
