@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from multiqueue.cli.columns import CUT, GAP, fit, len_of
+from multiqueue.cli.errors import UsageProblem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,6 +90,18 @@ def print_data(data: Any, output: str) -> None:
 
     text = yaml.dump(data, Dumper=Plain, sort_keys=False, allow_unicode=True)
     click.echo(text, nl=False)
+
+
+def write_result(path: Path, text: str) -> None:
+    """Write a file that the user asked for.
+
+    Raises:
+        UsageProblem: It cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageProblem(f'"{path}" cannot be written: {error.strerror or error}') from error
 
 
 def print_table(
