@@ -133,7 +133,7 @@ class Workload:
     elastic job, which has no variants. ``stops`` are the times that it was stopped for others,
     ``ran_before`` the seconds that it ran before its present stay, and ``saves`` what it declares
     about its checkpoints. ``run_limit`` are the seconds that all its stays may last together, 0 for
-    no limit.
+    no limit; ``expected_run`` those that it says it runs, 0 if it does not say.
     """
 
     key: str
@@ -170,6 +170,7 @@ class Workload:
     stops: tuple[Stop, ...] = ()
     ran_before: int = 0
     run_limit: int = 0
+    expected_run: int = 0
     saves: SaveHabits | None = None
     problems: tuple[str, ...] = ()
 

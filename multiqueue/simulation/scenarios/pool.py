@@ -118,6 +118,7 @@ class GpuPool:
             pod_sets=(PodSet(count=job.gpus, requests={GPU: 1}),),
             saves=HABITS if job.saves else None,
             run_limit=self._run_limit,
+            expected_run=round(job.seconds) if self._layout.tells_run_times else 0,
         )
         self._runs[workload.key] = PoolRun(job=job, workload=workload)
         self._put(self._runs[workload.key], workload)

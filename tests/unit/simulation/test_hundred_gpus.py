@@ -91,6 +91,14 @@ def test_in_order_of_arrival_a_small_job_waits_behind_a_large_one() -> None:
     assert play(System.COHORT, *jobs)["small"].waited < 10
 
 
+def test_who_takes_less_passes_if_jobs_declare_their_run_times() -> None:
+    """Both want what one GPU is too little for; the later one takes far less."""
+    jobs = (job("runs", 60, 1), job("long", 80, 20, at=0.1), job("short", 80, 0.5, at=0.2))
+    untold, told = play(System.GENTLE, *jobs), play(System.TOLD, *jobs)
+    assert untold["long"].stays[0] < untold["short"].stays[0]
+    assert told["short"].stays[0] < told["long"].stays[0]
+
+
 def test_the_figures_add_up() -> None:
     runs = GpuPool(lay_out(System.FIRST_COME)).play(
         tuple(job(f"job-{n}", 8, 1, at=n, urgent=n == 2) for n in range(24))
@@ -128,7 +136,7 @@ def test_the_command_prints_all_systems_and_says_what_is_missed(
     assert "missed" in result.output
     with table.open() as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == 16
+    assert len(rows) == len(two_days)
     assert float(rows[0]["wait"]) == pytest.approx(two_days[0].wait)
     assert page.read_text() == build_page(two_days)
 
