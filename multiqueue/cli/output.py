@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from multiqueue.cli.columns import CUT, GAP, fit, len_of
+from multiqueue.cli.errors import UsageProblem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -160,6 +162,18 @@ def _print_template(data: Any, output: str) -> None:
         return
     titles, cells = zip(*compile_columns(text), strict=True)
     print_table(titles, [[cell(each) for cell in cells] for each in list_rows(data)], wide=True)
+
+
+def write_result(path: Path, text: str) -> None:
+    """Write a file that the user asked for.
+
+    Raises:
+        UsageProblem: It cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageProblem(f'"{path}" cannot be written: {error.strerror or error}') from error
 
 
 def print_table(

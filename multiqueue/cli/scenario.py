@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from io import StringIO
 from pathlib import Path
 
 import click
 
-from multiqueue.cli.output import echo, print_data, print_table
+from multiqueue.cli.output import echo, print_data, print_table, write_result
 from multiqueue.simulation.scenarios.figures import (
     RunFigures,
     average,
@@ -20,18 +21,29 @@ from multiqueue.simulation.scenarios.figures import (
     to_document,
 )
 from multiqueue.simulation.scenarios.hundred_gpus import DESCRIPTIONS
+from multiqueue.simulation.scenarios.page import build_page
 
 WAITS = ("RATE", "SYSTEM", "WAIT (SEEDS)", "P99", "URGENT", "LARGE P99", "LONGEST")
 USE = ("RATE", "SYSTEM", "DONE", "IN USE", "USEFUL", "OVERHEAD", "STOPS")
 
 
 def play_scenario(
-    seeds: Sequence[int], processes: int | None, csv_file: Path | None, output: str
+    seeds: Sequence[int],
+    processes: int | None,
+    output: str,
+    *,
+    report: Path | None = None,
+    csv_file: Path | None = None,
 ) -> None:
-    """Play ``hundred-gpus``, print what came of it, and write the figures of every run."""
+    """Play ``hundred-gpus``, print what came of it, and write the page and the figures of runs.
+
+    Raises:
+        UsageProblem: A file cannot be written.
+    """
     runs = play_all(seeds, processes=processes, on_done=_show)
-    if csv_file is not None:
-        _write_csv(runs, csv_file)
+    for path, build in ((report, build_page), (csv_file, _format_csv)):
+        if path is not None:
+            write_result(path, build(runs))
     if output != "human":
         print_data(to_document(runs), output)
         return
@@ -77,11 +89,14 @@ def _list_use(runs: Sequence[RunFigures]) -> list[str]:
     ]
 
 
-def _write_csv(runs: Sequence[RunFigures], path: Path) -> None:
-    with path.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, fieldnames=list(asdict(runs[0])))
-        writer.writeheader()
-        writer.writerows(asdict(run) for run in runs)
+def _format_csv(runs: Sequence[RunFigures]) -> str:
+    """Return a line with the figures of each run; those by size are on the page and in JSON."""
+    text = StringIO()
+    names = [each.name for each in fields(RunFigures) if each.name != "sizes"]
+    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(run) for run in runs)
+    return text.getvalue()
 
 
 def _show(done: int, total: int) -> None:

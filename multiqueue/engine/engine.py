@@ -369,6 +369,7 @@ class Engine:
         tree = self._cache.trees[key]
         result = CycleResult()
         try:
+            self._disruption.order_queues(tree, self._pending)
             run_cycle(self.parts, tree, schedule, now, result)
         except Exception as error:  # noqa: BLE001 - told in the plan; the other trees go on
             # The last cycle may be half done, so all of its admissions are undone.

@@ -206,7 +206,7 @@ class WorkloadChanges:
                 entry.workload = workload
                 return
             self._enter_again(entry, workload, now, anyway=False)
-        elif rank_of(workload) == entry.rank and old.shape == workload.shape:
+        elif rank_of(workload, entry.head_start) == entry.rank and old.shape == workload.shape:
             entry.workload = workload
             self._waiting.poke(entry)
         else:

@@ -18,6 +18,7 @@ from multiqueue.api.conditions import (
     WorkloadCondition,
     is_true,
 )
+from multiqueue.api.declarations import parse_runtime, read
 from multiqueue.api.disruptions import parse_stops
 from multiqueue.api.notices import parse_notice
 from multiqueue.api.slices import is_elastic, replaced_key
@@ -127,11 +128,21 @@ def build_workload(
         stops=parse_stops(status.conditions),
         ran_before=status.accumulated_past_execution_time_seconds or 0,
         run_limit=obj.spec.maximum_execution_time_seconds or 0,
+        expected_run=_read_runtime(obj),
         saves=read_save_habits(obj),
         notice=None if is_evicted(status) else parse_notice(status.conditions),
         stands_aside=is_parent(obj) if options.concurrent else parent is not None,
         problems=(*problems, *reader.problems),
     )
+
+
+def _read_runtime(obj: api.Workload) -> int:
+    """Return the seconds that a Workload is declared to run; 0 if it does not say."""
+    annotations = obj.metadata.annotations
+    if names.RUNTIME not in annotations:
+        return 0
+    declared = read(annotations, names.RUNTIME, parse_runtime)
+    return 0 if declared is None else int(declared.total_seconds())
 
 
 def effective_priority(obj: api.Workload, options: BuildOptions = DEFAULT_OPTIONS) -> int:

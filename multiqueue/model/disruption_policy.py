@@ -96,12 +96,15 @@ class ProtectionRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRule:
-    """When room is kept for a Workload that waits; ``claims`` is 0 for never.
+    """In which order Workloads wait, and when room is kept for one; ``claims`` is 0 for never.
+
+    ``passing`` is the percentage of a Workload's device time for which others may pass it.
 
     ``own_quota`` says what Workloads of the governed ClusterQueues do if they stay within its
     nominal quota and would delay a Workload of another ClusterQueue that has room kept for it.
     """
 
+    passing: int = 0
     claims: int = 0
     after: int = 14_400
     horizon: int = 86_400
@@ -135,6 +138,7 @@ class DisruptionRules:
             or self.protection.min_run
             or self.protection.max_preemptions
             or self.cost.longest_notice
+            or self.waiting.passing
             or self.waiting.claims
             or self.waiting.own_quota is not OwnQuotaRule.PASSES
         )
@@ -168,6 +172,7 @@ def build_disruption_rules(obj: DisruptionPolicy) -> DisruptionRules:
             ),
             protection=_build_protection(spec.protection),
             waiting=ClaimRule(
+                passing=_count("spec.waiting.passing", spec.waiting.passing, most=1000),
                 claims=_count("spec.waiting.claims", spec.waiting.claims, most=1),
                 after=_seconds("spec.waiting.after", spec.waiting.after),
                 horizon=_seconds("spec.waiting.horizon", spec.waiting.horizon),

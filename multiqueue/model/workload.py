@@ -134,8 +134,8 @@ class Workload:
     elastic job, which has no variants. ``stops`` are the times that it was stopped for others,
     ``ran_before`` the seconds that it ran before its present stay, and ``saves`` what it declares
     about its checkpoints. ``notice`` says that it will be stopped, while it still runs.
-    ``run_limit`` are the seconds that all its stays may last together, 0 for
-    no limit.
+    ``run_limit`` are the seconds that all its stays may last together, 0 for no limit;
+    ``expected_run`` those that it says it runs, 0 if it does not say.
     """
 
     key: str
@@ -172,6 +172,7 @@ class Workload:
     stops: tuple[Stop, ...] = ()
     ran_before: int = 0
     run_limit: int = 0
+    expected_run: int = 0
     saves: SaveHabits | None = None
     notice: Notice | None = None
     problems: tuple[str, ...] = ()

@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from multiqueue.plugins.offers import REFERENCE, SOME_TIME, devices_on, find_speed
+from multiqueue.model.turn import SOME_TIME, find_head_start
+from multiqueue.plugins.offers import REFERENCE, devices_on, find_speed
 from multiqueue.plugins.option import Option, Tier
 from multiqueue.plugins.suitability import scarce_resource
 from multiqueue.plugins.view import ClusterClaim, ClusterView, CopyState, DispatchView, WorkloadView
 
-LONGEST = timedelta(days=30)
-"""The longest time for which other Workloads may pass one."""
 PATIENCE = timedelta(days=1)
 """So long after its turn, a Workload no longer yields."""
 MOVE = 2
@@ -40,8 +39,7 @@ def find_turn(workload: WorkloadView, *, percent: int) -> datetime:
     runtime = workload.runtime
     expected = runtime.expected if runtime is not None else SOME_TIME
     devices = max(1, workload.total(scarce_resource(workload)))
-    seconds = expected.total_seconds() * devices * percent / 100
-    return workload.created_at + timedelta(seconds=min(LONGEST.total_seconds(), seconds))
+    return workload.created_at + find_head_start(devices, expected, percent)
 
 
 def yields(view: DispatchView, cluster: ClusterView, turn: datetime | None) -> bool:

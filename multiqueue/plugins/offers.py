@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
+from multiqueue.model.turn import SOME_TIME
 from multiqueue.plugins.option import Option
 from multiqueue.plugins.view import ClusterView, DispatchView, WorkloadView
 
 REFERENCE = 1000
 """The speed of the reference hardware."""
-SOME_TIME = timedelta(hours=1)
-"""The assumed runtime if nothing is known. It is the same for all jobs, so it only scales."""
 
 
 def find_speed(workload: WorkloadView, option: Option) -> int:

@@ -42,6 +42,8 @@ BAD_SPECS: list[tuple[dict[str, Any], str]] = [
     ({"budgets": [{**BUDGET, "maxLostPercent": 101}]}, "should be less than or equal to 100"),
     ({"budgets": [{**BUDGET, "maxLostPercent": 3, "per": "Owner"}]}, "set per to Policy"),
     ({"maxPreemptedWorkloads": -1}, "spec.maxPreemptedWorkloads"),
+    ({"waiting": {"passing": -1}}, "spec.waiting.passing"),
+    ({"waiting": {"passing": 1001}}, "should be less than or equal to 1000"),
 ]
 POLICY = "gpu"
 
@@ -274,6 +276,28 @@ async def test_what_a_policy_cannot_say_is_refused_with_path_and_range() -> None
             with pytest.raises(Invalid) as refused:
                 await cluster.create(resources.DISRUPTION_POLICIES, make_policy(**spec))
             assert words in str(refused.value), spec
+
+
+# -------------------------------------------------------------------- turns
+
+
+@virtual_time
+@pytest.mark.parametrize(("passing", "first"), [(0, "long"), (100, "short")])
+async def test_a_job_that_declares_less_passes_one_that_waits(passing: int, first: str) -> None:
+    clock = LoopClock()
+    policy = make_policy(waiting={"passing": passing})
+    async with (
+        governed_cluster(policy, clock=clock) as cluster,
+        cluster.manager(CONFIG, clock=clock),
+    ):
+        await submit(cluster, ranked("holds", "low", run="600", pods=2))
+        await until(cluster, lambda: running(cluster, "holds"), "the holder running")
+        for name, says in (("long", "5h"), ("short", "10m")):
+            await submit(cluster, ranked(name, "low", pods=2, runtime=says))
+            await until_waiting(cluster, name, "insufficient unused quota")
+        waiting = {"long", "short"}
+        await until(cluster, lambda: any(running(cluster, each) for each in waiting), "one running")
+        assert [each for each in sorted(waiting) if running(cluster, each)] == [first]
 
 
 # -------------------------------------------------------------------- claims

@@ -14,6 +14,7 @@ from multiqueue.model.cluster_queue import ClusterQueue, Cohort
 from multiqueue.model.disruption_policy import (
     BudgetRule,
     BudgetScope,
+    ClaimRule,
     DisruptionRules,
     Preference,
     ProtectionRule,
@@ -64,6 +65,7 @@ policies = st.builds(
     name=st.just(POLICY),
     prefer=st.sampled_from(Preference),
     max_preempted_workloads=st.sampled_from([0, 1, 2]),
+    waiting=st.builds(ClaimRule, passing=st.sampled_from([0, 100])),
     protection=st.builds(
         ProtectionRule,
         min_run=st.dictionaries(st.sampled_from(sorted(CAUSES)), st.integers(1, 90)),

@@ -195,8 +195,21 @@ class NoticeOfPreemption(Struct, frozen=True, kw_only=True):
 
 
 class ClaimsOfWaiting(Struct, frozen=True, kw_only=True):
-    """When room is kept for a Workload that waits for more than is free."""
+    """In which order Workloads wait, and when room is kept for one that waits for more."""
 
+    passing: Annotated[
+        int,
+        described(
+            "For how long later Workloads of the same priority may pass a waiting one: the "
+            "percentage of its own device time, which is its devices times the run time that it "
+            "declares (multiqueue.dev/runtime, else maximumExecutionTimeSeconds, else an hour). "
+            "Of two Workloads the one comes first that was submitted earlier plus its own time. "
+            "0 means the order of submission.",
+            default=0,
+            minimum=0,
+            maximum=1000,
+        ),
+    ] = 0
     claims: Annotated[
         int,
         described(
@@ -269,7 +282,7 @@ class DisruptionPolicySpec(Struct, frozen=True, kw_only=True):
     ] = NoticeOfPreemption()
     waiting: Annotated[
         ClaimsOfWaiting,
-        described("When room is kept for a Workload that waits.", default={}),
+        described("In which order Workloads wait, and when room is kept.", default={}),
     ] = ClaimsOfWaiting()
     exempt_priority: Annotated[
         int | None,

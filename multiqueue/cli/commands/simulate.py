@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.cli.errors import CliError, UsageProblem
-from multiqueue.cli.output import output_option, print_data, print_table
+from multiqueue.cli.output import output_option, print_data, print_table, write_result
 
 if TYPE_CHECKING:
     from multiqueue.simulation.compare import Comparison, Contestant, Plan
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     "--scenario",
     type=click.Choice(["hundred-gpus"]),
     help="Play a scenario with fixed parameters instead of a trace: how four ways of sharing 100 "
-    "GPUs serve 50 people. Of the other options only --seeds, --first-seed, --processes, --csv and "
-    "--output count.",
+    "GPUs serve 50 people. Of the other options only --seeds, --first-seed, --processes, --report, "
+    "--csv and --output count.",
 )
 @click.option(
     "--trace",
@@ -168,9 +168,8 @@ def command(  # noqa: PLR0913 - one for each option
 
     _check_folders(report, csv_file)
     if scenario is not None:
-        if report is not None:
-            raise UsageProblem("--report: a scenario has no page; use --csv or -o json")
-        play_scenario(range(first_seed, first_seed + seeds), processes, csv_file, output)
+        played = range(first_seed, first_seed + seeds)
+        play_scenario(played, processes, output, report=report, csv_file=csv_file)
         return
     plan = Plan(
         wanted=TraceRequest(source=trace, count=jobs, load=load, teams=teams),
@@ -276,12 +275,8 @@ def _write(comparison: Comparison, report: Path | None, csv_file: Path | None) -
     from multiqueue.simulation.report.page import build_page
 
     for path, build in ((report, build_page), (csv_file, format_csv)):
-        if path is None:
-            continue
-        try:
-            path.write_text(build(comparison), encoding="utf-8")
-        except OSError as error:
-            raise UsageProblem(f'"{path}" cannot be written: {error}') from error
+        if path is not None:
+            write_result(path, build(comparison))
 
 
 def _print(comparison: Comparison, output: str) -> None:

@@ -12,11 +12,9 @@ from typing import NamedTuple
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.lib.amount import Amount
+from multiqueue.model import turn
 from multiqueue.model.disruption_policy import CostRule, SaveHabits
-from multiqueue.model.resources import CPU, is_accelerator
 
-DEVICE_CPUS = 64_000
-"""CPUs (in milli) that count as one device where a Workload has no accelerator."""
 CLOCK_SKEW = 60
 """Seconds by which the clock of a job may be ahead."""
 _RELIABLE = 3, 2
@@ -55,11 +53,7 @@ class Loss(NamedTuple):
 
 def count_devices(usage: Mapping[FlavorResource, Amount]) -> int:
     """Return the accelerators in use; without any, one device for each begun 64 CPUs."""
-    devices = sum(amount for (_, resource), amount in usage.items() if is_accelerator(resource))
-    if devices > 0:
-        return devices
-    cpus = sum(amount for (_, resource), amount in usage.items() if resource == CPU)
-    return max(1, -(-cpus // DEVICE_CPUS))
+    return turn.count_devices((resource, amount) for (_, resource), amount in usage.items())
 
 
 def started_at(entry: Entry) -> int | None:

@@ -6,7 +6,7 @@ question is answered by one look-up.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.api.disruptions import Stop
 from multiqueue.api.names import OWNER, split_key
 from multiqueue.engine.cache.cache import Cache
+from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.disruption.budget import Spending, StopBook, owner_reader
 from multiqueue.engine.disruption.claims import Claims
 from multiqueue.engine.disruption.cost import Loss
@@ -30,6 +31,7 @@ from multiqueue.engine.disruption.search_rules import (
 )
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
 from multiqueue.engine.queues.entry import Entry
+from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.model.disruption_policy import DisruptionRules, Preference
 from multiqueue.model.workload import Workload
@@ -88,6 +90,21 @@ class Disruption:
         """Find out anew who is governed by what."""
         self.governance.forget()
         self.book.forget_sums()
+
+    def order_queues(self, tree: Tree, pending: Mapping[str, PendingQueue]) -> None:
+        """Order the queues of a tree by the turns that their policies say (P-67).
+
+        Deviates: from P-67. The policy of each ClusterQueue counts, as it does for claims.
+        """
+        if tree in self.governance.ordered:
+            return
+        self.governance.ordered.add(tree)
+        governed = self.governance.of_tree(tree)
+        for name in tree.queues:
+            passing = 0 if governed is None else governed[name].rules.waiting.passing
+            queue = pending.get(name)
+            if queue is not None and queue.passing != passing:
+                queue.let_pass(passing)
 
     def observe(self, workload: Workload, entry: Entry | None) -> None:
         """Take over the record of a Workload, and its notice; None if it is finished."""

@@ -37,6 +37,8 @@ class Governance:
         self._policies: dict[str, DisruptionRules] = {}
         self._trees: dict[Tree, Mapping[str, Governed] | None] = {}
         self._devices: dict[str, int] = {}
+        self.ordered: set[Tree] = set()
+        """The trees whose queues have the turns that their policies say."""
 
     def set_policy(self, name: str, rules: DisruptionRules | None) -> bool:
         """Add, change or (None) remove a policy; return whether that changed anything."""
@@ -52,6 +54,7 @@ class Governance:
         """Drop what was found, because a queue, a Cohort or a policy changed."""
         self._trees.clear()
         self._devices.clear()
+        self.ordered.clear()
 
     def of_tree(self, tree: Tree) -> Mapping[str, Governed] | None:
         """Return what governs each queue of a tree; None if no policy changes anything there."""

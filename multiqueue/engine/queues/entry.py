@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -19,6 +19,7 @@ from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.queues.resume import ResumeState
 from multiqueue.lib.amount import Amount
 from multiqueue.lib.heap import KeyedHeap
+from multiqueue.model.turn import SOME_TIME, count_devices, find_head_start
 from multiqueue.model.workload import Shape, Workload
 
 Rank: TypeAlias = tuple[int, int, str, str]
@@ -73,7 +74,8 @@ class Entry:
     ``preempted`` means that its preemption, or a notice of it, was decided and is not visible yet
     (E-80); ``spared`` is the notice that was rescinded, which may still be visible;
     ``displaced`` are those that leave, or left, for this one while it waits; ``victims`` all that
-    it displaced since something from outside changed its tree.
+    it displaced since something from outside changed its tree. ``head_start`` is for how many
+    microseconds later ones may pass it in its queue; 0 while it is in none (P-67).
     """
 
     __slots__ = (
@@ -84,6 +86,7 @@ class Entry:
         "displaced",
         "equals",
         "explanation",
+        "head_start",
         "key",
         "memo",
         "place",
@@ -102,6 +105,7 @@ class Entry:
     def __init__(self, workload: Workload) -> None:
         self.key = workload.key
         self.workload = workload
+        self.head_start = 0
         self.rank = rank_of(workload)
         self.place = QueuePlace.NOWHERE
         self.queue = ""
@@ -153,7 +157,12 @@ class Entry:
     def replace(self, workload: Workload) -> None:
         """Take over a newer object."""
         self.workload = workload
-        self.rank = rank_of(workload)
+        self.rank = rank_of(workload, self.head_start)
+
+    def let_pass(self, percent: int) -> None:
+        """Let others pass for this percentage of its device time; 0 for nobody (P-67)."""
+        self.head_start = _find_head_start(self.workload, percent) if percent else 0
+        self.rank = rank_of(self.workload, self.head_start)
 
     def forget_others(self) -> None:
         """Drop references to other workloads, so that they cannot form endless chains."""
@@ -190,6 +199,11 @@ class EquivalenceClass:
             count(self.active_of, entry.workload.queue, 1)
         self.active.push(entry, entry.rank)
 
+    def move(self, entry: Entry) -> None:
+        """Follow a change of an entry's rank."""
+        heap = self.active if entry in self.active else self.parked
+        heap.push(entry, entry.rank)
+
     def hold(self, entry: Entry) -> None:
         """Add an entry that waits for a wake."""
         count(self.parked_of, entry.workload.queue, 1)
@@ -217,13 +231,30 @@ class EquivalenceClass:
         return moved
 
 
-def rank_of(workload: Workload) -> Rank:
+def rank_of(workload: Workload, head_start: int = 0) -> Rank:
     """Return the rank of the workload among those of its ClusterQueue.
+
+    Others may pass it for ``head_start`` microseconds.
 
     Variants of one job come in the order of their flavors, so that the best one that fits is first.
     """
     uid = f"{workload.family}/{workload.variant_order:02}" if workload.family else workload.uid
-    return (-workload.priority, micros(workload.queue_order_at), uid, workload.key)
+    return (-workload.priority, micros(workload.queue_order_at) + head_start, uid, workload.key)
+
+
+def _find_head_start(workload: Workload, percent: int) -> int:
+    """Return for how many microseconds others may pass; nobody passes a successor slice."""
+    if workload.replaces:
+        return 0
+    amounts = (
+        (resource, amount * pod_set.count)
+        for pod_set in workload.pod_sets
+        for resource, amount in pod_set.requests.items()
+    )
+    seconds = workload.expected_run or workload.run_limit
+    runtime = timedelta(seconds=seconds) if seconds else SOME_TIME
+    found = find_head_start(count_devices(amounts), runtime, percent)
+    return found // timedelta(microseconds=1)
 
 
 def micros(moment: datetime) -> int:

@@ -36,7 +36,8 @@ class PendingQueue:
     at; `ResumeState` refers to it. ``sticky`` is the one for which others were last told to leave.
     ``active`` of the members are in the heap, ``active_of`` by LocalQueue; the others wait for a
     wake or a backoff. ``restated`` are the LocalQueues of which that changed, until it is cleared.
-    ``requested`` is what all members ask for, by resource.
+    ``requested`` is what all members ask for, by resource. ``passing`` is the percentage of its
+    device time for which later workloads may pass one; 0 for never (P-67).
     ``revision`` is replaced with every change of who waits, or in which order.
     """
 
@@ -51,6 +52,7 @@ class PendingQueue:
         "cycle",
         "members",
         "name",
+        "passing",
         "requested",
         "restated",
         "revision",
@@ -61,6 +63,7 @@ class PendingQueue:
     def __init__(self, name: str, strategy: QueueingStrategy) -> None:
         self.name = name
         self.strategy = strategy
+        self.passing = 0
         self.cycle = 0
         self.revision = object()
         self.sticky: Entry | None = None
@@ -132,6 +135,8 @@ class PendingQueue:
             self._parked_classes[peer] = None
 
     def _enter(self, entry: Entry) -> None:
+        if self.passing:
+            entry.let_pass(self.passing)
         entry.queue = self.name
         self.members[entry.key] = entry
         entry.counted_as = entry.workload
@@ -214,6 +219,8 @@ class PendingQueue:
         self.revision = object()
         entry.queue = ""
         entry.place = QueuePlace.NOWHERE
+        if entry.head_start:
+            entry.let_pass(0)
 
     def _leave_class(self, entry: Entry) -> None:
         equals = entry.equals
@@ -297,6 +304,16 @@ class PendingQueue:
         self.revision = object()
         for entry, shape in queued:
             self._activate(entry, self._class_of(entry, shape))
+
+    def let_pass(self, percent: int) -> None:
+        """Let workloads pass others for this percentage of their device time (P-67)."""
+        self.passing = percent
+        self.revision = object()
+        for entry in self.members.values():
+            entry.let_pass(percent)
+            if entry.equals is not None:
+                entry.equals.move(entry)
+                self._rank_class(entry.equals)
 
     def reorder(self, local_queue: str) -> bool:
         """Follow a change of a LocalQueue's past usage; return whether the head may change."""

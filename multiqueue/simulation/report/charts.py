@@ -78,7 +78,7 @@ def draw_teams(comparison: Comparison) -> str:
         label: finish_ratios([job for run in runs for job in run.jobs])
         for label, runs in comparison.runs.items()
     }
-    return _draw_groups(
+    return draw_groups(
         ratios, "Finish-time ratio by team", svg.round_ticks, lambda value: f"{value:.3g}"
     )
 
@@ -89,7 +89,7 @@ def draw_sizes(comparison: Comparison) -> str:
         label: _waits_by_size([job for run in runs for job in run.jobs])
         for label, runs in comparison.runs.items()
     }
-    return _draw_groups(waits, "Mean wait by GPUs of the job", svg.time_ticks, format_seconds)
+    return draw_groups(waits, "Mean wait by GPUs of the job", svg.time_ticks, format_seconds)
 
 
 def draw_seeds(comparison: Comparison, name: str) -> str:
@@ -119,8 +119,7 @@ def draw_seeds(comparison: Comparison, name: str) -> str:
         f"Difference to {labels[0]} by seed",
         svg.upright(frame, ticks, up),
         svg.across(frame, [(n, str(seed)) for n, seed in enumerate(seeds)], across, "seed"),
-        f'<line class="axis" x1="{frame.left}" x2="{frame.right_edge}" '
-        f'y1="{up(0):.1f}" y2="{up(0):.1f}"/>',
+        svg.level((frame.left, frame.right_edge), up(0), "axis", labels[0]),
         *dots,
     )
 
@@ -146,12 +145,23 @@ def _waits_by_size(jobs: Sequence[JobRecord]) -> dict[str, float]:
     return {words: mean(waits) for words, waits in found.items() if waits}
 
 
-def _draw_groups(
+def draw_groups(
     values: Mapping[str, Mapping[str, float]],
     label: str,
     choose_ticks: Callable[[float], list[float]],
     tell: Callable[[float], str],
+    *,
+    colour: int = 0,
 ) -> str:
+    """Return a plot with a group of bars for each inner key, and a bar in it for each outer key.
+
+    Args:
+        values: The heights of the bars.
+        label: The name of the plot, for screen readers.
+        choose_ticks: Finds the ticks up to the highest value.
+        tell: Puts a value into words.
+        colour: The colour of the first bar of each group; the others have those after it.
+    """
     frame = svg.Frame(left=60)
     groups = list(next(iter(values.values())))
     most = max(value for each in values.values() for value in each.values())
@@ -166,7 +176,8 @@ def _draw_groups(
             value = each.get(group, 0.0)
             x = middle + (number - len(values) / 2) * width
             corner, size = (x + 1, up(value)), (width - 2, frame.base - up(value))
-            bars.append(svg.bar(corner, size, number, f"{name}, {group}: {tell(value)}"))
+            hint = f"{name}, {group}: {tell(value)}"
+            bars.append(svg.bar(corner, size, colour + number, hint))
         bars.append(svg.text((middle, frame.base + 18), group))
     return svg.canvas(
         frame,

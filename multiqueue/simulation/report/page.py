@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 
 from multiqueue.simulation.compare import Comparison
 from multiqueue.simulation.metrics import METRICS, WARM_UP, Metric, Summary
 from multiqueue.simulation.report import charts
+from multiqueue.simulation.report.html import COLOURS, build_html, head, section, tile
 from multiqueue.simulation.report.table import NO_CHANGE, describe, format_change, format_value
 
-COLOURS = 8
 TILES = ("mean_wait", "p99_wait", "utilisation", "copies")
 BY_NAME = {metric.name: metric for metric in METRICS}
 
@@ -19,22 +18,21 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 def build_page(comparison: Comparison) -> str:
     """Return the page as HTML."""
     labels = list(comparison.runs)
-    style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     parts = [
-        _head(comparison, labels),
+        head(title_of(labels), describe(comparison), labels),
         _tiles(comparison.summaries(), labels),
         '<div class="pair">',
-        _plot(
+        section(
             "How long jobs waited",
             "Part of the jobs that waited longer than a time; both axes grow by factors.",
             charts.draw_waits(comparison),
         ),
-        _plot(
+        section(
             "Who waited",
             "Mean wait, by how many GPUs a job has.",
             charts.draw_sizes(comparison),
         ),
-        _plot(
+        section(
             "How teams fare",
             "How many times longer a team's jobs took than alone on A100s; alike is fair.",
             charts.draw_teams(comparison),
@@ -45,12 +43,7 @@ def build_page(comparison: Comparison) -> str:
         _uses(comparison, labels),
         _foot(comparison),
     ]
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title_of(labels))}</title>\n<style>\n{style}</style></head>\n"
-        f"<body><main>\n{chr(10).join(parts)}\n</main></body></html>\n"
-    )
+    return build_html(title_of(labels), parts)
 
 
 def title_of(labels: Sequence[str]) -> str:
@@ -62,16 +55,6 @@ def title_of(labels: Sequence[str]) -> str:
     return f"{named[0].upper()}{named[1:]} against {labels[0]}"
 
 
-def _head(comparison: Comparison, labels: Sequence[str]) -> str:
-    items = "".join(
-        f'<li class="c{place % COLOURS}">{escape(label)}</li>' for place, label in enumerate(labels)
-    )
-    return (
-        f"<h1>{escape(title_of(labels))}</h1><p>{escape(describe(comparison))}</p>"
-        f'<ul class="legend">{items}</ul>'
-    )
-
-
 def _tiles(summaries: dict[str, Summary], labels: Sequence[str]) -> str:
     """Return tiles with the last contestant's figures and their change from the first's."""
     first, last = summaries[labels[0]], summaries[labels[-1]]
@@ -80,22 +63,14 @@ def _tiles(summaries: dict[str, Summary], labels: Sequence[str]) -> str:
         metric, value = BY_NAME[name], last[name]
         told = _change(metric, first[name], value)
         of = f"{labels[-1]}; {labels[0]} {format_value(metric, first[name])}"
-        tiles.append(
-            f'<section class="tile"><span>{escape(metric.title)}</span>'
-            f"<b>{escape(format_value(metric, value))} {told}</b>"
-            f"<span>{escape(of)}</span></section>"
-        )
+        tiles.append(tile(metric.title, f"{escape(format_value(metric, value))} {told}", of))
     return f'<div class="tiles">{"".join(tiles)}</div>'
-
-
-def _plot(title: str, words: str, drawing: str) -> str:
-    return f"<section><h2>{escape(title)}</h2><p>{escape(words)}</p>{drawing}</section>"
 
 
 def _seeds(comparison: Comparison, labels: Sequence[str]) -> str:
     if len(comparison.plan.seeds) < 2 or len(labels) < 2:
         return ""
-    return _plot(
+    return section(
         "Whether it is luck",
         f"Mean wait beside {labels[0]}, seed by seed; below the line is better.",
         charts.draw_seeds(comparison, "mean_wait"),

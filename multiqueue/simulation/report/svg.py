@@ -117,12 +117,20 @@ def bar(corner: Point, size: Point, colour: int, hint: str) -> str:
     )
 
 
-def dot(centre: Point, colour: int, hint: str) -> str:
+def dot(centre: Point, colour: int, hint: str, *, radius: float = 5) -> str:
     """Return a point."""
     x, y = centre
     return (
-        f'<circle class="dot c{colour}" cx="{x:.1f}" cy="{y:.1f}" r="5">'
+        f'<circle class="dot c{colour}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}">'
         f"<title>{escape(hint)}</title></circle>"
+    )
+
+
+def level(ends: tuple[float, float], y: float, kind: str, hint: str) -> str:
+    """Return a level line between two horizontal positions; `kind` is a class of the style."""
+    return (
+        f'<line class="{kind}" x1="{ends[0]:.1f}" x2="{ends[1]:.1f}" y1="{y:.1f}" y2="{y:.1f}">'
+        f"<title>{escape(hint)}</title></line>"
     )
 
 

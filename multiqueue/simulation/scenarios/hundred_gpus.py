@@ -74,6 +74,7 @@ class System(StrEnum):
     FIRST_COME = "first-come"
     COHORT = "cohort"
     GENTLE = "cohort+gentle"
+    TOLD = "gentle+run-times"
 
 
 DESCRIPTIONS = {
@@ -81,6 +82,7 @@ DESCRIPTIONS = {
     System.FIRST_COME: "one queue of 100, StrictFIFO, no priorities",
     System.COHORT: "two queues of 50 in a cohort, BestEffortFIFO, preemption, no policy",
     System.GENTLE: "the same with the sample policy gentle",
+    System.TOLD: "the same, and each job declares exactly how long it runs",
 }
 
 GENTLE = DisruptionRules(
@@ -95,7 +97,7 @@ GENTLE = DisruptionRules(
         max_preemptions=3,
         concede=900,
     ),
-    waiting=ClaimRule(claims=1, after=14_400),
+    waiting=ClaimRule(passing=100, claims=1, after=14_400),
 )
 """What config/samples-disruption/1-gentle.yaml says; a test compares them."""
 
@@ -158,12 +160,14 @@ class Layout:
         queue_of: The ClusterQueue of each team.
         has_priorities: Whether interactive jobs are more urgent.
         policy: What governs the queues.
+        tells_run_times: Whether jobs declare how long they run.
     """
 
     queues: tuple[ClusterQueue, ...]
     queue_of: dict[str, str]
     has_priorities: bool = False
     policy: DisruptionRules | None = None
+    tells_run_times: bool = False
     gpus: int = field(default=GPUS)
 
 
@@ -175,7 +179,7 @@ def lay_out(system: System) -> Layout:
     half = GPUS // len(TEAMS)
     if system is System.STATIC_HALVES:
         return Layout(queues=tuple(_queue(team, half) for team in TEAMS), queue_of=own)
-    policy = GENTLE if system is System.GENTLE else None
+    policy = None if system is System.COHORT else GENTLE
     queues = tuple(
         replace(
             _queue(team, half),
@@ -189,7 +193,13 @@ def lay_out(system: System) -> Layout:
         )
         for team in TEAMS
     )
-    return Layout(queues=queues, queue_of=own, has_priorities=True, policy=policy)
+    return Layout(
+        queues=queues,
+        queue_of=own,
+        has_priorities=True,
+        policy=policy,
+        tells_run_times=system is System.TOLD,
+    )
 
 
 def _queue(name: str, gpus: int) -> ClusterQueue:

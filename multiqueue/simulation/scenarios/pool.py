@@ -14,7 +14,7 @@ from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.v1beta2.meta import Condition, format_time
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import EngineOptions
-from multiqueue.engine.plan import Admit, Preempt, PreemptedWorkload
+from multiqueue.engine.plan import Admit, Preempt, PreemptedWorkload, Requeue
 from multiqueue.model.cluster_queue import LocalQueue
 from multiqueue.model.disruption_policy import SaveHabits
 from multiqueue.model.resource_flavor import ResourceFlavor
@@ -46,6 +46,7 @@ class PoolRun:
         done: The seconds of its work that are saved.
         lost: The seconds of work that it did in vain, and those in which it began again.
         stops: How often it was stopped.
+        was_promised: Whether room was kept for it.
     """
 
     job: PoolJob
@@ -56,6 +57,7 @@ class PoolRun:
     stops: int = 0
     admitted: float = 0.0
     is_leaving: bool = False
+    was_promised: bool = False
     finished: float | None = None
 
     @property
@@ -65,16 +67,23 @@ class PoolRun:
         held = sum(end - begin for begin, end in self.stays)
         return self.finished - self.job.submitted - held
 
+    @property
+    def waited_first(self) -> float:
+        """Seconds until it held its GPUs for the first time."""
+        return self.stays[0][0] - self.job.submitted
+
 
 class GpuPool:
     """The cluster.
 
     Args:
         layout: The queues.
+        run_limit: Seconds that each job says it runs at most; 0 if none says.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, *, run_limit: int = 0) -> None:
         self._layout = layout
+        self._run_limit = run_limit
         self._agenda = SimulationAgenda()
         self._engine = Engine(EngineOptions(topology=None))
         self._engine.upsert_resource_flavor(ResourceFlavor(name=FLAVOR))
@@ -108,6 +117,8 @@ class GpuPool:
             queue_order_at=self._agenda.now,
             pod_sets=(PodSet(count=job.gpus, requests={GPU: 1}),),
             saves=HABITS if job.saves else None,
+            run_limit=self._run_limit,
+            expected_run=round(job.seconds) if self._layout.tells_run_times else 0,
         )
         self._runs[workload.key] = PoolRun(job=job, workload=workload)
         self._put(self._runs[workload.key], workload)
@@ -133,6 +144,10 @@ class GpuPool:
                 for victim in decision.victims:
                     if victim.is_new:
                         self._stop(victim)
+            elif isinstance(decision, Requeue):
+                held_back = decision.explanation.held_back if decision.explanation else None
+                if held_back is not None and held_back.promised is not None:
+                    self._runs[decision.workload].was_promised = True
         self._rearm()
 
     def _admit(self, decision: Admit) -> None:

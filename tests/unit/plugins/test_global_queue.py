@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from multiqueue.model.turn import LONGEST
 from multiqueue.plugins import (
     ClusterClaim,
     ClusterView,
@@ -23,7 +24,6 @@ from multiqueue.plugins import (
     find_turn,
     survey,
 )
-from multiqueue.plugins.global_queue import LONGEST
 from multiqueue.plugins.options import LINE_AGAIN
 from multiqueue.plugins.testing import (
     T0,

@@ -13,6 +13,7 @@ from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import DisruptionPolicy
 from multiqueue.cli.commands import simulate
 from multiqueue.model.disruption_policy import build_disruption_rules
+from multiqueue.simulation.report.table import format_seconds
 from multiqueue.simulation.scenarios import figures
 from multiqueue.simulation.scenarios.hundred_gpus import (
     DAY,
@@ -24,7 +25,9 @@ from multiqueue.simulation.scenarios.hundred_gpus import (
     lay_out,
     make_jobs,
 )
+from multiqueue.simulation.scenarios.page import build_page
 from multiqueue.simulation.scenarios.pool import GpuPool, PoolRun
+from tests.unit.simulation.test_comparison import Checker
 
 SAMPLES = Path(__file__).parents[3] / "config" / "samples-disruption"
 
@@ -88,6 +91,14 @@ def test_in_order_of_arrival_a_small_job_waits_behind_a_large_one() -> None:
     assert play(System.COHORT, *jobs)["small"].waited < 10
 
 
+def test_who_takes_less_passes_if_jobs_declare_their_run_times() -> None:
+    """Both want what one GPU is too little for; the later one takes far less."""
+    jobs = (job("runs", 60, 1), job("long", 80, 20, at=0.1), job("short", 80, 0.5, at=0.2))
+    untold, told = play(System.GENTLE, *jobs), play(System.TOLD, *jobs)
+    assert untold["long"].stays[0] < untold["short"].stays[0]
+    assert told["short"].stays[0] < told["long"].stays[0]
+
+
 def test_the_figures_add_up() -> None:
     runs = GpuPool(lay_out(System.FIRST_COME)).play(
         tuple(job(f"job-{n}", 8, 1, at=n, urgent=n == 2) for n in range(24))
@@ -99,28 +110,71 @@ def test_the_figures_add_up() -> None:
     assert found.completed == pytest.approx(1, abs=0.05)
 
 
-def test_the_command_prints_all_systems_and_says_what_is_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def play_two_days(seeds: range, **_options: object) -> list[figures.RunFigures]:
-        return [
-            figures.play_seed(system, rate, seed, days=2)
-            for seed in seeds
-            for rate in figures.RATES
-            for system in System
-        ]
+@pytest.fixture(scope="module")
+def two_days() -> list[figures.RunFigures]:
+    return [
+        figures.play_seed(system, rate, seed, days=2)
+        for seed in (1, 2)
+        for rate in figures.RATES
+        for system in System
+    ]
 
-    monkeypatch.setattr("multiqueue.cli.scenario.play_all", play_two_days)
-    file = tmp_path / "runs.csv"
+
+def test_the_command_prints_all_systems_and_says_what_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_days: list[figures.RunFigures]
+) -> None:
+    monkeypatch.setattr("multiqueue.cli.scenario.play_all", lambda _seeds, **_options: two_days)
+    table, page = tmp_path / "runs.csv", tmp_path / "page.html"
     result = CliRunner().invoke(
-        simulate.command, ["--scenario", "hundred-gpus", "--csv", str(file)], env={"COLUMNS": "200"}
+        simulate.command,
+        ["--scenario", "hundred-gpus", "--csv", str(table), "--report", str(page)],
+        env={"COLUMNS": "200"},
     )
     assert result.exit_code == 0, result.output
     for system in System:
         assert system in result.output
     assert "missed" in result.output
-    with file.open() as stream:
-        assert len(list(csv.DictReader(stream))) == 8
+    with table.open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == len(two_days)
+    assert float(rows[0]["wait"]) == pytest.approx(two_days[0].wait)
+    assert page.read_text() == build_page(two_days)
+
+
+def test_the_page_is_whole_and_has_what_is_missed_first(
+    two_days: list[figures.RunFigures],
+) -> None:
+    page = build_page(two_days)
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert checker.fetched == []
+    assert page.count("<svg") == 6
+    assert page.count("<circle") >= len(two_days)
+    missed = [goal.words for goal in figures.judge(two_days) if not goal.reached]
+    assert missed
+    assert page.rindex(">missed<") < page.index(">reached<")
+    for run in two_days:
+        assert f"{run.system}, seed {run.seed}: {format_seconds(run.wait)}" in page
+
+
+def test_the_parts_by_size_are_the_mean_wait(two_days: list[figures.RunFigures]) -> None:
+    for run in two_days:
+        assert sum(size.part for size in run.sizes) == pytest.approx(run.wait)
+        assert max(size.longest for size in run.sizes) >= run.p99
+        assert -1e-6 < run.wait_again < run.wait + 1e-6
+
+
+def test_room_is_kept_for_a_gang_that_waits_long_if_run_times_are_declared() -> None:
+    def claims(system: System, limit: int) -> int:
+        pool = GpuPool(lay_out(system), run_limit=limit)
+        jobs = [job(f"holds-{n}", 25, 8, at=n / 10) for n in range(4)]
+        runs = pool.play((*jobs, job("waits", 90, 1, at=1)))
+        return sum(run.was_promised for run in runs)
+
+    assert claims(System.GENTLE, limit=12 * 3600) == 1
+    assert claims(System.GENTLE, limit=0) == 0
+    assert claims(System.COHORT, limit=12 * 3600) == 0
 
 
 def test_a_run_ends_every_job() -> None:
