@@ -19,7 +19,7 @@ import { useRoute } from "./router.mjs";
 import { Search } from "./search.mjs";
 import { Store, useStore } from "./store.mjs";
 
-const TOPICS = ["totals", "quotas", "workers", "shares", "changes", "standings"];
+const TOPICS = ["totals", "quotas", "workers", "shares", "changes", "calibrations", "standings"];
 const NAV = [["fleet", "Fleet"], ["quota", "Quota"], ["queues", "Queues"], ["jobs", "Jobs"], ["clusters", "Clusters"], ["fairness", "Fairness"], ["usage", "Usage"], ["changes", "Changes"], ["what-if", "What if"]];
 const PAGES = { fleet: FleetPage, quota: QuotaPage, queues: QueuesPage, clusters: ClustersPage, fairness: FairnessPage, usage: UsagePage, changes: ChangesPage, "what-if": WhatIfPage };
 const THEMES = ["", "light", "dark"];

@@ -38,6 +38,7 @@ function QueuePage({ store, name }) {
   const line = useLine(topic);
   const quota = store.topic("quotas").rows.get(`clusterqueue:${name}`);
   const gpus = quota ? sumGpus(quota.quotas) : null;
+  const checked = [...store.topic("calibrations").rows.values()].filter((row) => row.judged > 0);
   return html`<main id="main"><div class="bar"><h1>Queue ${safe(name)}</h1>
       ${quota && html`<span class="soft">${quota.cohort ? `in cohort ${safe(quota.cohort.split(":").pop())}` : "without a cohort"}</span>`}</div>
     ${quota && !quota.active && html`<div class="refusal" role="status"><strong>Admits nothing</strong><p>${safe(quota.why)}</p></div>`}
@@ -57,7 +58,8 @@ function QueuePage({ store, name }) {
         { title: "Start", cell: (row) => html`<${Start} row=${row} now=${now} />` },
         { title: "State", cell: (row) => (row.parked ? html`<span class="soft" title="Something has to change before it is tried again">parked</span>` : "") },
         { title: "Why", wide: true, cell: (row) => html`<span title=${safe(row.why ?? "")}>${safe(brief(row.why ?? ""))}</span>` },
-      ]} /><//></section>
+      ]} /><//>
+      ${checked.length > 0 && html`<p class="soft" id="calibration">Start: ${safe(checked.map((row) => row.words).join("; "))}.</p>`}</section>
     ${quota && html`<section class="card-like"><h2>Quota</h2><${QuotaTable} quota=${quota} /></section>`}
     ${!quota && store.topic("quotas").refused && html`<${Refusal} ...${store.topic("quotas").refused} />`}
   </main>`;
