@@ -86,9 +86,11 @@ def say_calibration(
     about = f"of {what}, {WORDS[horizon]} ahead"
     if not judged:
         return f"none of the estimates {about}, has been checked yet"
+    if judged < ENOUGH:
+        held = counts[EstimateOutcome.INSIDE]
+        return f"only {judged} of the estimates {about}, checked so far: {held} held"
     early, inside, late = (round(100 * counts[outcome] / judged) for outcome in JUDGED)
-    few = "" if judged >= ENOUGH else "; these are too few to judge by"
     return (
         f"of the last {judged} estimates {about}, {inside} % held, {early} % of the jobs "
-        f"started earlier and {late} % later{few}"
+        f"started earlier and {late} % later"
     )
