@@ -112,14 +112,17 @@ KINDS = (
         for what in ("standings", "stories", "lines", "feeds")
     ),
     Kind("fleet-whatif", FLEET, "whatifs", viewed_by=BOTH, status=False, asked=True),
-    Kind(
-        "fleet-totals",
-        FLEET,
-        "totals",
-        viewed_by=BOTH,
-        seen_by_owners=False,
-        status=False,
-        editor=False,
+    *(
+        Kind(
+            f"fleet-{what}",
+            FLEET,
+            what,
+            viewed_by=BOTH,
+            seen_by_owners=False,
+            status=False,
+            editor=False,
+        )
+        for what in ("totals", "calibrations")
     ),
     *(
         Kind(f"fleet-{what}", FLEET, what, seen_by_owners=False, status=False, editor=False)

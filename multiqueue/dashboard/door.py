@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 KEY_BYTES = 16
+ACTION_HEADER = "X-Multiqueue-Action"
+"""A form or an image of another web site cannot set a header, and does not know its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,16 @@ class Door:
 
     Args:
         port: The port of the listener: cookies are shared by all ports of a host.
+
+    Attributes:
+        key: What the printed address has.
+        action: What the page, and nobody else, sends with each action.
     """
 
     def __init__(self, port: int) -> None:
         self.key = secrets.token_urlsafe(KEY_BYTES)
         self._pass = secrets.token_urlsafe(KEY_BYTES)
+        self.action = secrets.token_urlsafe(KEY_BYTES)
         self._cookie = f"multiqueue-{port}"
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
 
@@ -58,6 +65,18 @@ class Door:
         if headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
             return Refusal("links from other web sites are refused; open the printed address")
         return None
+
+    def check_sent(self, headers: Mapping[str, str], content_type: str) -> Refusal | None:
+        """Return why a body is refused: a form of another web site cannot send one like this."""
+        if headers.get("Origin") is None or content_type != "application/json":
+            return Refusal("questions and actions are sent by this page only, as JSON")
+        return None
+
+    def check_action(self, headers: Mapping[str, str]) -> Refusal | None:
+        """Return why an action is refused. Parity: S-38."""
+        if _is_same(headers.get(ACTION_HEADER, ""), self.action):
+            return None
+        return Refusal(f"actions need the header {ACTION_HEADER} with the value that the page has")
 
     def _check_cookie(self, cookies: Mapping[str, str]) -> Refusal | None:
         given = cookies.get(self._cookie, "")

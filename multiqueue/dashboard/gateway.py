@@ -14,8 +14,10 @@ from urllib.parse import urlencode
 import orjson
 from aiohttp import web
 
+from multiqueue.dashboard.actions import ChangedMeanwhileError, PageActions
 from multiqueue.dashboard.door import Door
 from multiqueue.dashboard.forwarding import is_question, is_readable, is_stream
+from multiqueue.dashboard.page_actions import UnknownActionError
 from multiqueue.dashboard.site import Site
 from multiqueue.dashboard.usage import MonthlyUsage, read_question
 from multiqueue.kube.client import KubeClient
@@ -40,6 +42,8 @@ MAX_QUESTION = 64 * 1024
 """Bytes of a what-if, as the manager takes them."""
 QUESTION_SECONDS = 30.0
 """How long a what-if may take; the manager gives up earlier."""
+ACTIONS = "/actions.json"
+"""GET says what can be done with an object, POST does it."""
 PASSED_ON = ("Accept", "Last-Event-ID")
 """Headers of the browser that the API server gets."""
 
@@ -51,12 +55,21 @@ class Gateway:
         client: A client of the manager's cluster.
         about: What the page says about itself: ``context``, ``namespace`` and ``demo``.
         port: The port to listen on; 0 takes a free one.
+        read_only: Whether the page has no actions.
     """
 
-    def __init__(self, client: KubeClient, about: Mapping[str, Any], *, port: int = 0) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        about: Mapping[str, Any],
+        *,
+        port: int = 0,
+        read_only: bool = False,
+    ) -> None:
         self._client = client
         self._about = dict(about)
         self._clock = SystemClock()
+        self._actions = None if read_only else PageActions(client, self._clock.now)
         self._site = Site()
         self._server = HttpServer(
             self._answer,
@@ -94,31 +107,44 @@ class Gateway:
         if refusal is not None:
             return _status(403, "Forbidden", refusal.text)
         path = request.rel_url.raw_path
-        if request.method == "POST" and is_question(path):
-            return await self._answer_question(request, path)
+        if request.method == "POST" and (is_question(path) or path == ACTIONS):
+            return await self._answer_sent(request, path)
         if request.method != "GET":
-            return _status(405, "MethodNotAllowed", "this page reads only")
+            return _status(405, "MethodNotAllowed", "this page sends questions and actions only")
+        return await self._get(request, path)
+
+    async def _get(self, request: HttpRequest, path: str) -> web.StreamResponse:
         if request.path == "/about.json":
-            return _build(200, orjson.dumps(self._about))
+            sends = {} if self._actions is None else {"action": self._door.action}
+            return _build(200, orjson.dumps({**self._about, **sends}))
         found = self._site.get(request.path)
         if found is not None:
             kept = {"Cache-Control": KEPT} if found.immutable else {}
             return _build(200, found.body, **{"Content-Type": found.content_type}, **kept)
         try:
+            if path == ACTIONS and self._actions is not None:
+                return _build(200, orjson.dumps(await self._actions.describe(request.query)))
             if path in {"/usage.json", "/usage.csv"}:
                 return await self._describe_usage(request, as_csv=path.endswith("csv"))
             if not is_readable(path):
                 return _status(404, "NotFound", f"{path[:200]} is nothing that the page may read")
             return await self._forward(request, path)
+        except UnknownActionError as error:
+            return _status(400, "BadRequest", str(error))
         except KubeError as error:
             return _explain(error)
 
-    async def _answer_question(self, request: HttpRequest, path: str) -> web.Response:
-        """Pass a what-if on. Its origin is checked twice: a form of another site cannot send it."""
-        if request.headers.get("Origin") is None or request.content_type != "application/json":
-            return _status(403, "Forbidden", "questions are asked by this page only, as JSON")
+    async def _answer_sent(self, request: HttpRequest, path: str) -> web.Response:
+        """Pass a what-if on, or take an action. The origin is checked once more."""
+        refusal = self._door.check_sent(request.headers, request.content_type)
+        if refusal is None and path == ACTIONS:
+            refusal = self._door.check_action(request.headers)
+        if refusal is not None:
+            return _status(403, "Forbidden", refusal.text)
         try:
             body = orjson.loads(await request.read())
+            if path == ACTIONS:
+                return await self._act(body)
             answer = await self._client.request("POST", path, body=body, timeout=QUESTION_SECONDS)
         except orjson.JSONDecodeError as error:
             return _status(400, "BadRequest", f"the body cannot be read: {error}")
@@ -127,6 +153,18 @@ class Gateway:
         except KubeError as error:
             return _explain(error)
         return _build(200, answer.body)
+
+    async def _act(self, asked: object) -> web.Response:
+        if self._actions is None:
+            return _status(403, "Forbidden", "the dashboard was started with --read-only")
+        if not isinstance(asked, dict):
+            return _status(400, "BadRequest", "the body must be an object")
+        try:
+            return _build(200, orjson.dumps(await self._actions.act(asked)))
+        except UnknownActionError as error:
+            return _status(400, "BadRequest", str(error))
+        except ChangedMeanwhileError as error:
+            return _status(409, "Conflict", str(error))
 
     async def _describe_usage(self, request: HttpRequest, *, as_csv: bool) -> web.Response:
         now = self._clock.now().replace(microsecond=0)

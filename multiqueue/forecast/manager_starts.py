@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.pending_reasons import Explanation
+from multiqueue.forecast.calibration import Calibration
 from multiqueue.forecast.estimates import Budget
 from multiqueue.forecast.other_workload import CheckTimes, read_check_time
 from multiqueue.forecast.starts import Starts
@@ -77,6 +78,7 @@ class ManagerStarts:
         engine: The engine; only read.
         find_runtime: Finds how long a Workload runs.
         options: How objects are read.
+
     """
 
     def __init__(
@@ -90,6 +92,8 @@ class ManagerStarts:
         self._find_runtime = find_runtime
         self._options = options
         self._now = context.clock.now
+        judged = context.metrics.start_estimates_total
+        self._calibration = Calibration(lambda *labels: judged.child(*labels).inc())
         self._starts = Starts()
         self._check_times = CheckTimes()
         self._seen: dict[str, tuple[Workload, str, Basis]] = {}
@@ -129,7 +133,20 @@ class ManagerStarts:
         Workloads, 0.1 to 0.2 ms each; other tasks run meanwhile.
         """
         await self._read_changed()
-        return self._answer(key, self._now())
+        now = self._now()
+        found = self._answer(key, now)
+        if found is not None:
+            self._calibration.keep(key, found, now)
+        return found
+
+    def add_calibration(self, start: Json) -> Json:
+        """Add how the last estimates held that are like this one, if it is one."""
+        calibration = self._calibration.describe(start, self._now())
+        return start if calibration is None else {**start, "calibration": calibration}
+
+    def list_calibrations(self) -> Iterator[Json]:
+        """Yield how the last estimates held, by stage and horizon."""
+        yield from self._calibration.list_rows(self._now())
 
     async def _read_changed(self) -> None:
         for _ in range(len(self._changed) // STEP + 1):
@@ -150,7 +167,7 @@ class ManagerStarts:
         explanation = Explanation(
             workload=built.key, cluster_queue=queue, cause=reason, note=message
         )
-        return self._estimate(built, explanation, self._now())
+        return self.add_calibration(self._estimate(built, explanation, self._now()))
 
     def _answer(self, key: str, now: datetime) -> Json | None:
         explanation = self._engine.workload_reason(key)
@@ -240,6 +257,9 @@ class ManagerStarts:
         known = new or old
         assert known is not None, "an event is about an object"
         key = known.metadata.key
+        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+            self._calibration.follow(key, None, self._now())
+        self._calibration.follow(key, new, self._now())
         if new is not None or key in self._seen:
             self._changed[key] = new
         else:

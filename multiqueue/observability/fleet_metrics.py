@@ -56,6 +56,16 @@ class FleetMetrics(QueueMetrics):
         CQ,
         ROLE,
     )
+    start_estimates_total = counter(
+        "multiqueue_start_estimates_total",
+        "Estimates of when a Workload starts whose outcome is known: early, inside (of the range "
+        "that was given), late or cancelled; by stage (quota or whole) and by how far ahead the "
+        "start was (horizon: 10m, 1h, 6h or longer).",
+        "stage",
+        "horizon",
+        "outcome",
+        ROLE,
+    )
     worker_gpus = gauge(
         "multiqueue_worker_gpus",
         "Accelerators in the queues of a connected worker, by kind: total, used, free, and "

@@ -12,7 +12,7 @@ of queues and Workloads elsewhere are shown only to users who may list the whole
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import orjson
@@ -50,6 +50,14 @@ class QuotaStarts(Protocol):
 
     async def find_start(self, key: str) -> Mapping[str, Any] | None:
         """Return its start, or why it is not known; None if it does not wait for quota here."""
+        ...
+
+    def add_calibration(self, start: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Add how the last estimates held that are like this one, if it is one."""
+        ...
+
+    def list_calibrations(self) -> Iterator[Mapping[str, Any]]:
+        """Yield how the last estimates held, by stage and horizon."""
         ...
 
 
@@ -126,7 +134,8 @@ class ExplanationAnswers:
     async def _find_start(self, key: str) -> Mapping[str, Any] | None:
         if not self._leading.is_set():
             return tell_no_start(NoEstimate.NOT_LEADING)
-        return await self._starts.find_start(key)
+        start = await self._starts.find_start(key)
+        return start if start is None else self._starts.add_calibration(start)
 
     async def _may_list(
         self, user: AuthenticatedUser, cluster_queue: str, action: ApiAction

@@ -291,6 +291,10 @@ async def test_a_waiting_job_is_told_when_it_starts(
         why = await shell.run("why", "waits", "-n", NAMESPACE)
         running = await shell.run("eta", "runs", "-n", NAMESPACE)
         (held,) = [each for each in await _workloads(client) if _has_quota(each)]
+        await client.delete(JOBS, "runs", namespace=NAMESPACE)
+        await until(client, WORKLOADS, lambda all_: all(map(_has_quota, all_)))
+        checked = await shell.json("eta", "--calibration")
+        table = await shell.run("eta", "--calibration")
 
     since = datetime.fromisoformat(condition(held, "QuotaReserved")["lastTransitionTime"])
     low, middle, high = (
@@ -303,6 +307,11 @@ async def test_a_waiting_job_is_told_when_it_starts(
     assert "Start:  about " in words
     assert "1 of 2 jobs in its cohort never said how long they run" in words
     assert "Start:  about " in why
+    assert "none of the estimates of starts, " in words
+    assert words.rstrip().endswith("ahead, has been checked yet")
+    (judged,) = [row for row in checked if row["judged"]]
+    assert (judged["stage"], judged["early"], judged["inside"]) == ("whole", 1, 0)
+    assert f"whole   {judged['horizon']:6}   1         100 %" in table
     assert "does not wait for quota" in running
 
 

@@ -299,6 +299,7 @@ async def test_no_route_shows_more_than_the_rights_behind_it() -> None:
         assert {r for (r, who), status in got.items() if who == path_only and status == 200} == {
             "/totals",
             "/totals/fleet",
+            "/calibrations",
         }
         assert all(status == 200 for (_, who), status in got.items() if who == admin)
         # Shares and changes name LocalQueues of all namespaces.
@@ -306,6 +307,7 @@ async def test_no_route_shows_more_than_the_rights_behind_it() -> None:
             "/quotas",
             "/totals",
             "/totals/fleet",
+            "/calibrations",
         }
 
 
@@ -325,6 +327,7 @@ def list_routes(reader: Reader, name: str) -> list[str]:
         f"{mine}/lines/a",
         f"/lines/{reader.asker.cluster_queue}",
         *(f"/{p}" for p in ("quotas", "workers", "totals", "totals/fleet", "shares", "changes")),
+        "/calibrations",
     ]
 
 

@@ -21,16 +21,19 @@ from multiqueue.cli.output import echo
     help="Port on 127.0.0.1; by default a free one.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address only.")
+@click.option("--read-only", is_flag=True, help="Show a page without actions.")
 @with_target
 def command(
     *,
     port: int,
     no_browser: bool,
+    read_only: bool,
     target: ClusterTarget,
 ) -> int:
     """Show the fleet in a browser: queues, quota, workers, and the way of each job.
 
-    The page has the rights of the kubeconfig. The address is for this machine only and has a key;
+    The page has the rights of the kubeconfig: within them, its buttons hold and resume queues, stop
+    and resume jobs, and cordon workers. The address is for this machine only and has a key;
     who has the address has these rights until Ctrl-C.
 
     \b
@@ -39,17 +42,17 @@ def command(
       multiqueue dashboard -n research --port 8080 --no-browser
     """  # noqa: D301 - click reads the backspace
     with contextlib.suppress(KeyboardInterrupt):
-        return run_async(_serve(target, port, opens=not no_browser))
+        return run_async(_serve(target, port, opens=not no_browser, read_only=read_only))
     return ExitCode.OK
 
 
-async def _serve(target: ClusterTarget, port: int, *, opens: bool) -> int:
+async def _serve(target: ClusterTarget, port: int, *, opens: bool, read_only: bool) -> int:
     from multiqueue.dashboard.gateway import Gateway
 
     async with connect(target) as (client, namespace):
         about = {"context": target.context or "", "namespace": namespace, "demo": False}
         try:
-            async with Gateway(client, about, port=port) as gateway:
+            async with Gateway(client, about, port=port, read_only=read_only) as gateway:
                 echo(gateway.address)
                 echo("Ctrl-C ends it.", err=True)
                 if opens:

@@ -7,7 +7,7 @@ import click
 from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.errors import UsageProblem
-from multiqueue.cli.output import echo, output_option, print_data
+from multiqueue.cli.output import echo, output_option, print_data, print_table
 
 
 @click.command("eta")
@@ -19,6 +19,11 @@ from multiqueue.cli.output import echo, output_option, print_data
     "--gpus", type=click.IntRange(1), metavar="N", help="A job of one pod with so many GPUs."
 )
 @click.option("--queue", metavar="LOCALQUEUE", help="The LocalQueue of that job.")
+@click.option(
+    "--calibration",
+    is_flag=True,
+    help="How the last 200 estimates held, by stage and by how far ahead the start was.",
+)
 @with_target
 @output_option
 def command(
@@ -27,13 +32,15 @@ def command(
     filename: str | None,
     gpus: int | None,
     queue: str | None,
+    calibration: bool,
     target: ClusterTarget,
     output: str,
 ) -> None:
     """Say when a waiting job is expected to start, and how sure that is.
 
-    Four in five jobs start in the range in brackets. The manager computes it; no job is promised a
-    start. Takes the name of a Workload or of its job: NAME, KIND/NAME or NAMESPACE/NAME.
+    Four in five jobs are meant to start in the range in brackets; the last line says how many did.
+    The manager computes it; no job is promised a start. Takes the name of a Workload or of its job:
+    NAME, KIND/NAME or NAMESPACE/NAME.
 
     With -f or --gpus it says when a job would start if it were submitted now, and who would be
     stopped for it. Nothing is submitted.
@@ -43,15 +50,30 @@ def command(
       multiqueue eta bert -n research
       multiqueue eta -f job.yaml
       multiqueue eta --gpus 8 -n research
+      multiqueue eta --calibration
     """  # noqa: D301 - click reads the backspace
-    if sum(each is not None for each in (workload, filename, gpus)) != 1:
-        raise UsageProblem("name a job that waits, or give one of -f and --gpus")
+    if sum(each is not None for each in (workload, filename, gpus)) + calibration != 1:
+        raise UsageProblem("name a job that waits, or give one of -f, --gpus and --calibration")
     if workload is not None and queue is not None:
         raise UsageProblem("--queue is for -f and --gpus: a submitted job has a queue")
-    if workload is not None:
+    if calibration:
+        run_async(_calibration(target, output))
+    elif workload is not None:
         run_async(_eta(target, workload, output))
     else:
         run_async(_foresee(target, filename, gpus, queue, output))
+
+
+async def _calibration(target: ClusterTarget, output: str) -> None:
+    from multiqueue.cli.fleet import list_rows
+    from multiqueue.cli.views.start import CALIBRATION_HEADERS, list_calibration_rows
+
+    async with connect(target) as (client, _):
+        rows = [each["status"] for each in await list_rows(client, "calibrations")]
+    if output != "human":
+        print_data(rows, output)
+        return
+    print_table(CALIBRATION_HEADERS, list_calibration_rows(rows))
 
 
 async def _foresee(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,11 +10,29 @@ from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.cli.views.ages import format_seconds
 from multiqueue.views.start import say_caveats, say_start
 
+CALIBRATION_HEADERS = ("STAGE", "AHEAD", "CHECKED", "EARLIER", "IN RANGE", "LATER")
+
 
 def list_start_lines(start: Mapping[str, Any]) -> list[str]:
-    """Return the estimate in local time, and a line for each of its caveats."""
+    """Return the estimate in local time, and a line for each caveat and for its calibration."""
     said = say_start(start, datetime.now(UTC).astimezone())
-    return [f"Start:  {said}", *(f"        {each}" for each in say_caveats(start))]
+    more = say_caveats(start)
+    if calibration := start.get("calibration"):
+        more.append(calibration["words"])
+    return [f"Start:  {said}", *(f"        {each}" for each in more)]
+
+
+def list_calibration_rows(rows: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
+    """Return a row for each stage and horizon; shares are ``-`` if nothing was checked."""
+    table = []
+    for row in rows:
+        judged = row["judged"]
+        shares = [
+            f"{100 * row[name] / judged:.0f} %" if judged else "-"
+            for name in ("early", "inside", "late")
+        ]
+        table.append([row["stage"], row["horizon"], judged, *shares])
+    return table
 
 
 def say_start_shortly(start: Mapping[str, Any], now: datetime) -> str:

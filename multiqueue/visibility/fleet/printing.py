@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.model.resources import is_accelerator
 from multiqueue.visibility.fleet.resources import (
+    CALIBRATIONS,
     CHANGES,
     QUOTAS,
     SHARES,
@@ -163,6 +164,13 @@ COLUMNS: Mapping[str, tuple[PrintedColumn, ...]] = {
         PrintedColumn("Object", _field("object")),
         PrintedColumn("Action", _field("action")),
         PrintedColumn("Fields", _changed),
+    ),
+    CALIBRATIONS.plural: (
+        NAME,
+        PrintedColumn("Judged", _field("judged"), "integer"),
+        PrintedColumn("Early", _field("early"), "integer"),
+        PrintedColumn("Inside", _field("inside"), "integer"),
+        PrintedColumn("Late", _field("late"), "integer"),
     ),
 }
 

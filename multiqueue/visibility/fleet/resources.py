@@ -221,6 +221,15 @@ CHANGES = FleetResource(
     columns=("at", "kind", "object", "action", "fields"),
     topic="changes",
 )
+CALIBRATIONS = FleetResource(
+    plural="calibrations",
+    singular="calibration",
+    kind="Calibration",
+    namespaced=False,
+    verbs=("list",),
+    columns=("stage", "horizon", "judged", "early", "inside", "late", "words"),
+    topic="calibrations",
+)
 WHATIFS = FleetResource(
     plural="whatifs",
     singular="whatif",
@@ -245,6 +254,7 @@ RESOURCES = (
     TOTALS,
     SHARES,
     CHANGES,
+    CALIBRATIONS,
     WHATIFS,
     FEEDS,
 )

@@ -30,6 +30,7 @@ from multiqueue.visibility.fleet.history import History
 from multiqueue.visibility.fleet.journal import Journal
 from multiqueue.visibility.fleet.queued_starts import QueuedStarts
 from multiqueue.visibility.fleet.resources import (
+    CALIBRATIONS,
     CHANGES,
     FEEDS,
     GROUP,
@@ -105,7 +106,13 @@ class FleetApi:
         queued = QueuedStarts(starts, leading, context.clock.now)
         self.standings = Standings(context, engine, positions, decided, self.journal, queued=queued)
         self._built = FleetSources(
-            context, engine, fleet, census=self._census, history=self._history, starts=decided
+            context,
+            engine,
+            fleet,
+            census=self._census,
+            history=self._history,
+            starts=decided,
+            queued=starts,
         )
         self._sources: dict[str, RowSource] = {
             STANDINGS.plural: self.standings,
@@ -269,5 +276,5 @@ class FleetApi:
             self._history.note_spec(kind, old, new, now)
 
 
-DERIVED = (QUOTAS, WORKERS, TOTALS, SHARES, CHANGES)
+DERIVED = (QUOTAS, WORKERS, TOTALS, SHARES, CHANGES, CALIBRATIONS)
 """Resources whose rows `FleetSources` builds, in the method of the same name."""

@@ -1,4 +1,4 @@
-"""The rows of quotas, workers, totals, shares and changes, from the engine and the informers.
+"""The rows of quotas, workers, totals, shares, changes and calibrations.
 
 Nothing here runs unless somebody reads. Each function yields row by row, so other tasks run in
 between; a row shows one moment.
@@ -30,6 +30,7 @@ from multiqueue.views.quota_tree import (
 )
 from multiqueue.views.standing import write_time
 from multiqueue.views.workers import WorkerFacts, build_worker_row
+from multiqueue.visibility.explanations import QuotaStarts
 from multiqueue.visibility.fleet.census import Census
 from multiqueue.visibility.fleet.history import History
 from multiqueue.visibility.fleet.standings import RowStarts
@@ -54,7 +55,8 @@ class FleetSources:
         fleet: The workers.
         census: Counts Workloads.
         history: Keeps minutes and changed specs.
-        starts: Estimates starts.
+        starts: Estimates starts on workers.
+        queued: Estimates when Workloads get quota.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class FleetSources:
         census: Census,
         history: History,
         starts: RowStarts,
+        queued: QuotaStarts,
     ) -> None:
         self._context = context
         self._engine = engine
@@ -73,6 +76,7 @@ class FleetSources:
         self._census = census
         self._history = history
         self._starts = starts
+        self._queued = queued
 
     # ---------------------------------------------------------------- quotas
 
@@ -242,6 +246,12 @@ class FleetSources:
                 "fields": fields,
             }
             yield str(change.number), {"name": str(change.number)}, row
+
+    def calibrations(self) -> Built:
+        """Yield how earlier estimates of starts held, by stage and horizon."""
+        for row in self._queued.list_calibrations():
+            key = f"{row['stage']}-{row['horizon']}"
+            yield key, {"name": key}, dict(row)
 
     # ---------------------------------------------------------------- history
 

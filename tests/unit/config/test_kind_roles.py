@@ -57,6 +57,7 @@ WANTED = {
     },
     "fleet-whatif-creator": {ADMIN, USER, *TO_ALL},
     "fleet-totals-viewer": {ADMIN, USER},
+    "fleet-calibrations-viewer": {ADMIN, USER},
     **{f"fleet-{what}-viewer": {ADMIN} for what in ("quotas", "workers", "shares", "changes")},
     # All namespaces are in it: nothing for the administrators of one.
     "dispatch-decisions-viewer": {ADMIN},
@@ -79,7 +80,7 @@ def test_each_role_has_the_labels_of_upstream() -> None:
         assert set(labels.values()) == {"true"}
         got[name] = set(labels)
     assert got == WANTED
-    assert len(ROLES) == len(WANTED) == 68
+    assert len(ROLES) == len(WANTED) == 69
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role["metadata"]["name"])

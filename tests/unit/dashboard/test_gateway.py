@@ -15,6 +15,7 @@ from multiqueue.kube.errors import ApiError, Forbidden, TransportError
 from multiqueue.kube.resources import Resource
 from multiqueue.kube.transport import Response
 
+JSON = "application/json"
 FLEET = "/apis/fleet.multiqueue.dev/v1alpha1"
 
 
@@ -55,11 +56,13 @@ class PlayedClient:
 
 
 @asynccontextmanager
-async def open_page(client: PlayedClient) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
+async def open_page(
+    client: PlayedClient, *, read_only: bool = False
+) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
     """A browser that opened the printed address, and the address of the page."""
     jar = aiohttp.CookieJar(unsafe=True)  # it has no cookies of IP addresses otherwise
     async with (
-        Gateway(cast("KubeClient", client), {"demo": True}) as gateway,
+        Gateway(cast("KubeClient", client), {"demo": True}, read_only=read_only) as gateway,
         aiohttp.ClientSession(cookie_jar=jar) as browser,
     ):
         base = gateway.address.partition("/?")[0]
@@ -103,7 +106,8 @@ async def test_nothing_but_the_list_is_forwarded_and_nothing_is_written() -> Non
         async with browser.head(f"{base}{FLEET}/feeds?watch=1&topics=totals") as answer:
             assert answer.status == 405, "a stream behind a HEAD would be read as the next answer"
         async with browser.get(f"{base}/about.json") as answer:
-            assert orjson.loads(await answer.read()) == {"demo": True}
+            about = orjson.loads(await answer.read())
+            assert (about.pop("demo"), list(about)) == (True, ["action"])
     assert client.asked == []
 
 
@@ -177,3 +181,53 @@ async def test_a_what_if_is_the_only_question_with_a_body_and_only_this_page_ask
             stranger.post(base + path, json=question, headers=mine) as refused,
         ):
             assert refused.status == 403
+
+
+async def test_an_action_needs_each_sign_that_this_page_sends_it() -> None:
+    client = PlayedClient()
+    asked = {"kind": "clusterqueues", "name": "cq", "verb": "hold"}
+    async with open_page(client) as (browser, base):
+        async with browser.get(f"{base}/about.json") as about:
+            action = (await about.json())["action"]
+        signs = {"Origin": base, "X-Multiqueue-Action": action}
+        body = {"data": orjson.dumps(asked), "headers": {**signs, "Content-Type": JSON}}
+
+        async def send(method: str = "POST", **changed: Any) -> int:
+            headers = {**body["headers"], **changed.pop("headers", {})}
+            known = {name: value for name, value in headers.items() if value}
+            whole = {**body, **changed, "headers": known}
+            async with browser.request(method, f"{base}/actions.json", **whole) as answer:
+                return answer.status
+
+        for name, values in {
+            "Origin": ("", "http://evil", "null", base.replace("http:", "https:")),
+            "X-Multiqueue-Action": ("", "guessed", f"{action}x", "ÿ"),
+            "Content-Type": ("text/plain", "application/x-www-form-urlencoded"),
+            "Host": ("evil.example", "127.0.0.1:1"),
+            "Sec-Fetch-Site": ("cross-site", "same-site"),
+        }.items():
+            for value in values:
+                assert await send(headers={name: value}) == 403, (name, value)
+        for method in ("PUT", "PATCH", "DELETE"):
+            assert await send(method) == 405
+        async with (
+            aiohttp.ClientSession() as stranger,
+            stranger.post(f"{base}/actions.json", **body) as refused,
+        ):
+            assert refused.status == 403, "it has all but the cookie"
+        assert await send(data=b"[]") == 400
+        assert await send(data=b"1" * 70_000) == 413
+        assert client.asked == [], "nothing was sent to the API server"
+
+
+async def test_a_page_that_only_reads_has_no_actions() -> None:
+    client = PlayedClient()
+    async with open_page(client, read_only=True) as (browser, base):
+        async with browser.get(f"{base}/about.json") as about:
+            assert await about.json() == {"demo": True}
+        headers = {"Origin": base, "X-Multiqueue-Action": "", "Content-Type": JSON}
+        async with browser.post(f"{base}/actions.json", data=b"{}", headers=headers) as refused:
+            assert refused.status == 403
+        async with browser.get(f"{base}/actions.json?kind=clusterqueues&name=cq") as missing:
+            assert missing.status == 404
+        assert client.asked == []

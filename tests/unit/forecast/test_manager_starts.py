@@ -27,6 +27,7 @@ from multiqueue.model.cluster_queue import (
 from multiqueue.model.disruption_policy import ClaimRule, DisruptionRules
 from multiqueue.model.resource_flavor import build_resource_flavor
 from multiqueue.model.workload import Workload
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins.forecast import Basis, Runtime
 from multiqueue.views.start import parse_time
 from tests.builders.engine import NAMESPACE, T0, make_workload, pod_set, reserved, with_changes
@@ -45,8 +46,11 @@ class Manager:
         self.built: dict[str, Workload] = {}
         self.runtimes: dict[str, Runtime] = {}
         self.engine.upsert_namespace(NAMESPACE, {})
+        self.metrics = ManagerMetrics()
         context: Any = SimpleNamespace(
-            informers=self.informers, clock=SimpleNamespace(now=lambda: self.now)
+            informers=self.informers,
+            clock=SimpleNamespace(now=lambda: self.now),
+            metrics=self.metrics,
         )
         self.starts = ManagerStarts(
             context, self.engine, lambda key, _: self.runtimes.get(key), DEFAULT_OPTIONS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -244,6 +245,12 @@ class Soon:
     async def find_start(self, key: str) -> dict[str, Any]:
         return {"at": "2026-01-01T00:00:00Z", "key": key}
 
+    def add_calibration(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        return {**start, "calibration": f"for {start['key']}"}
+
+    def list_calibrations(self) -> Iterator[dict[str, Any]]:
+        yield from ()
+
 
 async def ask(
     world: EngineWorld, user: str, path: str, *, method: str = "GET", leads: bool = False
@@ -299,7 +306,11 @@ async def test_only_the_leader_estimates_the_start() -> None:
         (await ask(world, "admin", PATH, leads=leads))["status"]["start"] for leads in (True, False)
     ]
     assert starts == [
-        {"at": "2026-01-01T00:00:00Z", "key": f"{NAMESPACE}/w"},
+        {
+            "at": "2026-01-01T00:00:00Z",
+            "key": f"{NAMESPACE}/w",
+            "calibration": f"for {NAMESPACE}/w",
+        },
         {
             "code": "NotLeading",
             "reason": "unknown: only the manager that leads estimates starts",

@@ -3,6 +3,8 @@ import { useEffect, useState } from "./html.mjs";
 import { messageOf } from "./feed.mjs";
 
 export const FLEET = "/apis/fleet.multiqueue.dev/v1alpha1";
+/** What the page sends with each action; empty: it has none. */
+export const session = { action: "" };
 const REMOTE = "/apis/remote.multiqueue.dev/v1alpha1";
 
 /** The path of something of a job. @param {string} name `namespace/name` of its Workload. @param {string} what */
@@ -20,7 +22,7 @@ export function useAnswer(path, seconds = 0, body = "") {
     let timer = 0;
     const ask = async () => {
       try {
-        const response = await fetch(path, { signal: abort.signal, cache: "no-store", ...(body && { method: "POST", body, headers: { "Content-Type": "application/json" } }) });
+        const response = await fetch(path, { signal: abort.signal, cache: "no-store", ...(body && { method: "POST", body, headers: { "Content-Type": "application/json", "X-Multiqueue-Action": session.action } }) });
         if (response.ok) setAnswer({ data: await response.json(), error: null });
         else setAnswer({ data: null, error: { code: response.status, message: await messageOf(response) } });
       } catch (error) {

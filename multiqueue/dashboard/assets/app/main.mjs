@@ -1,6 +1,6 @@
 // The frame: navigation, search, the light of the connection, and the page that the address names.
 import { html, render, useEffect, useMemo, useState } from "./html.mjs";
-import { FLEET } from "./api.mjs";
+import { FLEET, session } from "./api.mjs";
 import { Feed } from "./feed.mjs";
 import { safe } from "./format.mjs";
 import { HELP, listen } from "./keys.mjs";
@@ -19,7 +19,7 @@ import { useRoute } from "./router.mjs";
 import { Search } from "./search.mjs";
 import { Store, useStore } from "./store.mjs";
 
-const TOPICS = ["totals", "quotas", "workers", "shares", "changes", "standings"];
+const TOPICS = ["totals", "quotas", "workers", "shares", "changes", "calibrations", "standings"];
 const NAV = [["fleet", "Fleet"], ["quota", "Quota"], ["queues", "Queues"], ["jobs", "Jobs"], ["clusters", "Clusters"], ["fairness", "Fairness"], ["usage", "Usage"], ["changes", "Changes"], ["what-if", "What if"]];
 const PAGES = { fleet: FleetPage, quota: QuotaPage, queues: QueuesPage, clusters: ClustersPage, fairness: FairnessPage, usage: UsagePage, changes: ChangesPage, "what-if": WhatIfPage };
 const THEMES = ["", "light", "dark"];
@@ -54,7 +54,7 @@ function App() {
   const [theme, setTheme] = useState(localStorage.getItem("theme") ?? "");
   const store = useFleet(about);
   useEffect(() => {
-    fetch("/about.json").then((answer) => answer.json()).catch(() => ({ namespace: "", context: "" })).then(setAbout);
+    fetch("/about.json").then((answer) => answer.json()).catch(() => ({ namespace: "", context: "" })).then((told) => { session.action = told.action ?? ""; setAbout(told); });
   }, []);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;

@@ -1,5 +1,6 @@
 // Worker clusters: what they have, what runs there, how they do.
 import { html } from "../html.mjs";
+import { Actions } from "../actions.mjs";
 import { stateOf } from "../draw/picture.mjs";
 import { readFleet, standingsOf } from "../fleet.mjs";
 import { ago, HOLDS, number, safe } from "../format.mjs";
@@ -35,7 +36,8 @@ function ClusterPage({ store, name, fleet, now }) {
   const worker = fleet.workers.find((each) => each.key === name);
   const there = fleet.jobs.filter((job) => job.worker === name && HOLDS.has(job.phase));
   const offered = fleet.jobs.filter((job) => !job.worker && (job.offeredTo ?? []).includes(name));
-  return html`<main id="main"><div class="bar"><h1>Cluster ${safe(name)}</h1>${worker && html`<${State} worker=${worker} />`}</div>
+  return html`<main id="main"><div class="bar"><h1>Cluster ${safe(name)}</h1>${worker && html`<${State} worker=${worker} />
+      <span class="push"></span><${Actions} kind="multikueueclusters" name=${name} />`}</div>
     <${Look} topic=${store.topic("workers")} empty="No workers are registered.">
     ${!worker ? html`<p class="empty">There is no worker of this name.</p>` : html`
       ${(worker.why || worker.trouble || worker.use?.message) && html`<div class="refusal" role="status"><p>${safe(worker.why || worker.trouble || worker.use.message)}</p></div>`}

@@ -1,5 +1,6 @@
 // One job: its way, why it waits, who decided, its pods, log and events. Everything on one page.
 import { html, useEffect, useMemo, useRef, useState } from "../html.mjs";
+import { Actions } from "../actions.mjs";
 import { FLEET, remotePath, useAnswer } from "../api.mjs";
 import { Feed } from "../feed.mjs";
 import { ago, brief, clock, duration, number, PHASES, safe, startWords } from "../format.mjs";
@@ -30,6 +31,7 @@ export function JobView({ name, panel }) {
     <header class="bar">
       ${panel ? html`<h2><a href=${to("jobs", namespace, workload)}>${safe(jobName(standing))}</a></h2>` : html`<h1>${safe(jobName(standing))}</h1>`}
       <${Phase} phase=${standing.phase} /> <span class="soft">${safe(standing.words)}</span>
+      <span class="push"></span><${Actions} kind="workloads" namespace=${namespace} name=${workload} />
     </header>
     <${Facts} standing=${standing} now=${now} namespace=${namespace} />
     <${Way} spans=${story.spans ?? []} knownSince=${story.knownSince} now=${now} />

@@ -1,5 +1,6 @@
 // ClusterQueues in numbers; one queue: who waits, in which order and why.
 import { html, useEffect, useMemo } from "../html.mjs";
+import { Actions } from "../actions.mjs";
 import { FLEET } from "../api.mjs";
 import { sumGpus } from "../draw/layout.mjs";
 import { Feed } from "../feed.mjs";
@@ -38,8 +39,9 @@ function QueuePage({ store, name }) {
   const line = useLine(topic);
   const quota = store.topic("quotas").rows.get(`clusterqueue:${name}`);
   const gpus = quota ? sumGpus(quota.quotas) : null;
+  const checked = [...store.topic("calibrations").rows.values()].filter((row) => row.judged > 0);
   return html`<main id="main"><div class="bar"><h1>Queue ${safe(name)}</h1>
-      ${quota && html`<span class="soft">${quota.cohort ? `in cohort ${safe(quota.cohort.split(":").pop())}` : "without a cohort"}</span>`}</div>
+      ${quota && html`<span class="soft">${quota.cohort ? `in cohort ${safe(quota.cohort.split(":").pop())}` : "without a cohort"}</span>`}<span class="push"></span><${Actions} ...${targetOf(name)} /></div>
     ${quota && !quota.active && html`<div class="refusal" role="status"><strong>Admits nothing</strong><p>${safe(quota.why)}</p></div>`}
     ${gpus && html`<div class="figures">
       <${Figure} value=${`${number(gpus.used)} of ${number(gpus.nominal)}`} words="GPUs of its quota in use" />
@@ -57,7 +59,8 @@ function QueuePage({ store, name }) {
         { title: "Start", cell: (row) => html`<${Start} row=${row} now=${now} />` },
         { title: "State", cell: (row) => (row.parked ? html`<span class="soft" title="Something has to change before it is tried again">parked</span>` : "") },
         { title: "Why", wide: true, cell: (row) => html`<span title=${safe(row.why ?? "")}>${safe(brief(row.why ?? ""))}</span>` },
-      ]} /><//></section>
+      ]} /><//>
+      ${checked.length > 0 && html`<p class="soft" id="calibration">How starts were estimated: ${safe(checked.map((row) => row.words).join("; "))}.</p>`}</section>
     ${quota && html`<section class="card-like"><h2>Quota</h2><${QuotaTable} quota=${quota} /></section>`}
     ${!quota && store.topic("quotas").refused && html`<${Refusal} ...${store.topic("quotas").refused} />`}
   </main>`;
@@ -72,6 +75,12 @@ export function QuotaTable({ quota }) {
     { title: "Flavor", cell: (row) => safe(row.flavor) }, { title: "Resource", cell: (row) => safe(row.resource) },
     ...titles.map(([field, title]) => ({ title, right: true, cell: cell(field) })),
   ]} />`;
+}
+
+/** A LocalQueue has its namespace before its name. */
+function targetOf(name) {
+  const [namespace, local] = name.split("/");
+  return local ? { kind: "localqueues", namespace, name: local } : { kind: "clusterqueues", name };
 }
 
 function useLine(topic) {

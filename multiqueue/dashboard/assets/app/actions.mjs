@@ -1,0 +1,43 @@
+// Buttons that change something; each says first what would happen. What may be done, and how, the dashboard's own process decides.
+import { html, useEffect, useState } from "./html.mjs";
+import { session, useAnswer } from "./api.mjs";
+import { safe } from "./format.mjs";
+import { Refusal } from "./parts.mjs";
+
+const PATH = "/actions.json";
+
+/** What the reader may do with an object; nothing without the right to. @param {{kind: string, namespace?: string, name: string}} target */
+export function Actions(target) {
+  return session.action && html`<${Buttons} key=${JSON.stringify(target)} target=${target} />`;
+}
+
+function Buttons({ target }) {
+  const { data, again } = useAnswer(`${PATH}?${new URLSearchParams(target)}`, 10);
+  const [chosen, setChosen] = useState(null);
+  if (chosen) return html`<${Question} target=${target} action=${chosen} close=${() => { setChosen(null); again(); }} />`;
+  return html`<span class="actions">${(data?.actions ?? []).map((each) => html`<button onClick=${() => setChosen(each)}>${each.title}</button>`)}</span>`;
+}
+
+function Question({ target, action, close }) {
+  const asked = { ...target, verb: action.verb };
+  const { data, error, again } = useAnswer(`${PATH}?${new URLSearchParams(asked)}`);
+  const [typed, setTyped] = useState("");
+  const [body, setBody] = useState("");
+  if (error) return html`<${Refusal} ...${error} retry=${close} />`;
+  const submit = (event) => {
+    event.preventDefault();
+    setBody(JSON.stringify({ ...asked, uid: data.uid, state: data.state }));
+  };
+  return data && html`<form class="card-like confirm" aria-label=${action.title} onSubmit=${submit}>
+    <p role="status"><strong>${action.title}: ${safe(target.name)}.</strong> ${safe(data.words)}</p>
+    ${body ? html`<${Done} body=${body} close=${close} retry=${() => { setBody(""); again(); }} />` : html`
+      ${action.stops && html`<label>To confirm, type its name <input value=${typed} onInput=${(event) => setTyped(event.target.value)} /></label>`}
+      <button class="main" disabled=${action.stops && typed !== target.name}>${action.title}</button>`}
+    <button type="button" onClick=${close}>Cancel</button></form>`;
+}
+
+function Done({ body, close, retry }) {
+  const { data, error } = useAnswer(PATH, 0, body);
+  useEffect(() => { if (data) close(); }, [data]);
+  return error && html`<${Refusal} ...${error} retry=${retry} />`;
+}

@@ -1,0 +1,112 @@
+"""The buttons that change something, as somebody uses them who may."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Look
+
+pytestmark = pytest.mark.browser
+
+
+def choose(look: Look, title: str) -> Any:
+    """Press a button of the page's head, and return the question that appears."""
+    look.page.locator(".actions button", has_text=re.compile(f"^{title}$")).click()
+    question = look.page.locator("form.confirm")
+    question.locator("p").wait_for()
+    return question
+
+
+def confirm(look: Look, question: Any, title: str, then: str) -> None:
+    """Say yes, and wait for the button that undoes it."""
+    question.locator("button.main").click()
+    look.page.locator(".actions button", has_text=re.compile(f"^{then}$")).wait_for()
+    assert question.count() == 0, title
+
+
+def test_a_worker_is_cordoned_and_used_again(look: Look) -> None:
+    look.open("#/clusters/worker-h100", "Runs here")
+    question = choose(look, "Cordon")
+    assert "No job is sent to this worker any more" in question.inner_text()
+    question.get_by_role("button", name="Cancel").click()
+    look.page.locator(".actions").wait_for()
+    assert look.page.locator(".state", has_text="cordoned").count() == 0
+    confirm(look, choose(look, "Cordon"), "Cordon", "Uncordon")
+    look.page.locator(".state", has_text="cordoned").wait_for()
+    look.picture("cordoned")
+    confirm(look, choose(look, "Uncordon"), "Uncordon", "Cordon")
+
+
+def test_a_queue_is_held_and_resumed(look: Look) -> None:
+    look.open("#/queues/training", "Who waits, in order")
+    confirm(look, choose(look, "Hold"), "Hold", "Resume")
+    look.page.get_by_text("Admits nothing").wait_for()
+    confirm(look, choose(look, "Resume"), "Resume", "Hold")
+
+
+def test_who_stops_jobs_reads_what_is_lost_and_types_the_name(look: Look) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    look.open("#/queues/training", "Who waits, in order")
+    stops = r"Now: \d+ jobs? with \d+ pods? on \d+ devices? (is|are) stopped; [\d,]+ device-seconds"
+    question = choose(look, "Hold and stop jobs")
+    for _ in range(20):  # jobs of this queue come and go
+        if re.search(stops, question.inner_text()):
+            break
+        question.get_by_role("button", name="Cancel").click()
+        look.page.wait_for_timeout(1000)
+        question = choose(look, "Hold and stop jobs")
+    assert re.search(stops, question.inner_text())
+    main = question.locator("button.main")
+    assert main.is_disabled()
+    question.locator("input").fill("training-")
+    assert main.is_disabled()
+    question.locator("input").fill("training")
+    look.picture("stop-question")
+    found = Axe().run(look.page).response["violations"]
+    assert [each["id"] for each in found] == []
+    confirm(look, question, "Hold and stop jobs", "Resume")
+    assert look.page.locator(".actions button").all_inner_texts() == ["Resume", "Hold"]
+    confirm(look, choose(look, "Resume"), "Resume", "Hold and stop jobs")
+
+
+def test_a_waiting_job_is_stopped_and_resumed(look: Look) -> None:
+    look.open("#/jobs?phase=Queued", "Jobs")
+    # The last one waits longest.
+    href = look.page.locator(".grid tbody tr:last-child a").first.get_attribute("href")
+    look.open(href, "Way")
+    question = choose(look, "Stop")
+    assert "gives its quota back" in question.inner_text()
+    question.locator("input").fill(href.rpartition("/")[2])
+    confirm(look, question, "Stop", "Resume")
+    look.picture("stopped-job")
+    confirm(look, choose(look, "Resume"), "Resume", "Stop")
+    # If it had begun to run, the page asks for its pods once more before it sees that it stops.
+    look.complaints[:] = [each for each in look.complaints if "409" not in each]
+
+
+def test_a_refusal_is_shown_and_can_be_tried_again(look: Look) -> None:
+    look.open("#/queues/research", "Who waits, in order")
+    question = choose(look, "Hold")
+
+    def refuse(route: Any) -> None:
+        if route.request.method != "POST":
+            route.continue_()
+            return
+        message = 'clusterqueues "research" is forbidden: the quota office is closed'
+        body = {"kind": "Status", "code": 403, "message": message}
+        route.fulfill(status=403, json=body)
+
+    look.page.route("**/actions.json*", refuse)
+    question.locator("button.main").click()
+    look.page.get_by_text("the quota office is closed").wait_for()
+    question.get_by_role("button", name="Try again").click()
+    question.locator("button.main").wait_for()
+    look.page.unroute("**/actions.json*")
+    question.get_by_role("button", name="Cancel").click()
+    look.page.locator(".actions button", has_text="Hold").first.wait_for()
+    # The browser itself reports the refused request.
+    look.complaints[:] = [each for each in look.complaints if "403" not in each]
