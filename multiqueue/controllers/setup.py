@@ -13,6 +13,7 @@ from multiqueue.controllers.cluster_queue_controller import ClusterQueueControll
 from multiqueue.controllers.cohort_controller import CohortController
 from multiqueue.controllers.config_changes import ConfigChanges
 from multiqueue.controllers.device_watch import DeviceWatch
+from multiqueue.controllers.disruption.notice_teller import NoticeTeller
 from multiqueue.controllers.disruption.policy_controller import DisruptionPolicyController
 from multiqueue.controllers.disruption.save_feed import SaveFeed
 from multiqueue.controllers.elastic.ungater import ElasticUngater
@@ -120,7 +121,7 @@ def build_controllers(
     report = AdmissionLog(context, engine).report
     loop = SchedulerLoop(context, engine, applier, evictions, report=report, until_fed=inputs)
     feed.attach()
-    SaveFeed(context, engine, on_change=on_change)
+    SaveFeed(context, engine, fleet, on_change=on_change)
 
     def on_fleet_change() -> None:
         engine.fleet_changed()
@@ -140,6 +141,7 @@ def build_controllers(
         TransitionRecorder(context, cohorts_above=engine.cohorts_above),
         WorkloadCounts(context, engine.local_queue_target),
         DisruptionPolicyController(context),
+        NoticeTeller(context, fleet),
         PhaseCounts(context, engine.local_queue_target),
         ConfigChanges(context),
         UsageReports(context),

@@ -28,6 +28,7 @@ from multiqueue.dispatch.decide.plan import Explain, Nominate
 from multiqueue.dispatch.execute.manager_writes import LocalWriter
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation, Observer
+from multiqueue.dispatch.remote_notices import RemoteNotices
 from multiqueue.engine.remote import ChosenFlavors, Impossible
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.fleet_gate import Amend, unchanged
@@ -53,6 +54,7 @@ class DispatchGate:
         recall: Returns the memory of a Workload.
         forget: Called with the uid of a Workload that did not get its quota after all.
         find_fleet_version: Returns the version of the fleet; None while nothing may be dispatched.
+        notices: Tells jobs on workers to save their work.
     """
 
     def __init__(
@@ -66,8 +68,11 @@ class DispatchGate:
         recall: Callable[[str], GroupMemory],
         forget: Callable[[str], None],
         find_fleet_version: Callable[[], int | None],
+        notices: RemoteNotices,
     ) -> None:
         self._context = context
+        self.follow_checkpoints = notices.follow
+        self.annotate_job = notices.annotate
         self._capacity = capacity
         self._config = config
         self._observer = observer

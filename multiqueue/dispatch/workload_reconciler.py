@@ -27,6 +27,7 @@ from multiqueue.dispatch.gate import DispatchGate
 from multiqueue.dispatch.observe.fitting import Fitting
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation, Observer
+from multiqueue.dispatch.remote_notices import RemoteNotices
 from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.dispatch.wake.waiting import Rank, WaitingLane
 from multiqueue.dispatch.wake.wake import Wakes
@@ -124,6 +125,7 @@ class WorkloadReconciler:
             recall=self._memory,
             forget=dispatchers.forget_workload,
             find_fleet_version=lambda: self._wakes.fleet_version if self._is_running else None,
+            notices=RemoteNotices(context, fleet),
         )
 
     def open_decision_service(self, engine: Engine) -> DecisionService:

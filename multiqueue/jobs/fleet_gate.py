@@ -6,7 +6,7 @@ protocol, and the assembly hands one to the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Protocol
 
@@ -46,6 +46,14 @@ class FleetGate(Protocol):
         """Call this whenever the answers of `ask` may have changed."""
         ...
 
+    def follow_checkpoints(self, listener: Callable[[str, str], None]) -> None:
+        """Call this with the uid of a job and the time of its last checkpoint on a worker."""
+        ...
+
+    async def annotate_job(self, workload: api.Workload, notes: Mapping[str, str | None]) -> bool:
+        """Change annotations of a job on its worker; return whether that could be reached."""
+        ...
+
 
 class NoFleet:
     """The gate of a manager that sends nothing to workers: nothing is impossible."""
@@ -66,3 +74,14 @@ class NoFleet:
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Ignore the listener: the answers never change."""
+
+    def follow_checkpoints(self, listener: Callable[[str, str], None]) -> None:
+        """Ignore the listener: no job runs on a worker."""
+
+    async def annotate_job(
+        self,
+        workload: api.Workload,  # noqa: ARG002
+        notes: Mapping[str, str | None],  # noqa: ARG002
+    ) -> bool:
+        """Return False: there is no worker."""
+        return False

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from multiqueue.api import names
-from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOAD_PRIORITY_CLASSES
+from multiqueue.api.conditions import PREEMPTION_NOTICE, find_condition
+from multiqueue.api.v1beta2 import Condition, format_time
+from multiqueue.api.workload_state import is_evicted
+from multiqueue.kube.resources import (
+    CLUSTER_QUEUES,
+    DISRUPTION_POLICIES,
+    JOBS,
+    WORKLOAD_PRIORITY_CLASSES,
+)
 from tests.builders.jobs import make_gpu_job
 from tests.builders.queues import make_gpu_queue
 from tests.builders.workloads import NAMESPACE
@@ -30,12 +38,13 @@ async def set_queue(cluster: QueueCluster, gpus: int, **spec: Any) -> None:
     await cluster.client.patch(CLUSTER_QUEUES, "cq", patch)
 
 
-async def submit(world: MultiKueueWorld, name: str, *, on: str = "") -> None:
-    """Submit a job of 8 GPUs whose priority is its name."""
+async def submit(world: MultiKueueWorld, name: str, *, on: str = "", saves: str = "") -> None:
+    """Submit a job of 8 GPUs whose priority is its name; ``saves`` says when it saves its work."""
     job = make_gpu_job(name, gpus=8)
     job["metadata"]["labels"][names.PRIORITY_CLASS] = name
-    if on:
-        job["metadata"]["annotations"] = {names.CLUSTER_NAMES: on}
+    notes = {names.CLUSTER_NAMES: on, names.CHECKPOINT_ON: saves}
+    if on or saves:
+        job["metadata"]["annotations"] = {key: text for key, text in notes.items() if text}
     await world.hub.create(JOBS, job)
 
 
@@ -122,3 +131,72 @@ async def test_a_worker_preempts_though_the_manager_has_quota_for_both():
             )
             assert await world.until_ready("low") == "w2"
             assert world.workers["w1"].job("high") is not None
+
+
+async def give_notice(world: MultiKueueWorld) -> None:
+    """Let jobs of the manager's queue be told before they are stopped for others."""
+    policy = {
+        "apiVersion": "multiqueue.dev/v1alpha1",
+        "kind": "DisruptionPolicy",
+        "metadata": {"name": "gpu"},
+        "spec": {"notice": {"longest": "60s"}},
+    }
+    await world.hub.create(DISRUPTION_POLICIES, policy)
+    await set_queue(world.hub, 8, preemption=PREEMPTS)
+    named = {"metadata": {"annotations": {names.DISRUPTION_POLICY: "gpu"}}}
+    await world.hub.client.patch(CLUSTER_QUEUES, "cq", named)
+
+
+def note_there(world: MultiKueueWorld, name: str) -> str:
+    """An annotation of the job `low` on the worker."""
+    job = world.workers["w1"].job("low") or {"metadata": {}}
+    return str((job["metadata"].get("annotations") or {}).get(name, ""))
+
+
+def notice_here(world: MultiKueueWorld) -> Condition | None:
+    workload = world.workload("low")
+    return workload and find_condition(workload.status.conditions, PREEMPTION_NOTICE)
+
+
+@virtual_time
+async def test_a_job_on_a_worker_is_told_there_and_says_there_that_it_saved():
+    """P-57: the notice and the checkpoint are annotations of the remote job."""
+    async with multikueue_world("w1", real_workers=True) as world:
+        await make_classes(world)
+        await give_notice(world)
+        async with world.manager() as context:
+            await world.until_connected()
+            await submit(world, "low", saves="Notice")
+            await world.until_ready("low")
+            await submit(world, "high")
+            await world.until(lambda: note_there(world, names.CHECKPOINT_BY), "told", on="w1")
+            here = await world.hub.client.get(JOBS, "low", namespace=NAMESPACE)
+            assert names.CHECKPOINT_BY not in here["metadata"]["annotations"]
+            now = format_time(context.clock.now())
+            saved = {"metadata": {"annotations": {names.LAST_CHECKPOINT: now}}}
+            await world.workers["w1"].client.patch(JOBS, "low", saved, namespace=NAMESPACE)
+            assert await world.until_ready("high") == "w1"
+            over = notice_here(world)
+            assert over is not None
+            assert (over.status, over.reason) == ("False", "Saved")
+
+
+@virtual_time
+async def test_a_job_on_a_worker_that_is_out_of_reach_gets_no_notice():
+    async with multikueue_world("w1", real_workers=True) as world:
+        await make_classes(world)
+        await give_notice(world)
+        async with world.manager():
+            await world.until_connected()
+            await submit(world, "low", saves="Notice")
+            await world.until_ready("low")
+            world.gates["w1"].cut()
+            await world.until(lambda: world.cluster_condition("w1")[0] == "False", "w1 lost")
+            await submit(world, "high")
+            await world.until(lambda: is_evicted_here(world), "low evicted")
+            assert notice_here(world) is None
+
+
+def is_evicted_here(world: MultiKueueWorld) -> bool:
+    workload = world.workload("low")
+    return workload is not None and is_evicted(workload.status)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from multiqueue.api import names
@@ -50,6 +50,13 @@ async def annotation(cluster: QueueCluster, name: str) -> str:
     return str(job["metadata"].get("annotations", {}).get(names.CHECKPOINT_BY, ""))
 
 
+async def pod_annotations(cluster: QueueCluster, name: str) -> list[str]:
+    selector = f"batch.kubernetes.io/job-name={name}"
+    pods = await cluster.client.list(resources.PODS, namespace=NAMESPACE, label_selector=selector)
+    notes = [pod["metadata"].get("annotations") or {} for pod in pods.items]
+    return [each.get(names.CHECKPOINT_BY, "") for each in notes]
+
+
 async def noticed(cluster: QueueCluster, *, pods: int = 2, **notes: str) -> Notice:
     """Let a job run for an hour, and another one of a higher priority want its room."""
     await submit(cluster, ranked("low", "low", pods=pods, **(notes or SAVES)))
@@ -85,6 +92,9 @@ async def test_a_job_that_saves_in_time_is_stopped_then_and_loses_little() -> No
         assert pending.reason == "WaitingForPreemptedWorkloads"
         await asyncio.sleep(40)
         assert running(cluster, "low")
+        by = datetime.fromtimestamp(notice.by, UTC)
+        assert await annotation(cluster, "low") == format_time(by)
+        assert sorted(await pod_annotations(cluster, "low")) == ["", format_time(by)]
         began = clock.now()
         await report_save(cluster, clock)
         await until(cluster, lambda: is_stopping(cluster, "low"), "low evicted")
@@ -93,6 +103,7 @@ async def test_a_job_that_saves_in_time_is_stopped_then_and_loses_little() -> No
         assert over is not None
         assert (over.status, over.reason) == ("False", "Saved")
         await until(cluster, lambda: running(cluster, "high"), "high running")
+        assert await annotation(cluster, "low") == ""
         assert record(cluster, "low").endswith("Z Queue 120 cq")
         (told,) = await events_of(cluster, "PreemptionNotice")
         assert told.startswith("will be stopped at 2026-01-01T01:02:3")
@@ -145,6 +156,7 @@ async def test_a_notice_is_taken_back_if_its_preemptor_is_deleted() -> None:
     ):
         await noticed(cluster)
         await asyncio.sleep(30)
+        assert await annotation(cluster, "low") != ""
         await cluster.client.delete(resources.JOBS, "high", namespace=NAMESPACE)
         await until(cluster, lambda: notice_of(cluster, "low") is None, "low may stay")
         over = condition_of(cluster, "low")
@@ -153,6 +165,8 @@ async def test_a_notice_is_taken_back_if_its_preemptor_is_deleted() -> None:
         assert over.message == "goes on: the workload that it was to leave for is gone"
         await asyncio.sleep(600)
         assert running(cluster, "low")
+        assert await annotation(cluster, "low") == ""
+        assert await pod_annotations(cluster, "low") == ["", ""]
         assert record(cluster, "low") == ""
         assert await events_of(cluster, "PreemptionRescinded") == [over.message]
 

@@ -14,9 +14,11 @@ from typing import Any
 
 import structlog
 
-from multiqueue.api.names import LAST_CHECKPOINT
+from multiqueue.api.names import JOB_UID, LAST_CHECKPOINT
+from multiqueue.api.v1beta2 import Workload
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.fleet_gate import FleetGate
 from multiqueue.jobs.registry import SupportedKind
 from multiqueue.model.disruption_policy import parse_last_checkpoint
 
@@ -32,29 +34,49 @@ class SaveFeed:
     Args:
         context: The manager's context, with the informers of jobs.
         engine: The engine to tell.
+        fleet: Tells of jobs that run on workers.
         on_change: Called after a report of a job that was told to save its work.
     """
 
     def __init__(
-        self, context: ManagerContext, engine: Engine, *, on_change: Callable[[], None]
+        self,
+        context: ManagerContext,
+        engine: Engine,
+        fleet: FleetGate,
+        *,
+        on_change: Callable[[], None],
     ) -> None:
         self._context = context
         self._engine = engine
         self._on_change = on_change
         self._refused: set[str] = set()
+        self._remote: dict[str, str] = {}
         for informer in context.informers.jobs.values():
             informer.add_handler(self._on_job)
+        fleet.follow_checkpoints(self._on_remote)
+        context.informers.workloads.add_handler(self._on_workload)
         context.integrations.add_listener(on_added=self._on_added)
 
     def _on_added(self, kind: SupportedKind) -> None:
         self._context.informers.jobs[kind.integration.name].add_handler(self._on_job)
 
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        if new is None and old is not None:
+            self._remote.pop(old.metadata.labels.get(JOB_UID, ""), None)
+
     def _on_job(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         text, before = _report(new), _report(old)
-        if text == before:
-            return
-        metadata = (new or old or {})["metadata"]
-        uid = metadata["uid"]
+        if text != before:
+            metadata = (new or old or {})["metadata"]
+            name = f"{metadata.get('namespace', '')}/{metadata['name']}"
+            self._take(metadata["uid"], text, name)
+
+    def _on_remote(self, uid: str, text: str) -> None:
+        if self._remote.get(uid) != text:
+            self._remote[uid] = text
+            self._take(uid, text, uid)
+
+    def _take(self, uid: str, text: str, job: str) -> None:
         saved_at = parse_last_checkpoint(text) if text else None
         if self._engine.set_last_checkpoint(uid, saved_at):
             self._on_change()
@@ -65,7 +87,7 @@ class SaveFeed:
             self._refused.add(uid)
             log.warning(
                 "report of a checkpoint ignored",
-                job=f"{metadata.get('namespace', '')}/{metadata['name']}",
+                job=job,
                 annotation=LAST_CHECKPOINT,
                 value=text[:64],
                 problem=problem,

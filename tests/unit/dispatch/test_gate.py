@@ -63,6 +63,7 @@ class Dispatcher:
         )
         observer: Any = SimpleNamespace(foresee=self._see)
         capacity: Any = SimpleNamespace()
+        notices: Any = SimpleNamespace(follow=None, annotate=None)
         self.gate = DispatchGate(
             context,
             capacity,
@@ -72,6 +73,7 @@ class Dispatcher:
             recall=lambda _: self.memory,
             forget=self.forgotten.append,
             find_fleet_version=lambda: 1 if self.leads else None,
+            notices=notices,
         )
 
     def _see(self, reserved: api.Workload, memory: GroupMemory, version: int) -> Observation:

@@ -1,0 +1,162 @@
+"""Tells jobs by when to save their work: the annotation ``multiqueue.dev/checkpoint-by`` (P-55).
+
+It is on the job, and on one pod of each pod set, so a gang of a thousand pods costs two writes. It
+follows the condition `PREEMPTION_NOTICE` and is removed when that is over. The annotation of a job
+that runs on a worker is written there, on the job alone: the manager need not read pods of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from multiqueue.api.names import CHECKPOINT_BY, PODSET
+from multiqueue.api.notices import parse_notice
+from multiqueue.api.v1beta2 import Workload, format_time
+from multiqueue.controllers.disruption.notice_changes import can_leave
+from multiqueue.jobs.belongings import Belongings
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.fleet_gate import FleetGate
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.integration import Integration
+from multiqueue.jobs.framework.job_source import BY_OWNER
+from multiqueue.jobs.framework.reconciler import wait_settled
+from multiqueue.kube.errors import NotFound
+from multiqueue.kube.reconciler import DONE, Reconciler, Result
+from multiqueue.kube.resources import PODS, Resource
+from multiqueue.lib.digits import is_number
+
+RETRY_SECONDS = 5.0
+"""Until a worker is asked again that is out of reach."""
+_INDEX = "batch.kubernetes.io/job-completion-index"
+
+Json = dict[str, Any]
+
+
+class NoticeTeller:
+    """Writes the annotation.
+
+    Args:
+        context: The manager's context.
+        fleet: Writes it on workers.
+    """
+
+    name = "notice-teller"
+
+    def __init__(self, context: ManagerContext, fleet: FleetGate) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._reconciler: Reconciler[str] = Reconciler(
+            self.name, self.reconcile, metrics=context.metrics
+        )
+        context.informers.workloads.add_handler(self._on_workload)
+
+    async def run(self) -> None:
+        """Work until cancelled; begin with what an earlier leader left."""
+        informers = self._context.informers
+        await wait_settled(informers.workloads, *informers.jobs.values())
+        for informer in informers.jobs.values():
+            for job in informer.store.list():
+                if _said(job):
+                    for workload in informers.workloads.store.by_index(
+                        BY_OWNER, job["metadata"]["uid"]
+                    ):
+                        self._reconciler.queue.add(workload.metadata.key)
+        await self._reconciler.run()
+
+    async def reconcile(self, key: str) -> Result:
+        """Bring the annotation of one Workload's job and pods in step with its notice."""
+        workload = self._context.informers.workloads.store.get(key)
+        if workload is None:
+            return DONE
+        by = find_end(workload)
+        if workload.status.cluster_name:
+            is_told = await self._fleet.annotate_job(workload, {CHECKPOINT_BY: by or None})
+            return DONE if is_told else Result(requeue_after=RETRY_SECONDS)
+        for integration, jobs in self._find_jobs(workload):
+            await self._tell(workload, integration, jobs, by)
+        return DONE
+
+    async def _tell(
+        self, workload: Workload, integration: Integration, jobs: list[Json], by: str
+    ) -> None:
+        if integration.resource != PODS:
+            for job in jobs:
+                if _said(job) != by:
+                    await self._annotate(integration.resource, job, by)
+        uid = workload.metadata.uid
+        if not jobs or not can_leave(workload, uid):
+            return  # its pods are being stopped
+        selector = integration.pod_selector(jobs[0])
+        name = workload.metadata.name
+        belongings = Belongings(self._context.client, jobs, name, selector=selector)
+        pods, _ = await belongings.list_pods()
+        for pod in choose_pods(pods) if by else pods:
+            if _said(pod) != by:
+                await self._annotate(PODS, pod, by)
+
+    async def _annotate(self, resource: Resource, obj: Json, by: str) -> None:
+        metadata = obj["metadata"]
+        notes = {"annotations": {CHECKPOINT_BY: by or None}, "uid": metadata["uid"]}
+        try:
+            await self._context.client.patch(
+                resource, metadata["name"], {"metadata": notes}, namespace=metadata["namespace"]
+            )
+        except NotFound:
+            return
+
+    def _find_jobs(self, workload: Workload) -> Iterator[tuple[Integration, list[Json]]]:
+        found: dict[str, tuple[Integration, list[Json]]] = {}
+        for owner in workload.metadata.owner_references:
+            gvk = GroupVersionKind.of(owner.api_version, owner.kind)
+            kind = self._context.integrations.find_kind(gvk)
+            if kind is None:
+                continue
+            store = self._context.informers.jobs[kind.integration.name].store
+            job = store.get(f"{workload.metadata.namespace}/{owner.name}")
+            if job is not None and job["metadata"]["uid"] == owner.uid:
+                name = kind.integration.name
+                found.setdefault(name, (kind.integration, []))[1].append(job)
+        yield from found.values()
+
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        if new is not None and find_end(new) != ("" if old is None else find_end(old)):
+            self._reconciler.queue.add(new.metadata.key)
+
+
+def find_end(workload: Workload) -> str:
+    """Return by when a Workload has to save its work, as the annotation says it; "" if never."""
+    notice = parse_notice(workload.status.conditions)
+    if notice is None or not notice.by or not can_leave(workload, workload.metadata.uid):
+        return ""
+    return format_time(datetime.fromtimestamp(notice.by, UTC))
+
+
+def choose_pods(pods: Iterable[Json]) -> list[Json]:
+    """Return one live pod of each pod set: the one with the lowest index, else the first by name.
+
+    Pods that do not name their pod set are told apart by their controller.
+    """
+    chosen: dict[str, Json] = {}
+    for pod in sorted(pods, key=_order):
+        if (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}:
+            chosen.setdefault(_group(pod), pod)
+    return list(chosen.values())
+
+
+def _group(pod: Json) -> str:
+    metadata = pod["metadata"]
+    named = (metadata.get("labels") or {}).get(PODSET)
+    owners = metadata.get("ownerReferences") or ()
+    return str(named or next((each["uid"] for each in owners if each.get("controller")), ""))
+
+
+def _order(pod: Json) -> tuple[int, str]:
+    labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
+    index = labels.get(_INDEX, "")
+    return (int(index) if is_number(index) else 0, str(pod["metadata"]["name"]))
+
+
+def _said(obj: Json) -> str:
+    return str((obj["metadata"].get("annotations") or {}).get(CHECKPOINT_BY) or "")
