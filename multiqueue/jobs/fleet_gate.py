@@ -80,8 +80,8 @@ class NoFleet:
 
     async def annotate_job(
         self,
-        workload: api.Workload,  # noqa: ARG002
-        notes: Mapping[str, str | None],  # noqa: ARG002
+        workload: api.Workload,
+        notes: Mapping[str, str | None],
     ) -> bool:
         """Return False: there is no worker."""
         return False

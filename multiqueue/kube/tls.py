@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
+from asyncio import sslproto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
     from multiqueue.api.config.types import Tls
 
 
+READ_BYTES = 32 * 1024
+"""What a TLS connection reads at once. Each connection keeps a buffer of this size. A manager has
+one connection for each kind of object that it watches: about 40, and 40 more for each worker.
+With asyncio's 256 KiB their buffers would grow to 10 MiB for each worker."""
+
+
+def limit_read_buffers() -> None:
+    """Give the TLS connections that this process opens from now on buffers of `READ_BYTES`."""
+    sslproto.SSLProtocol.max_size = READ_BYTES
+
+
 def build_ssl_context(material: Material) -> ssl.SSLContext | None:
     """Return the context for a server; None if it speaks plain HTTP.
 
@@ -23,6 +35,7 @@ def build_ssl_context(material: Material) -> ssl.SSLContext | None:
     """
     if not material.server.lower().startswith("https:"):
         return None
+    limit_read_buffers()
     try:
         context = ssl.create_default_context(cadata=material.ca.decode() if material.ca else None)
         if hasattr(ssl, "VERIFY_X509_STRICT"):
@@ -53,6 +66,7 @@ def build_server_context(options: Tls) -> ssl.SSLContext:
     # Imported here because clients do not need the configuration's modules.
     from multiqueue.api.config.tls import CIPHER_SUITES, CURVES
 
+    limit_read_buffers()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ciphers = [CIPHER_SUITES[name] for name in options.cipher_suites if name in CIPHER_SUITES]
     only_newest = options.min_version == "VersionTLS13" or (options.cipher_suites and not ciphers)

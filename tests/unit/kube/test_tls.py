@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import base64
+import gc
 import tempfile
+from asyncio.sslproto import SSLProtocol
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from multiqueue.kube import errors
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import PODS
+from multiqueue.kube.tls import READ_BYTES
 from tests.unit.kube.certificates import Pair, authority, server_context
 from tests.unit.kube.scripted_server import ScriptedServer, json_answer
 
@@ -64,6 +67,26 @@ async def test_a_server_that_is_not_who_it_should_be_gets_nothing(
             await ask(credentials)
     assert not caught.value.retryable
     assert not server.seen
+
+
+async def test_a_connection_keeps_a_small_buffer_and_reads_large_answers(tmp_path: Path) -> None:
+    ca = authority("ca-one")
+    context = server_context(ca.issue("server", "127.0.0.1"), tmp_path)
+    large = json_answer({"text": "x" * 2**20})
+    async with ScriptedServer(large, ssl_context=context) as server:
+        credentials = Credentials.static(server.url, token="t", ca=ca.pem)
+        async with KubeClient(credentials, default_timeout=10) as client:
+            answer = await client.get(PODS, "a", namespace="n")
+            connections = [each for each in gc.get_objects() if isinstance(each, SSLProtocol)]
+            buffers = [
+                len(held)
+                for each in connections
+                for held in vars(each).values()
+                if isinstance(held, bytearray)
+            ]
+    assert len(answer["text"]) == 2**20
+    assert connections
+    assert max(buffers) == READ_BYTES
 
 
 async def test_the_name_to_expect_may_differ_from_the_host(tmp_path: Path) -> None:
