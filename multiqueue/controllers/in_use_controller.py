@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from multiqueue.api.v1beta2 import ClusterQueue, ResourceFlavor
+from multiqueue.api.v1beta2 import ResourceFlavor
 from multiqueue.controllers.finalizer import sync_finalizer
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
-from multiqueue.jobs.informers import BY_CHECK, BY_FLAVOR
+from multiqueue.jobs.informers import BY_CHECK, BY_FLAVOR, checks_of, flavors_of
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 
@@ -85,7 +85,7 @@ def build_in_use_controllers(context: ManagerContext) -> list[InUseController]:
             informers.resource_flavors,
             queues,
             is_used=lambda name: bool(queues.store.by_index(BY_FLAVOR, name)),
-            used_by=_flavors_of,
+            used_by=flavors_of,
         ),
         InUseController(
             "admission-check",
@@ -93,7 +93,7 @@ def build_in_use_controllers(context: ManagerContext) -> list[InUseController]:
             informers.admission_checks,
             queues,
             is_used=lambda name: bool(queues.store.by_index(BY_CHECK, name)),
-            used_by=_checks_of,
+            used_by=checks_of,
         ),
         InUseController(
             "topology",
@@ -106,15 +106,6 @@ def build_in_use_controllers(context: ManagerContext) -> list[InUseController]:
             used_by=_topology_of,
         ),
     ]
-
-
-def _flavors_of(queue: ClusterQueue) -> Iterable[str]:
-    return {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}
-
-
-def _checks_of(queue: ClusterQueue) -> Iterable[str]:
-    strategy = queue.spec.admission_checks_strategy
-    return {rule.name for rule in strategy.admission_checks} if strategy else ()
 
 
 def _topology_of(flavor: ResourceFlavor) -> tuple[str, ...]:

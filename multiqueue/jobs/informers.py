@@ -196,11 +196,13 @@ def _by_check(workload: api.Workload) -> Iterable[str]:
     return [check.name for check in workload.status.admission_checks]
 
 
-def _flavors(queue: api.ClusterQueue) -> Iterable[str]:
+def flavors_of(queue: api.ClusterQueue) -> Iterable[str]:
+    """Return the flavors that a ClusterQueue has quota in."""
     return {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}
 
 
-def _checks(queue: api.ClusterQueue) -> Iterable[str]:
+def checks_of(queue: api.ClusterQueue) -> Iterable[str]:
+    """Return the AdmissionChecks of a ClusterQueue's strategy."""
     strategy = queue.spec.admission_checks_strategy
     return {rule.name for rule in strategy.admission_checks} if strategy else ()
 
@@ -245,8 +247,8 @@ WORKLOAD_INDEXES: dict[str, Indexer[api.Workload]] = {
     BY_REPLACED: _by_replaced,
 }
 CLUSTER_QUEUE_INDEXES: dict[str, Indexer[api.ClusterQueue]] = {
-    BY_FLAVOR: _flavors,
-    BY_CHECK: _checks,
+    BY_FLAVOR: flavors_of,
+    BY_CHECK: checks_of,
 }
 LOCAL_QUEUE_INDEXES: dict[str, Indexer[api.LocalQueue]] = {BY_CLUSTER_QUEUE: _queue_behind}
 JOB_INDEXES: dict[str, Indexer[dict[str, Any]]] = {

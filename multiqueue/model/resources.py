@@ -59,3 +59,10 @@ def format_amount(resource: str, amount: Amount) -> str:
     return str(
         Quantity.of(amount, QuantityFormat.BINARY_SI if binary else QuantityFormat.DECIMAL_SI)
     )
+
+
+def is_extended(resource: str) -> bool:
+    """Whether a resource is one that devices provide, such as nvidia.com/gpu."""
+    prefix, slash, _ = resource.partition("/")
+    is_native = not slash or prefix == "kubernetes.io" or prefix.endswith(".kubernetes.io")
+    return not is_native and not resource.startswith("requests.")

@@ -7,10 +7,9 @@ import ssl
 
 from aiohttp import web
 
-from multiqueue.kube.certificate_source import Serving
-from multiqueue.kube.tls import load_key_pair
+from multiqueue.kube.certified_server import CertifiedServer
 from multiqueue.serving.request import BODY_SECONDS, BodyTimeout, HttpRequest
-from multiqueue.serving.server import Bounds, HttpServer
+from multiqueue.serving.server import Bounds
 from multiqueue.visibility import refusals
 from multiqueue.visibility.answers import Answers, status_response
 from multiqueue.visibility.authentication import AuthenticatedUser, Authenticator
@@ -38,7 +37,7 @@ BOUNDS = Bounds(connections=1024, body_bytes=64 * 1024)
 """Twice the limit of answers and streams: requests not yet admitted need some, too."""
 
 
-class VisibilityHttpServer:
+class VisibilityHttpServer(CertifiedServer):
     """Serves until stopped. Certificate and trust can change while connections are open."""
 
     def __init__(  # noqa: PLR0913 - what it answers from, and how it is reached
@@ -56,15 +55,7 @@ class VisibilityHttpServer:
         fleet: FleetApi | None = None,
         drain_seconds: float = 0.0,
     ) -> None:
-        self._answers = answers
-        self.remote = remote
-        self._decisions = decisions
-        self._explanations = explanations
-        self.fleet = fleet
-        self._authenticator = authenticator
-        self._authorizer = authorizer
-        self._context = context
-        self._server = HttpServer(
+        super().__init__(
             self._answer,
             host=host,
             port=port,
@@ -72,25 +63,15 @@ class VisibilityHttpServer:
             bounds=BOUNDS,
             drain_seconds=drain_seconds,
         )
-        self._shown = b""
+        self._answers = answers
+        self.remote = remote
+        self._decisions = decisions
+        self._explanations = explanations
+        self.fleet = fleet
+        self._authenticator = authenticator
+        self._authorizer = authorizer
         self._trusted: set[str] = set()
         self._slots = Slots(MAX_ANSWERS, MAX_ANSWERS_OF_A_USER)
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on, once started."""
-        return self._server.port
-
-    def show(self, serving: Serving) -> None:
-        """Use this certificate from the next connection on.
-
-        Raises:
-            ssl.SSLError, ValueError: certificate and key are unusable, or not a pair; the previous
-                certificate stays in use.
-        """
-        if serving.certificate != self._shown:
-            load_key_pair(self._context, serving.certificate, serving.key)
-            self._shown = serving.certificate
 
     def trust(self, trust: FrontProxyTrust) -> None:
         """Accept client certificates of these authorities from the next connection on.
@@ -102,19 +83,11 @@ class VisibilityHttpServer:
             self._context.verify_mode = ssl.CERT_OPTIONAL
             self._trusted.add(trust.pem)
 
-    async def start(self) -> None:
-        """Listen.
-
-        Raises:
-            OSError: the port is taken.
-        """
-        await self._server.start()
-
     async def stop(self) -> None:
         """Answer for ``drain_seconds``, finish requests in progress, then close."""
         if self.fleet is not None:
             self.fleet.close()
-        await self._server.stop()
+        await super().stop()
 
     async def _answer(self, http: HttpRequest) -> web.StreamResponse:
         action = action_of(http.method, http.path, http.query)

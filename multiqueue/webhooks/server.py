@@ -14,10 +14,9 @@ from collections.abc import Callable, Mapping
 import structlog
 from aiohttp import web
 
-from multiqueue.kube.certificate_source import Serving
-from multiqueue.kube.tls import load_key_pair
+from multiqueue.kube.certified_server import CertifiedServer
 from multiqueue.serving.request import HttpRequest
-from multiqueue.serving.server import Bounds, HttpServer
+from multiqueue.serving.server import Bounds
 from multiqueue.webhooks.conversion import answer_conversion, read_conversion, write_failure
 from multiqueue.webhooks.endpoints import CONVERT, Handler
 from multiqueue.webhooks.newer_kinds import find_postponement, is_path_of_a_kind
@@ -43,7 +42,7 @@ MAX_UNKNOWN = 32
 log = structlog.get_logger(component="webhooks")
 
 
-class WebhookServer:
+class WebhookServer(CertifiedServer):
     """Answers AdmissionReviews and ConversionReviews.
 
     The certificate can change while connections are open.
@@ -58,9 +57,7 @@ class WebhookServer:
         context: ssl.SSLContext,
         drain_seconds: float = 0.0,
     ) -> None:
-        self._handlers = dict(handlers)
-        self._context = context
-        self._server = HttpServer(
+        super().__init__(
             self._serve,
             host=host,
             port=port,
@@ -68,39 +65,10 @@ class WebhookServer:
             bounds=BOUNDS,
             drain_seconds=drain_seconds,
         )
-        self._shown = b""
+        self._handlers = dict(handlers)
         self._unknown: set[str] = set()
         self.knowing = asyncio.Event()
         """Set by the owner once reviews can be answered."""
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on, once started."""
-        return self._server.port
-
-    def show(self, serving: Serving) -> None:
-        """Use this certificate from the next connection on.
-
-        Raises:
-            ssl.SSLError, ValueError: certificate and key are unusable, or not a pair; the previous
-                certificate stays in use.
-        """
-        if serving.certificate == self._shown:
-            return
-        load_key_pair(self._context, serving.certificate, serving.key)
-        self._shown = serving.certificate
-
-    async def start(self) -> None:
-        """Listen.
-
-        Raises:
-            OSError: the port is taken.
-        """
-        await self._server.start()
-
-    async def stop(self) -> None:
-        """Answer for ``drain_seconds``, finish requests in progress, then close."""
-        await self._server.stop()
 
     async def _serve(self, request: HttpRequest) -> web.StreamResponse:
         if request.method in {"GET", "HEAD"} and request.path in {"/healthz", "/readyz"}:

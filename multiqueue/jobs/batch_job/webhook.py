@@ -22,7 +22,7 @@ from multiqueue.api.validation.alternatives import (
     validate_alternatives_update,
 )
 from multiqueue.api.validation.field_error import FieldError, forbidden, invalid
-from multiqueue.api.validation.job_metadata import ANNOTATIONS
+from multiqueue.api.validation.job_metadata import ANNOTATIONS, validate_job_metadata_update
 from multiqueue.api.validation.pod_sets import is_elastic, iterate_resources
 from multiqueue.api.validation.topology_annotations import (
     validate_slices_fit,
@@ -40,10 +40,10 @@ from multiqueue.jobs.framework.defaulting import (
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.job_rules import (
     KindSupport,
-    validate_changed_job,
     validate_new_job,
 )
 from multiqueue.kube.resources import JOBS
+from multiqueue.model.resources import is_extended
 
 TEMPLATE = "spec.template"
 SUPPORT = KindSupport(gvk=GroupVersionKind.of_resource(JOBS), elastic=True)
@@ -116,13 +116,6 @@ def _complete_limits(spec: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def is_extended(resource: str) -> bool:
-    """Whether a resource is one that devices provide, such as nvidia.com/gpu."""
-    prefix, slash, _ = resource.partition("/")
-    is_native = not slash or prefix == "kubernetes.io" or prefix.endswith(".kubernetes.io")
-    return not is_native and not resource.startswith("requests.")
-
-
 def validate_job_create(job: Object, gates: Gates) -> list[FieldError]:
     """Return the errors of a new Job; if it is not queued, only its labels are checked."""
     return [
@@ -139,7 +132,9 @@ def validate_job_update(new: Object, old: Object, gates: Gates) -> list[FieldErr
     errors = [e for e in _validate(new, gates) if (e.path, str(e.value)) not in known]
     suspended, was_suspended = _is_suspended(new), _is_suspended(old)
     errors.extend(
-        validate_changed_job(new, old, gates, suspended=suspended, was_suspended=was_suspended)
+        validate_job_metadata_update(
+            new, old, gates, suspended=suspended, was_suspended=was_suspended
+        )
     )
     errors.extend(
         _partial_admission_update(new, old, suspended=suspended, was_suspended=was_suspended)

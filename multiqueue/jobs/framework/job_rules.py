@@ -17,7 +17,6 @@ from multiqueue.api.validation.job_metadata import (
     LABELS,
     find_prebuilt,
     validate_job_metadata,
-    validate_job_metadata_update,
 )
 from multiqueue.api.validation.pod_sets import is_elastic
 from multiqueue.jobs.framework.defaulting import queue_of
@@ -52,28 +51,6 @@ def validate_new_job(job: Object, gates: Gates, support: KindSupport) -> Iterato
     if not support.elastic and is_gated and is_elastic(job):
         path = f"{ANNOTATIONS}[{names.ELASTIC_JOB}]"
         yield forbidden(path, f'elastic job is not supported for "{support.gvk}"')
-
-
-def validate_changed_job(
-    new: Object,
-    old: Object,
-    gates: Gates,
-    *,
-    suspended: bool,
-    was_suspended: bool,
-) -> Iterator[FieldError]:
-    """Yield the errors of a change of a job's labels and annotations (J-60 to J-66).
-
-    Args:
-        new: The new state of the job.
-        old: The present state of the job.
-        gates: The feature gates of the Configuration.
-        suspended: Whether the new state is suspended.
-        was_suspended: Whether the present state is suspended.
-    """
-    yield from validate_job_metadata_update(
-        new, old, gates, suspended=suspended, was_suspended=was_suspended
-    )
 
 
 def validate_left_queue(new: Object, old: Object, errors: Iterable[FieldError]) -> list[FieldError]:

@@ -11,6 +11,7 @@ from multiqueue.api import names
 from multiqueue.api.config import Configuration
 from multiqueue.api.validation.access import Object
 from multiqueue.api.validation.field_error import FieldError
+from multiqueue.api.validation.job_metadata import validate_job_metadata_update
 from multiqueue.api.validation.topology_annotations import (
     AnnotatedPodSet,
     validate_pod_set_groups,
@@ -29,7 +30,6 @@ from multiqueue.jobs.framework.fields import get_field, set_field
 from multiqueue.jobs.framework.integration import InvalidJobError, Job
 from multiqueue.jobs.framework.job_rules import (
     KindSupport,
-    validate_changed_job,
     validate_new_job,
 )
 from multiqueue.jobs.framework.template_kind import TemplateKind
@@ -152,7 +152,7 @@ class TemplateKindWebhook:
         suspended, was_suspended = (self.kind.is_suspended(dict(job)) for job in (new, old))
         errors = list(self._validate(new, config)) if self.repeats_create_rules else []
         errors.extend(
-            validate_changed_job(
+            validate_job_metadata_update(
                 new, old, config.gates, suspended=suspended, was_suspended=was_suspended
             )
         )

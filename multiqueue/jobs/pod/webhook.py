@@ -15,7 +15,12 @@ from multiqueue.api.validation.field_error import (
     invalid,
     required,
 )
-from multiqueue.api.validation.job_metadata import ANNOTATIONS, LABELS, find_prebuilt
+from multiqueue.api.validation.job_metadata import (
+    ANNOTATIONS,
+    LABELS,
+    find_prebuilt,
+    validate_job_metadata_update,
+)
 from multiqueue.api.validation.names import check_subdomain
 from multiqueue.api.validation.topology_annotations import validate_topology_annotations
 from multiqueue.jobs.framework.ancestors import controller_of
@@ -28,7 +33,6 @@ from multiqueue.jobs.framework.defaulting import (
 from multiqueue.jobs.framework.integration import Job
 from multiqueue.jobs.framework.job_rules import (
     KindSupport,
-    validate_changed_job,
     validate_new_job,
 )
 from multiqueue.jobs.framework.kind_webhook import WebhookScope
@@ -135,7 +139,7 @@ class PodWebhook:
         """Return the errors of a change."""
         after, before = _readable(new), _readable(old)
         errors = list(
-            validate_changed_job(
+            validate_job_metadata_update(
                 new,
                 old,
                 config.gates,

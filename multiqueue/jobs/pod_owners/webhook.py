@@ -13,7 +13,7 @@ from multiqueue.api import names
 from multiqueue.api.config import Configuration
 from multiqueue.api.validation.access import Object, mapping
 from multiqueue.api.validation.field_error import FieldError, immutable
-from multiqueue.api.validation.job_metadata import LABELS
+from multiqueue.api.validation.job_metadata import LABELS, validate_job_metadata_update
 from multiqueue.api.validation.topology_annotations import validate_topology_annotations
 from multiqueue.jobs.framework.defaulting import (
     JobDefaults,
@@ -26,7 +26,6 @@ from multiqueue.jobs.framework.fields import FieldPath, describe_path, get_field
 from multiqueue.jobs.framework.integration import Job
 from multiqueue.jobs.framework.job_rules import (
     KindSupport,
-    validate_changed_job,
     validate_new_job,
 )
 from multiqueue.jobs.framework.kind_webhook import is_queued
@@ -106,7 +105,7 @@ class PodOwnerWebhook:
         suspended = self.kind.is_suspended(dict(old))
         errors = list(self._validate(new, config))
         errors.extend(
-            validate_changed_job(
+            validate_job_metadata_update(
                 _checked(new),
                 _checked(old),
                 config.gates,

@@ -28,6 +28,7 @@ from multiqueue.lint.world import (
     name_of,
     namespace_of,
 )
+from multiqueue.model.resources import is_extended
 from multiqueue.model.surroundings import (
     NamespaceSurroundings,
     adjust_template,
@@ -53,18 +54,12 @@ def extended_limits(job: Object, _: Lookup) -> Iterator[Hit]:
         for path, resources in iterate_resources(pod, pods.at("spec")):
             limits = mapping(resources, "limits")
             for name in sorted(mapping(resources, "requests")):
-                if _is_extended(name) and name not in limits:
+                if is_extended(name) and name not in limits:
                     yield Hit(
                         f"{path}.limits",
                         f"requests {name} without a limit",
                         f"set limits[{name}] to the same amount",
                     )
-
-
-def _is_extended(resource: str) -> bool:
-    prefix, slash, _ = resource.partition("/")
-    native = not slash or prefix == "kubernetes.io" or prefix.endswith(".kubernetes.io")
-    return not native and not resource.startswith("requests.")
 
 
 @job_rule(

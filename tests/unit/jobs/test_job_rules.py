@@ -8,10 +8,10 @@ import pytest
 
 from multiqueue.api import names
 from multiqueue.api.config import Gates
+from multiqueue.api.validation.job_metadata import validate_job_metadata_update
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.job_rules import (
     KindSupport,
-    validate_changed_job,
     validate_left_queue,
     validate_new_job,
 )
@@ -62,7 +62,7 @@ def test_a_kind_refuses_what_it_does_not_support() -> None:
 def test_admission_gates_are_only_removed(before: str, after: str, want: str) -> None:
     """J-60."""
     old, new = (job(admission_gated_by=value) if value else job() for value in (before, after))
-    errors = list(validate_changed_job(new, old, GATES, suspended=True, was_suspended=True))
+    errors = list(validate_job_metadata_update(new, old, GATES, suspended=True, was_suspended=True))
     assert [error.detail for error in errors] == ([want] if want else [])
 
 
@@ -108,7 +108,11 @@ def test_only_an_import_gives_a_running_job_its_first_queue(
     old, new = job(), job({names.QUEUE_NAME: "q"})
     old["metadata"]["annotations"] = before
     new["metadata"]["annotations"] = after
-    found = list(validate_changed_job(new, old, GATES, suspended=False, was_suspended=False))
+    found = list(
+        validate_job_metadata_update(new, old, GATES, suspended=False, was_suspended=False)
+    )
     assert bool(found) == is_refused
     other = job({names.QUEUE_NAME: "other"})
-    assert list(validate_changed_job(new, other, GATES, suspended=False, was_suspended=False))
+    assert list(
+        validate_job_metadata_update(new, other, GATES, suspended=False, was_suspended=False)
+    )
