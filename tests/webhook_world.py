@@ -141,7 +141,10 @@ async def until_true(holds: Any) -> None:
 
 
 async def assert_both_versions_convert(world: WebhookWorld) -> None:
-    """What is written in one version is read in the other, one by one and as a list."""
+    """What is written in one version is read in the other, one by one and as a list.
+
+    Only on a real API server: the embedded one calls no conversion webhooks.
+    """
 
     async def served() -> bool:
         try:
@@ -191,9 +194,13 @@ async def assert_an_outage_is_narrow(world: WebhookWorld, *, all_jobs: bool) -> 
             await client.create(JOBS, job("plain"), namespace=MANAGED)
     with pytest.raises(ApiError, match=r'failed calling webhook "mresourceflavor\.kb\.io"'):
         await client.create(RESOURCE_FLAVORS, kueue("ResourceFlavor", "after", {}))
+    assert (await client.get(RESOURCE_FLAVORS, "before"))["metadata"]["name"] == "before"
+
+
+async def assert_an_outage_stops_conversion(world: WebhookWorld) -> None:
+    """After `assert_an_outage_is_narrow`: the other version cannot be read."""
     with pytest.raises(ApiError, match=r"conversion webhook for kueue\.x-k8s\.io/v1beta2, Kind="):
         await world.send("GET", "/apis/kueue.x-k8s.io/v1beta1/resourceflavors/before")
-    assert (await client.get(RESOURCE_FLAVORS, "before"))["metadata"]["name"] == "before"
 
 
 async def _is_defaulted(world: WebhookWorld) -> bool:

@@ -30,13 +30,13 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "io.k8s.api.core.v1",
         (
             *("V1Namespace", "V1Node", "V1Pod", "V1PodTemplate", "V1Secret", "V1ConfigMap"),
-            *("CoreV1Event", "V1Service", "V1ServiceAccount", "V1Endpoints", "V1LimitRange"),
-            *("V1PersistentVolumeClaim", "V1PersistentVolume", "V1ResourceQuota", "V1Binding"),
+            *("CoreV1Event", "V1Service", "V1ServiceAccount", "V1LimitRange"),
+            *("V1ResourceQuota", "V1Binding", "V1PersistentVolumeClaim"),
         ),
     ),
     "apps": (
         "io.k8s.api.apps.v1",
-        ("V1Deployment", "V1ReplicaSet", "V1StatefulSet", "V1DaemonSet"),
+        ("V1Deployment", "V1ReplicaSet", "V1StatefulSet"),
     ),
     "batch": ("io.k8s.api.batch.v1", ("V1Job", "V1CronJob")),
     "autoscaling": ("io.k8s.api.autoscaling.v1", ("V1Scale",)),
@@ -53,7 +53,6 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "coordination": ("io.k8s.api.coordination.v1", ("V1Lease",)),
-    "events": ("io.k8s.api.events.v1", ("EventsV1Event",)),
     "scheduling": ("io.k8s.api.scheduling.v1", ("V1PriorityClass",)),
     "node": ("io.k8s.api.node.v1", ("V1RuntimeClass",)),
     "policy": ("io.k8s.api.policy.v1", ("V1PodDisruptionBudget", "V1Eviction")),
@@ -93,7 +92,7 @@ QUANTITY_MAPS = {
     "NodeAllocatableResourceClaimStatus.resources", "NodeStatus.allocatable",
     "NodeStatus.capacity", "Overhead.podFixed",
     "PersistentVolumeClaimStatus.allocatedResources", "PersistentVolumeClaimStatus.capacity",
-    "PersistentVolumeSpec.capacity", "PodSpec.overhead", "PodStatus.allocatedResources",
+    "PodSpec.overhead", "PodStatus.allocatedResources",
     "ResourceQuotaSpec.hard", "ResourceQuotaStatus.hard", "ResourceQuotaStatus.used",
     "ResourceRequirements.limits", "ResourceRequirements.requests",
     "VolumeResourceRequirements.limits", "VolumeResourceRequirements.requests",
@@ -110,7 +109,6 @@ MICRO_TIMES = {
 INT_OR_STRING = {
     "HTTPGetAction.port", "TCPSocketAction.port", "ServicePort.targetPort",
     "PodDisruptionBudgetSpec.maxUnavailable", "PodDisruptionBudgetSpec.minAvailable",
-    "RollingUpdateDaemonSet.maxSurge", "RollingUpdateDaemonSet.maxUnavailable",
     "RollingUpdateDeployment.maxSurge", "RollingUpdateDeployment.maxUnavailable",
     "RollingUpdateStatefulSetStrategy.maxUnavailable",
 }  # fmt: skip
@@ -174,7 +172,6 @@ LISTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "DeploymentStatus.conditions": ("map", ("type",), "type", "merge"),
     "ReplicaSetStatus.conditions": ("map", ("type",), "type", "merge"),
     "StatefulSetStatus.conditions": ("map", ("type",), "type", "merge"),
-    "DaemonSetStatus.conditions": ("map", ("type",), "type", "merge"),
     "JobStatus.conditions": ("atomic", (), "type", "merge"),
     "PodFailurePolicyOnExitCodesRequirement.values": ("set", (), "", ""),
     "ContainerRestartRuleOnExitCodes.values": ("set", (), "", ""),
@@ -197,13 +194,12 @@ MAP_TYPES = {
     "PodSpec.nodeSelector": "atomic",
     "ServiceSpec.selector": "atomic",
     "Scheduling.nodeSelector": "atomic",
-    "PersistentVolumeSpec.claimRef": "granular",
 }
 ATOMIC_OBJECTS = {
     "LabelSelector", "NodeSelector", "NodeSelectorTerm", "LocalObjectReference",
     "ObjectReference", "SecretKeySelector", "ConfigMapKeySelector", "ObjectFieldSelector",
     "ResourceFieldSelector", "TypedLocalObjectReference", "SecretReference", "ScopeSelector",
-    "EndpointAddress", "EndpointPort", "FileKeySelector", "OwnerReference", "RoleRef", "Subject",
+    "FileKeySelector", "OwnerReference", "RoleRef", "Subject",
 }  # fmt: skip
 
 

@@ -26,7 +26,6 @@ GROUPS = {
     "authentication": "authentication.k8s.io",
     "authorization": "authorization.k8s.io",
     "coordination": "coordination.k8s.io",
-    "events": "events.k8s.io",
     "scheduling": "scheduling.k8s.io",
     "node": "node.k8s.io",
     "policy": "policy",

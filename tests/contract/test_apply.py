@@ -417,18 +417,6 @@ async def test_cbor_is_not_taken(api: Api, config_maps: str) -> None:
     assert answer.status == 415
 
 
-async def test_repeated_keys_are_reported(api: Api, config_maps: str) -> None:
-    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: '1'\n  x: '2'\n"
-    path = f"{config_maps}/a"
-    strict = await apply(api, path, text, manager="one", fieldValidation="Strict")
-    assert 'line 6: key "x" already set in map' in expect(strict, 400)["message"]
-    warned = await apply(api, path, text, manager="one", fieldValidation="Warn")
-    assert expect(warned, 201)["data"] == {"x": "2"}
-    assert 'line 6: key \\"x\\" already set in map' in warned.warnings[0]
-    ignored = await apply(api, path, text, manager="one", fieldValidation="Ignore")
-    assert not ignored.warnings
-
-
 async def test_what_was_there_before_owners_were_kept_is_owned(api: Api, config_maps: str) -> None:
     path = f"{config_maps}/a"
     await api.create(config_maps, config_map("a", {"x": "1", "y": "1"}))

@@ -1,7 +1,5 @@
 """Create: what is stored, what the server adds, what it refuses."""
 
-import json
-
 import pytest
 
 from tests.contract.client import Api, config_map, expect, job
@@ -155,13 +153,3 @@ async def test_warnings_carry_no_control_characters(api: Api, config_maps: str) 
     answer = await api.send("POST", config_maps, body, fieldValidation="Warn")
     assert answer.status == 201
     assert all(warning.isprintable() for warning in answer.warnings)
-
-
-async def test_json_that_is_no_yaml_is_refused(api: Api, config_maps: str) -> None:
-    body = json.dumps(config_map("a", {"a": "😀"}))  # as two escapes, which YAML does not know
-    query = {"fieldManager": "test", "fieldValidation": "Strict"}
-    answer = await api.send(
-        "PATCH", f"{config_maps}/a", body, content_type="application/apply-patch+yaml", **query
-    )
-    assert (answer.status, answer.body["reason"]) == (400, "BadRequest")
-    assert "found invalid Unicode character escape code" in answer.body["message"]

@@ -109,12 +109,6 @@ async def test_a_changed_definition_changes_the_hash(api: Api, widgets: Widgets)
     await api.until("/openapi/v3", lambda found: found.body["paths"][path] != before)
 
 
-async def test_the_old_document_is_there(api: Api) -> None:
-    old = await api.get("/openapi/v2")
-    assert old["swagger"] == "2.0"
-    assert old["definitions"]["io.k8s.api.batch.v1.Job"]["properties"]["spec"]
-
-
 async def test_the_old_document_is_protobuf_for_those_who_ask(api: Api) -> None:
     accept = {"Accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}
     async with aiohttp.ClientSession() as session:

@@ -1,4 +1,4 @@
-"""Subresources besides status and scale, and kinds that show the objects of another."""
+"""Subresources besides status and scale, and a few built-in kinds."""
 
 from tests.contract.client import Api, config_map, expect, pod, unique
 
@@ -32,28 +32,6 @@ async def test_unknown_subresources_are_not_found(api: Api, config_maps: str) ->
     await api.create(config_maps, config_map("a"))
     assert (await api.send("GET", f"{config_maps}/a/status")).status == 404
     assert (await api.send("GET", f"{config_maps}/a/nonsense")).status == 404
-
-
-async def test_events_have_two_faces(api: Api, namespace: str) -> None:
-    event = {
-        "metadata": {"name": "a"},
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-        "reportingController": "example.com/test",
-        "reportingInstance": "test-1",
-        "action": "Testing",
-        "reason": "Tested",
-        "type": "Normal",
-        "note": "it was looked at",
-        "regarding": {"kind": "Pod", "name": "x", "namespace": namespace},
-    }
-    new = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-    old = f"/api/v1/namespaces/{namespace}/events"
-    created = await api.create(new, event)
-    shown = await api.get(f"{old}/a")
-    assert shown["message"] == created["note"] == "it was looked at"
-    assert shown["involvedObject"]["name"] == "x"
-    assert shown["metadata"]["uid"] == created["metadata"]["uid"]
-    assert (shown["apiVersion"], created["apiVersion"]) == ("v1", "events.k8s.io/v1")
 
 
 async def test_a_lease_lives(api: Api, namespace: str) -> None:

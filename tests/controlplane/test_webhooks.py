@@ -18,6 +18,7 @@ from tests.controlplane.conftest import StartControlPlane
 from tests.webhook_world import (
     OLD_QUEUES,
     assert_an_outage_is_narrow,
+    assert_an_outage_stops_conversion,
     assert_both_versions_convert,
     old_queue,
     until_true,
@@ -73,6 +74,7 @@ async def test_conversion_works_and_an_outage_is_narrow(
     async with webhook_world(credentials, ALL_JOBS if all_jobs else CONFIG) as world:
         await assert_both_versions_convert(world)
         await assert_an_outage_is_narrow(world, all_jobs=all_jobs)
+        await assert_an_outage_stops_conversion(world)
 
 
 @pytest.mark.timeout(180)

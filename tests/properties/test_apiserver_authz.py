@@ -114,7 +114,6 @@ WISHES = st.lists(
 @given(steps=STEPS, wishes=WISHES, user=st.sampled_from(USERS))
 def test_it_agrees_with_a_walk(steps: list[Any], wishes: list[Attributes], user: ApiUser) -> None:
     store = ObjectStore(MemoryStorage(), history_length=1)
-    store.start()
     authorizer = RoleAuthorizer()
     authorizer.load(store)
     for key, namespace, name, content in steps:
@@ -127,7 +126,6 @@ def test_it_agrees_with_a_walk(steps: list[Any], wishes: list[Attributes], user:
 @given(steps=STEPS, user=st.sampled_from(USERS))
 def test_what_is_loaded_is_what_was_followed(steps: list[Any], user: ApiUser) -> None:
     store = ObjectStore(MemoryStorage(), history_length=1)
-    store.start()
     followed, loaded = RoleAuthorizer(), RoleAuthorizer()
     followed.load(store)
     for step in steps:

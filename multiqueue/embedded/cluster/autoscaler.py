@@ -17,7 +17,7 @@ from multiqueue.embedded.cluster.autoscaler_plan import (
 from multiqueue.embedded.cluster.clock import SimClock
 from multiqueue.embedded.cluster.lifecycle import is_terminal
 from multiqueue.embedded.cluster.node_agent import NodeAgent
-from multiqueue.embedded.cluster.objects import Object, SimInformers, key_of
+from multiqueue.embedded.cluster.objects import Object, SimInformers, key_of, patch_status
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.informer import Informer
@@ -63,19 +63,13 @@ class Autoscaler:
             return await self._scale_down(key)
         step = decide_request(request, now=self._clock.now(), speed=self._clock.speed)
         if step.status is not None:
-            metadata = request["metadata"]
             try:
-                answer: Object = await self._client.patch(
-                    PROVISIONING_REQUESTS,
-                    metadata["name"],
-                    {"metadata": {"uid": metadata["uid"]}, "status": step.status},
-                    namespace=metadata["namespace"],
-                    subresource="status",
+                request = await patch_status(
+                    self._client, PROVISIONING_REQUESTS, request, step.status
                 )
             except NotFound:
                 return DONE
-            self._requests.observe(answer)
-            request = answer
+            self._requests.observe(request)
         nodes = provisioned_nodes(request)
         if nodes:
             self._groups[key] = node_group(request)

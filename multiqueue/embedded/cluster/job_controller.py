@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import string
+from contextlib import suppress
 from typing import Any
 
 from multiqueue.api import names
@@ -16,7 +17,16 @@ from multiqueue.embedded.cluster.job_memory import (
     observe_pods,
 )
 from multiqueue.embedded.cluster.job_plan import JobPlan, decide_job
-from multiqueue.embedded.cluster.objects import BY_JOB_UID, Object, SimInformers, key_of, owner_job
+from multiqueue.embedded.cluster.objects import (
+    BY_JOB_UID,
+    Object,
+    SimInformers,
+    delete_pod,
+    key_of,
+    owner_job,
+    owner_reference,
+    patch_status,
+)
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from multiqueue.kube.events import EventRecorder, build_reference
@@ -86,21 +96,18 @@ class JobController:
 
     async def _apply(self, job: Object, pods: list[Object], plan: JobPlan) -> int:
         """Carry out a plan; return the number of pods that the API server refused to create."""
-        namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
         if plan.delete_job:
             await self._delete_job(job)
             return 0
         slots = asyncio.Semaphore(MAX_WRITES_IN_FLIGHT)
-        uid_of = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
+        by_name = {pod["metadata"]["name"]: pod for pod in pods}
         try:
             async with asyncio.TaskGroup() as tasks:
                 creations = [
                     tasks.create_task(self._create_pod(job, index, slots)) for index in plan.create
                 ]
                 for pod_name in plan.delete:
-                    tasks.create_task(
-                        self._delete_pod(namespace, pod_name, uid_of[pod_name], slots)
-                    )
+                    tasks.create_task(self._delete_pod(by_name[pod_name], slots))
         except* NotFound as group:
             # The namespace or the Job was deleted meanwhile; the events of that clean up.
             raise group.exceptions[0] from None
@@ -115,7 +122,12 @@ class JobController:
         if refusals:
             self._record(job, "Warning", "FailedCreate", f"Error creating: {refusals[0]}")
         if created := len(plan.create) - len(refusals):
-            self._record(job, "Normal", "SuccessfulCreate", f"Created {created} pods of {name}")
+            self._record(
+                job,
+                "Normal",
+                "SuccessfulCreate",
+                f"Created {created} pods of {job['metadata']['name']}",
+            )
         return len(refusals)
 
     async def _write_status(self, job: Object, status: dict[str, Any]) -> None:
@@ -124,21 +136,10 @@ class JobController:
         changed.update({name: None for name in before if name not in status})
         if not changed:
             return
-        metadata = job["metadata"]
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": changed}
-        try:
-            answer: Object = await self._client.patch(
-                JOBS,
-                metadata["name"],
-                patch,
-                namespace=metadata["namespace"],
-                subresource="status",
-            )
-        except Conflict:
-            return  # the watch will deliver the newer Job, which is reconciled then
-        except NotFound:
-            return
-        self._informers.jobs.observe(answer)
+        revision = job["metadata"]["resourceVersion"]
+        with suppress(Conflict, NotFound):  # the watch delivers a newer Job, which is reconciled
+            answer = await patch_status(self._client, JOBS, job, changed, resourceVersion=revision)
+            self._informers.jobs.observe(answer)
 
     async def _create_pod(self, job: Object, index: int | None, slots: asyncio.Semaphore) -> str:
         """Create a pod; return why the API server refused it, or an empty text."""
@@ -155,13 +156,12 @@ class JobController:
         self._informers.pods.observe(created)
         return ""
 
-    async def _delete_pod(
-        self, namespace: str, name: str, uid: str, slots: asyncio.Semaphore
-    ) -> None:
+    async def _delete_pod(self, pod: Object, slots: asyncio.Semaphore) -> None:
+        uid = pod["metadata"]["uid"]
         self._deleted_pods.add(uid)
         async with slots:
             try:
-                await self._client.delete(PODS, name, namespace=namespace, uid=uid)
+                await delete_pod(self._client, pod)
             except (NotFound, Conflict):
                 self._deleted_pods.discard(uid)
             except BaseException:
@@ -170,7 +170,7 @@ class JobController:
 
     async def _delete_job(self, job: Object) -> None:
         metadata = job["metadata"]
-        try:
+        with suppress(NotFound, Conflict):
             await self._client.delete(
                 JOBS,
                 metadata["name"],
@@ -178,8 +178,6 @@ class JobController:
                 uid=metadata["uid"],
                 propagation="Background",
             )
-        except (NotFound, Conflict):
-            return
 
     def _record(self, job: Object, type_: str, reason: str, message: str) -> None:
         if self._recorder is not None:
@@ -224,14 +222,6 @@ def build_pod(job: Object, index: int | None, *, suffix: str) -> Object:
         name = f"{metadata['name'][:52]}-{index}-{suffix}"
         spec.setdefault("hostname", f"{metadata['name']}-{index}"[:63])
         spec["containers"] = [_with_index(container) for container in spec["containers"]]
-    owner = {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.kind,
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     return {
         "apiVersion": PODS.api_version,
         "kind": PODS.kind,
@@ -240,7 +230,7 @@ def build_pod(job: Object, index: int | None, *, suffix: str) -> Object:
             "namespace": metadata["namespace"],
             "labels": labels,
             "annotations": annotations,
-            "ownerReferences": [owner],
+            "ownerReferences": [owner_reference(job, JOBS)],
         },
         "spec": spec,
     }

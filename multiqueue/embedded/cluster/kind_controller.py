@@ -15,7 +15,15 @@ from typing import Any
 
 from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.embedded.cluster.job_memory import is_pod_ready
-from multiqueue.embedded.cluster.objects import BY_CONTROLLER, Object, SimInformers, key_of
+from multiqueue.embedded.cluster.objects import (
+    BY_CONTROLLER,
+    Object,
+    SimInformers,
+    delete_pod,
+    key_of,
+    owner_reference,
+    patch_status,
+)
 from multiqueue.embedded.cluster.simulated_kinds import SIMULATED_KINDS, JobPhase, SimulatedKind
 from multiqueue.jobs.framework.integration import Integration, InvalidJobError
 from multiqueue.jobs.framework.related import add_related, list_related
@@ -97,7 +105,7 @@ class KindController:
         job = informer.store.get(key)
         if job is None or simulated.children is None or job["metadata"].get("deletionTimestamp"):
             return
-        owner = _owner_reference(job, informer.resource)
+        owner = owner_reference(job, informer.resource)
         namespace = job["metadata"]["namespace"]
         wanted = [
             {
@@ -148,32 +156,17 @@ class KindController:
         self._pods.observe(made)
 
     async def _delete(self, pod: Object) -> None:
-        metadata = pod["metadata"]
-        if metadata.get("deletionTimestamp"):
-            return
-        try:
-            await self._client.delete(
-                PODS, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
-            )
-        except (NotFound, Conflict):
-            return
+        if not pod["metadata"].get("deletionTimestamp"):
+            with contextlib.suppress(NotFound, Conflict):
+                await delete_pod(self._client, pod)
 
     async def _write_status(self, resource: Resource, job: Object, status: dict[str, Any]) -> None:
         change = diff(job.get("status") or {}, status)
         if not change:
             return
-        metadata = job["metadata"]
-        try:
-            written: Object = await self._client.patch(
-                resource,
-                metadata["name"],
-                {"status": change},
-                namespace=metadata["namespace"],
-                subresource="status",
-            )
-        except (NotFound, Conflict):
-            return
-        self._jobs[resource.kind].observe(written)
+        with contextlib.suppress(NotFound, Conflict):
+            written = await patch_status(self._client, resource, job, change)
+            self._jobs[resource.kind].observe(written)
 
     def _on_job(self, kind: str) -> Any:
         def handle(old: Object | None, new: Object | None) -> None:
@@ -192,7 +185,7 @@ class KindController:
 def build_pods(job: Object, integration: Integration) -> list[Object]:
     """Return the pods of a job, with names that are the same each time."""
     metadata = job["metadata"]
-    owner = _owner_reference(job, integration.resource)
+    owner = owner_reference(job, integration.resource)
     common = _labels_of(integration.pod_selector(job))
     return [
         {
@@ -225,17 +218,6 @@ def find_job_phase(pods: Sequence[Object], wanted: int) -> JobPhase:
         is_pod_ready(pod) or phase == "Succeeded" for pod, phase in zip(pods, phases, strict=True)
     )
     return JobPhase.READY if wanted and up >= wanted else JobPhase.RUNNING
-
-
-def _owner_reference(job: Object, resource: Resource) -> Object:
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": job["metadata"]["name"],
-        "uid": job["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def _template(template: Any, field: str) -> dict[str, str]:

@@ -8,7 +8,13 @@ from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.embedded.cluster import lifecycle
 from multiqueue.embedded.cluster.clock import SimClock
 from multiqueue.embedded.cluster.lifecycle import PodAction, PodPace, PodRun
-from multiqueue.embedded.cluster.objects import Object, SimInformers, key_of
+from multiqueue.embedded.cluster.objects import (
+    Object,
+    SimInformers,
+    delete_pod,
+    key_of,
+    patch_status,
+)
 from multiqueue.embedded.cluster.placement import is_ready
 from multiqueue.kube.client import KubeClient, PatchType
 from multiqueue.kube.errors import Conflict, NotFound
@@ -92,28 +98,14 @@ class Kubelet:
                 status = lifecycle.finished_status(pod, code, now=now, restarts=run.restarts)
                 await self._report(pod, status)
             case PodAction.REMOVE:
-                metadata = pod["metadata"]
-                await self._client.delete(
-                    PODS,
-                    metadata["name"],
-                    namespace=metadata["namespace"],
-                    uid=metadata["uid"],
-                    grace_seconds=0,
-                )
+                await delete_pod(self._client, pod, grace_seconds=0)
             case PodAction.NOTHING:
                 pass
 
     async def _report(self, pod: Object, status: dict[str, Any]) -> None:
-        metadata = pod["metadata"]
-        answer: Object = await self._client.patch(
-            PODS,
-            metadata["name"],
-            {"metadata": {"uid": metadata["uid"]}, "status": status},
-            namespace=metadata["namespace"],
-            subresource="status",
-            patch_type=PatchType.STRATEGIC,
+        self._informers.pods.observe(
+            await patch_status(self._client, PODS, pod, status, patch_type=PatchType.STRATEGIC)
         )
-        self._informers.pods.observe(answer)
 
     def _is_ours(self, pod: Object) -> bool:
         node = pod["spec"].get("nodeName")

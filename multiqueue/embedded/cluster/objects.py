@@ -1,4 +1,4 @@
-"""The informers that all simulated components share, and helpers to read their dicts."""
+"""The informers that all simulated components share, and how they read and write objects."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from multiqueue.kube.client import KubeClient
+from multiqueue.kube.client import KubeClient, PatchType
 from multiqueue.kube.informer import Informer
-from multiqueue.kube.resources import JOBS, NODES, PODS
+from multiqueue.kube.resources import JOBS, NODES, PODS, Resource
 
 Object = dict[str, Any]
 BY_JOB_UID = "job-uid"
@@ -43,6 +43,68 @@ def key_of(obj: Mapping[str, Any]) -> str:
     """Return ``namespace/name``."""
     metadata = obj["metadata"]
     return f"{metadata['namespace']}/{metadata['name']}"
+
+
+def owner_reference(obj: Object, resource: Resource) -> Object:
+    """Return the reference by which an object controls what is made for it."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": obj["metadata"]["name"],
+        "uid": obj["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+async def patch_status(
+    client: KubeClient,
+    resource: Resource,
+    obj: Object,
+    status: Mapping[str, Any],
+    *,
+    patch_type: PatchType = PatchType.MERGE,
+    **precondition: str,
+) -> Object:
+    """Change the status of an object, and return the object.
+
+    Args:
+        client: the client.
+        resource: what the object is.
+        obj: the object; another one of the same name is left alone.
+        status: the changes.
+        patch_type: strategic, to keep the conditions of others.
+        precondition: other fields of metadata that must be as given.
+
+    Raises:
+        KubeError: NotFound if it is gone, Conflict if it is another one or has changed.
+    """
+    metadata = obj["metadata"]
+    answer: Object = await client.patch(
+        resource,
+        metadata["name"],
+        {"metadata": {"uid": metadata["uid"], **precondition}, "status": status},
+        namespace=metadata["namespace"],
+        subresource="status",
+        patch_type=patch_type,
+    )
+    return answer
+
+
+async def delete_pod(client: KubeClient, pod: Object, *, grace_seconds: int | None = None) -> None:
+    """Delete this pod.
+
+    Raises:
+        KubeError: NotFound or Conflict if it is gone.
+    """
+    metadata = pod["metadata"]
+    await client.delete(
+        PODS,
+        metadata["name"],
+        namespace=metadata["namespace"],
+        uid=metadata["uid"],
+        grace_seconds=grace_seconds,
+    )
 
 
 def owner_job(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:

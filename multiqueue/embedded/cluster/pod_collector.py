@@ -13,7 +13,13 @@ from contextlib import suppress
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.cluster.clock import SimClock
 from multiqueue.embedded.cluster.lifecycle import is_terminal
-from multiqueue.embedded.cluster.objects import Object, SimInformers, key_of
+from multiqueue.embedded.cluster.objects import (
+    Object,
+    SimInformers,
+    delete_pod,
+    key_of,
+    patch_status,
+)
 from multiqueue.kube.client import KubeClient, PatchType
 from multiqueue.kube.errors import Conflict, NotFound
 from multiqueue.kube.reconciler import Reconciler, Result
@@ -58,8 +64,6 @@ class PodCollector:
         return Result()
 
     async def _collect(self, pod: Object) -> None:
-        metadata = pod["metadata"]
-        name, namespace = metadata["name"], metadata["namespace"]
         if not is_terminal(pod):
             condition = {
                 "type": "DisruptionTarget",
@@ -69,18 +73,8 @@ class PodCollector:
                 "lastTransitionTime": format_time(self._clock.now()),
             }
             status = {"phase": "Failed", "conditions": [condition]}
-            patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
-            await self._client.patch(
-                PODS,
-                name,
-                patch,
-                namespace=namespace,
-                subresource="status",
-                patch_type=PatchType.STRATEGIC,
-            )
-        await self._client.delete(
-            PODS, name, namespace=namespace, uid=metadata["uid"], grace_seconds=0
-        )
+            await patch_status(self._client, PODS, pod, status, patch_type=PatchType.STRATEGIC)
+        await delete_pod(self._client, pod, grace_seconds=0)
 
     def _on_node(self, old: Object | None, new: Object | None) -> None:
         if new is not None:

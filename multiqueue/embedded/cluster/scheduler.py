@@ -15,7 +15,7 @@ import structlog
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.cluster.clock import SimClock
 from multiqueue.embedded.cluster.lifecycle import is_terminal
-from multiqueue.embedded.cluster.objects import Object, SimInformers, key_of
+from multiqueue.embedded.cluster.objects import Object, SimInformers, key_of, patch_status
 from multiqueue.embedded.cluster.placement import NodeLedger, pod_shape
 from multiqueue.embedded.cluster.requests import pod_requests
 from multiqueue.kube.client import KubeClient, PatchType
@@ -129,7 +129,6 @@ class Scheduler:
 
     async def _tell_unschedulable(self, pod: Object, message: str) -> None:
         """Set PodScheduled=False; best effort, because only people read it."""
-        metadata = pod["metadata"]
         condition = {
             "type": "PodScheduled",
             "status": "False",
@@ -137,17 +136,10 @@ class Scheduler:
             "message": message,
             "lastTransitionTime": format_time(self._clock.now()),
         }
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}
+        status = {"conditions": [condition]}
         try:
             async with self._slots:
-                await self._client.patch(
-                    PODS,
-                    metadata["name"],
-                    patch,
-                    namespace=metadata["namespace"],
-                    subresource="status",
-                    patch_type=PatchType.STRATEGIC,
-                )
+                await patch_status(self._client, PODS, pod, status, patch_type=PatchType.STRATEGIC)
         except NotFound:
             return
         except KubeError as error:

@@ -17,7 +17,6 @@ DUPLICATE = "FieldValueDuplicate"
 TOO_LONG = "FieldValueTooLong"
 TOO_MANY = "FieldValueTooMany"
 FORBIDDEN = "FieldValueForbidden"
-NOT_FOUND = "FieldValueNotFound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +75,6 @@ def too_many(field: str, actual: int, maximum: int) -> FieldCause:
 def forbidden(field: str, detail: str) -> FieldCause:
     """A field that may not be set, or not changed, here."""
     return FieldCause(FORBIDDEN, field, f"Forbidden: {detail}")
-
-
-def not_found(field: str, value: Any) -> FieldCause:
-    """A reference to something that is not there."""
-    return FieldCause(NOT_FOUND, field, f"Not found: {show(value)}")
 
 
 def show(value: Any) -> str:

@@ -183,7 +183,7 @@ class CrdController:
     async def _delete_objects(self, kind: Kind) -> int:
         """Delete all objects of a kind; the answer is how many wait for something."""
         call, remaining = self._objects.call(API_SERVER), 0
-        for entry in list(self._objects.store.collection(kind.storage_key).entries()):
+        for entry in list(self._objects.store.collection(kind.key).entries()):
             if entry.deleting:
                 remaining += 1
                 continue

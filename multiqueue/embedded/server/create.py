@@ -157,16 +157,15 @@ async def _create_once(
         for warning in kind.hooks.warnings(obj):
             call.warn(warning)
     stored = to_storage(kind, version, obj)
-    if store.get(kind.storage_key, target.namespace, stored["metadata"]["name"]) is not None:
+    if store.get(kind.key, target.namespace, stored["metadata"]["name"]) is not None:
         return None
     if call.dry_run:
-        entry = store.make_entry(kind.storage_key, stored, 0, owners)
+        entry = store.make_entry(kind.key, stored, 0, owners)
     else:
         if kind.key == crds.KEY:
             crds.establish(objects.registry, stored, call.now)
         noted = noted_as_admitted(kind, version)
-        entry = store.put(kind.storage_key, stored, owners, noted)
-        await store.durable(entry.revision)
+        entry = store.put(kind.key, stored, owners, noted)
     return entry
 
 

@@ -135,7 +135,7 @@ async def delete(
             await objects.admission.validate(call, review)
         if target.find(objects.store) is not entry:
             continue
-        return await _commit(objects.store, call, target, options, entry)
+        return _commit(objects.store, call, target, options, entry)
     raise conflict(target.kind, target.name)
 
 
@@ -165,7 +165,7 @@ def _check_preconditions(
     raise StatusError(409, "Conflict", message, details={"name": target.name, "kind": kind})
 
 
-async def _commit(
+def _commit(
     store: ObjectStore,
     call: Call,
     target: OperationTarget,
@@ -181,7 +181,6 @@ async def _commit(
         entry = store.remove(entry, marked if entry.deleting else None)
     elif marked != before:
         entry = store.put(entry.collection, marked)
-    await store.durable(entry.revision)
     return Deleted(entry, gone)
 
 
@@ -253,7 +252,7 @@ def _grace_seconds(target: OperationTarget, options: DeleteOptions, obj: JsonObj
     """Only pods that run somewhere have a grace period: their kubelet ends them, then deletes with
     0.
     """
-    if target.kind.storage_key != PODS:
+    if target.kind.key != PODS:
         return 0
     spec: dict[str, Any] = obj.get("spec") or {}
     if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in {

@@ -9,7 +9,7 @@ import orjson
 
 from multiqueue.embedded.server.kinds import GroupPlural, JsonObject, Kind, KindVersion
 from multiqueue.embedded.server.managed.owners import Owners, encode
-from multiqueue.embedded.server.versions import from_storage, is_stored_in
+from multiqueue.embedded.server.versions import from_storage
 
 HEAD = ["apiVersion", "kind", "metadata"]
 LATELY_SHOWN = 32
@@ -90,14 +90,14 @@ def with_owners(bare: bytes, owners: Owners) -> bytes:
 
 def in_version(kind: Kind, version: KindVersion, entry: StoredObject) -> bytes:
     """An object's JSON in a version."""
-    if is_stored_in(kind, version):
+    if version.storage:
         return entry.raw
     return with_owners(bare_in(kind, version, entry), entry.managed)
 
 
 def bare_in(kind: Kind, version: KindVersion, entry: StoredObject) -> bytes:
     """The same without managedFields; made once per state."""
-    if is_stored_in(kind, version):
+    if version.storage:
         return entry.bare
     key = kind.api_version(version.name)
     bare = entry.versions.get(key)

@@ -83,6 +83,6 @@ def _reader(name: str, kind: Kind, version: KindVersion) -> Callable[[StoredObje
     read = version.selectable_fields.get(name)
     if read is None:
         raise bad_request(f"field label not supported: {name}")
-    if version.storage and kind.stored_as is None:
+    if version.storage:
         return lambda entry: entry.select(name, read)
     return lambda entry: read(decode_in(kind, version, entry))

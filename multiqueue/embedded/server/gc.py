@@ -49,7 +49,7 @@ class OwnerCollector:
         """Look at everything with owners once: a stopped server may have left work behind."""
         store = self._objects.store
         for kind in self._objects.registry:
-            for entry in store.collection(kind.storage_key).entries():
+            for entry in store.collection(kind.key).entries():
                 if entry.owners or entry.deleting:
                     self.background.add(entry.uid)
 

@@ -204,18 +204,11 @@ class Kind:
     """Whether a PUT of an object that is not there creates it."""
     put_needs_revision: bool = False
     """Whether a PUT must say which resourceVersion it replaces."""
-    stored_as: GroupPlural | None = None
-    """Another kind whose stored objects this one shows (events.k8s.io Event shows core events)."""
 
     @property
     def key(self) -> GroupPlural:
         """(group, plural), unique in a registry."""
         return (self.group, self.plural)
-
-    @property
-    def storage_key(self) -> GroupPlural:
-        """Where the objects are kept."""
-        return self.stored_as or self.key
 
     @property
     def resource(self) -> str:

@@ -26,17 +26,10 @@ from multiqueue.embedded.server.watch import Event, Matches
 from multiqueue.lib.selectors import EVERYTHING, LabelSelector, SelectorError, parse_label_selector
 
 MAX_UINT64, MAX_DIGITS = 2**64 - 1, 20
-INCONSISTENT = -1
-"""Revision in a continue token that accepts whatever is there now."""
 
 TOO_OLD_CONTINUE = (
-    "The provided continue parameter is too old to display a consistent list result. You can "
-    "start a new list without "
-    "the continue parameter, or use the continue token in this response to retrieve the remainder "
-    "of the results. "
-    "Continuing with the provided token results in an inconsistent list - objects that were "
-    "created, modified, or "
-    "deleted between the time the first chunk was returned and now may show up in the list."
+    "The provided continue parameter is too old to display a consistent list result. You must "
+    "start a new list without the continue parameter."
 )
 
 
@@ -106,7 +99,7 @@ class ListAnswer:
 def find_page(
     store: ObjectStore, selection: ListSelection, query: Mapping[str, str], limit: int
 ) -> ListAnswer:
-    """The page that a request asks for; the caller awaits the durability of ``page.revision``.
+    """The page that a request asks for.
 
     Raises:
         StatusError: 400, 410 (too old), 504 (from the future).
@@ -152,35 +145,20 @@ def _position(
     _check_match(asked, match, token)
     if token:
         revision, after = _decode_token(token)
-        if revision == INCONSISTENT:
-            return store.revision, after
-        if revision < store.collection(selection.target.kind.storage_key).history.floor:
-            error = _ContinuableError(TOO_OLD_CONTINUE, encode_token(INCONSISTENT, *after))
-            raise error
+        if revision < store.collection(selection.target.kind.key).history.floor:
+            raise expired(TOO_OLD_CONTINUE)
         return revision, after
     wanted = parse_revision(asked)
     if wanted > store.revision:
         raise too_large_resource_version(wanted, store.revision)
     if match == "Exact":
-        floor = store.collection(selection.target.kind.storage_key).history.floor
+        floor = store.collection(selection.target.kind.key).history.floor
         if wanted < floor:
             raise expired(
                 f"The resourceVersion for the provided list is too old: {wanted} ({floor})"
             )
         return wanted, None
     return store.revision, None
-
-
-class _ContinuableError(StatusError):
-    """A token that is too old comes back with one that may go on."""
-
-    def __init__(self, message: str, token: str) -> None:
-        super().__init__(410, "Expired", message)
-        self._token = token
-
-    def body(self) -> JsonObject:
-        """The Status with the token in its metadata."""
-        return {**super().body(), "metadata": {"continue": self._token}}
 
 
 def _check_match(asked: str, match: str, token: str) -> None:
@@ -229,7 +207,7 @@ def _entries_at(
 ) -> Iterable[StoredObject]:
     """Objects as they were at a revision, in order, behind ``after``."""
     target = selection.target
-    key = target.kind.storage_key
+    key = target.kind.key
     collection = store.collection(key)
     newer = store.changes_since(key, revision) if revision < store.revision else []
     if newer:

@@ -110,8 +110,8 @@ class NamespaceController:
         call = self._objects.call(NAMESPACE_CONTROLLER)
         remaining = 0
         for kind in self._objects.registry:
-            if kind.namespaced and kind.stored_as is None:
-                for entry in list(store.collection(kind.storage_key).entries(name)):
+            if kind.namespaced:
+                for entry in list(store.collection(kind.key).entries(name)):
                     remaining += not await self._delete(call, target_of(kind, entry), entry)
         if not remaining:
             self._let_go(name)

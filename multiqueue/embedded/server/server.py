@@ -119,7 +119,7 @@ class ApiServer:
         try:
             await self.start()
         except BaseException:
-            await self.stop()  # the writer thread of the storage must not outlive a failed start
+            await self.stop()  # a failed start must not keep the file
             raise
         return self
 
@@ -146,12 +146,12 @@ class ApiServer:
         )
         self._start_controllers(objects, entrance.authorizer, aggregator, saved)
         await self._create_initial_objects(objects, aggregator)
-        meta = MetaHandlers(objects.registry, store, aggregator)
+        meta = MetaHandlers(objects.registry, aggregator)
         await self._listen(Handlers(objects, entrance, aggregator, meta, self.options.pod_log))
         return self.url
 
     async def stop(self) -> None:
-        """End watches, answer what is in flight, write what is queued."""
+        """End watches, answer what is in flight."""
         if self._server is not None:
             await self._server.stop_listening()
         if self.store is not None:
@@ -168,7 +168,6 @@ class ApiServer:
         if self._aggregator is not None:
             await self._aggregator.close()
         self._storage.close()
-        await asyncio.sleep(0)  # let the last confirmations of the storage arrive
 
     def kubeconfig(self, *, name: str = "multiqueue", namespace: str = "default") -> dict[str, Any]:
         """A kubeconfig for the administrator."""
@@ -245,7 +244,6 @@ class ApiServer:
         authorizer.load(store)
         namespace_controller.resume()
         collector.resume()
-        store.start()
         aggregator.resume()
         accounts = DefaultAccounts(objects)
         accounts.resume()
@@ -272,7 +270,6 @@ class ApiServer:
                 await update(objects, call, target, Change(produce=_replacement(crd)))
         await aggregator.publish()
         await DefaultAccounts(objects).ensure_all()
-        await objects.store.durable()
 
     async def _listen(self, handlers: Handlers) -> None:
         options = self.options

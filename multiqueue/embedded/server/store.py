@@ -1,15 +1,11 @@
 """The objects of one server: memory for reading, a storage for keeping, one revision counter for
 order.
 
-Single writer: everything runs on the event loop, and no method between reading and
-:meth:`ObjectStore.put` awaits. A change is visible
-to later writes at once, to watchers (and in answers) only when it is durable; readers wait with
-:meth:`ObjectStore.durable`.
+Single writer: everything runs on the event loop, and nothing between reading and
+:meth:`ObjectStore.put` awaits. A change is kept by the storage before anybody sees it.
 """
 
-import asyncio
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import orjson
@@ -24,10 +20,6 @@ FIRST_REVISION = 1000
 """A new server starts here, so that small revisions are "too old", as in any cluster that has lived
 for a while.
 """
-
-
-class StorageFailed(Exception):  # noqa: N818 - says what happened
-    """The storage could not keep a change; the server answers no writes any more."""
 
 
 class Collection:
@@ -70,12 +62,6 @@ class Collection:
             order = self._sorted_names[namespace] = sorted(names)
         return order
 
-    def count(self, namespace: str | None = None) -> int:
-        """How many objects there are."""
-        if namespace is not None:
-            return len(self._by_namespace.get(namespace, ()))
-        return sum(map(len, self._by_namespace.values()))
-
     def set(self, entry: StoredObject) -> None:
         """Insert or replace."""
         self.changes += 1
@@ -107,36 +93,21 @@ class ObjectStore:
         self._collections: dict[GroupPlural, Collection] = {}
         self._by_uid: dict[str, StoredObject] = {}
         self._dependents: dict[str, dict[str, None]] = {}
-        self._unpublished: deque[Event] = deque()
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._failure: Exception | None = None
         self.observers: list[Callable[[Event], None]] = []
-        """Called in commit order, on the loop, with every durable change. Must be quick and not
-        raise.
-        """
+        """Called with every change, in the order of revisions. Must be quick and not raise."""
         self._first_revision = FIRST_REVISION
         """The past before it is not known."""
         self._floors: dict[GroupPlural, int] = {}
         """The same for collections that were dropped and may come again."""
         self.revision = FIRST_REVISION
-        self.durable_revision = FIRST_REVISION
 
     def load(self, revision: int, objects: Sequence[tuple[GroupPlural, bytes]]) -> None:
         """Take over what a storage held."""
-        self.revision = self.durable_revision = max(revision, FIRST_REVISION)
+        self.revision = max(revision, FIRST_REVISION)
         self._first_revision = self.revision
         for key, raw in objects:
             obj = orjson.loads(raw)
             self._index(self._entry(key, obj, int(obj["metadata"]["resourceVersion"])))
-
-    def start(self) -> None:
-        """Begin to keep changes."""
-        self._storage.start(self._on_durable, self.fail)
-
-    @property
-    def failed(self) -> bool:
-        """Whether the storage broke: reads go on, writes do not."""
-        return self._failure is not None
 
     # ------------------------------------------------------------------ reading
     def collection(self, key: GroupPlural) -> Collection:
@@ -149,7 +120,7 @@ class ObjectStore:
         return collection
 
     def get(self, key: GroupPlural, namespace: str, name: str) -> StoredObject | None:
-        """The newest state of an object, durable or not."""
+        """The newest state of an object."""
         collection = self._collections.get(key)
         return collection.get(namespace, name) if collection else None
 
@@ -165,19 +136,6 @@ class ObjectStore:
         """Whether any object has an owner reference to this uid."""
         return owner_uid in self._dependents
 
-    async def durable(self, revision: int | None = None) -> None:
-        """Wait until this revision (default: the newest) is kept.
-
-        Raises:
-            StorageFailed: it never will be.
-        """
-        wanted = self.revision if revision is None else min(revision, self.revision)
-        if wanted > self.durable_revision:
-            self._check()
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((wanted, future))
-            await future
-
     # ------------------------------------------------------------------ writing
     def put(
         self,
@@ -186,24 +144,26 @@ class ObjectStore:
         managed: Owners | None = None,
         admitted: KindVersion | None = None,
     ) -> StoredObject:
-        """Create or replace an object; stamps its resourceVersion. The caller awaits
-        :meth:`durable` before it answers.
+        """Create or replace an object; stamps its resourceVersion.
 
         Args:
             key: the collection.
             obj: the object in its storage version; taken over.
             managed: who owns its fields; if None, what its managedFields says.
             admitted: the version whose schema it came through as it is.
+
+        Raises:
+            StorageFailed: nothing changed.
         """
-        self._check()
-        self.revision += 1
-        obj["metadata"]["resourceVersion"] = str(self.revision)
-        entry = self._entry(key, obj, self.revision, managed, admitted)
+        revision = self.revision + 1
+        obj["metadata"]["resourceVersion"] = str(revision)
+        entry = self._entry(key, obj, revision, managed, admitted)
+        self._keep(entry, entry.raw)
         previous = self.get(key, entry.namespace, entry.name)
         if previous is not None:
             self._unindex_owners(previous)
         self._index(entry)
-        self._append(Event(entry=entry, previous=previous, deleted=False), entry.raw)
+        self._publish(Event(entry=entry, previous=previous, deleted=False))
         return entry
 
     def remove(
@@ -211,16 +171,17 @@ class ObjectStore:
     ) -> StoredObject:
         """Remove an object; the answer is its last state (default: as stored) with the revision of
         the removal.
+
+        Raises:
+            StorageFailed: nothing changed.
         """
-        self._check()
-        self.revision += 1
-        last_entry = self.make_entry(
-            entry.collection, last or entry.decode(), self.revision, managed
-        )
+        revision, obj = self.revision + 1, last or entry.decode()
+        last_entry = self.make_entry(entry.collection, obj, revision, managed)
+        self._keep(last_entry, None)
         self.collection(entry.collection).discard(entry)
         self._by_uid.pop(entry.uid, None)
         self._unindex_owners(entry)
-        self._append(Event(entry=last_entry, previous=entry, deleted=True), None)
+        self._publish(Event(entry=last_entry, previous=entry, deleted=True))
         return last_entry
 
     def forget_collection(self, key: GroupPlural) -> None:
@@ -239,7 +200,7 @@ class ObjectStore:
             rewritten = self._entry(key, orjson.loads(change(entry.raw)), entry.revision)
             collection.set(rewritten)
             self._by_uid[entry.uid] = rewritten
-        collection.history.restart(self.durable_revision)
+        collection.history.restart(self.revision)
 
     def make_entry(
         self, key: GroupPlural, obj: JsonObject, revision: int, managed: Owners | None = None
@@ -249,18 +210,12 @@ class ObjectStore:
         return self._entry(key, obj, revision, managed)
 
     def changes_since(self, key: GroupPlural, revision: int) -> list[Event]:
-        """Changes of a collection after a revision, durable or not, oldest first."""
-        collection = self.collection(key)
-        waiting = [event for event in self._unpublished if event.entry.collection == key]
-        return [
-            event
-            for event in (*collection.history.since(revision), *waiting)
-            if event.revision > revision
-        ]
+        """Changes of a collection after a revision, oldest first."""
+        return list(self.collection(key).history.since(revision))
 
     # ------------------------------------------------------------------ watching
     def watch(self, key: GroupPlural, watcher: Watcher) -> None:
-        """Deliver durable changes from now on; past ones come from ``collection.history``."""
+        """Deliver changes from now on; past ones come from ``collection.history``."""
         self.collection(key).history.watchers.append(watcher)
 
     def unwatch(self, key: GroupPlural, watcher: Watcher) -> None:
@@ -315,35 +270,17 @@ class ObjectStore:
                 if not uids:
                     del self._dependents[owner]
 
-    def _append(self, event: Event, raw: bytes | None) -> None:
-        entry = event.entry
-        self._unpublished.append(event)
-        self._storage.append(
-            (Write(entry.revision, entry.collection, entry.namespace, entry.name, raw),)
+    def _keep(self, entry: StoredObject, raw: bytes | None) -> None:
+        """Have the storage keep a change, which takes its revision."""
+        self._storage.write(
+            Write(entry.revision, entry.collection, entry.namespace, entry.name, raw)
         )
+        self.revision = entry.revision
 
-    def _on_durable(self, revision: int) -> None:
-        self.durable_revision = revision
-        while self._unpublished and self._unpublished[0].revision <= revision:
-            event = self._unpublished.popleft()
-            collection = self._collections.get(event.entry.collection)
-            if collection is not None:
-                collection.history.publish(event)
-            for observe in self.observers:
-                observe(event)
-        while self._waiting and self._waiting[0][0] <= revision:
-            future = self._waiting.popleft()[1]
-            if not future.done():
-                future.set_result(None)
-
-    def fail(self, error: Exception) -> None:
-        """Fail all waiting and later writes, because the storage cannot keep them."""
-        self._failure = error
-        while self._waiting:
-            future = self._waiting.popleft()[1]
-            if not future.done():
-                future.set_exception(StorageFailed(str(error)))
-
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise StorageFailed(str(self._failure)) from self._failure
+    def _publish(self, event: Event) -> None:
+        """Tell watchers and observers."""
+        collection = self._collections.get(event.entry.collection)
+        if collection is not None:
+            collection.history.publish(event)
+        for observe in self.observers:
+            observe(event)

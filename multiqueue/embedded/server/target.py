@@ -29,7 +29,7 @@ class OperationTarget:
 
     def find(self, store: ObjectStore) -> StoredObject | None:
         """The object."""
-        return store.get(self.kind.storage_key, self.namespace, self.name)
+        return store.get(self.kind.key, self.namespace, self.name)
 
 
 def target_of(kind: Kind, entry: StoredObject) -> OperationTarget:

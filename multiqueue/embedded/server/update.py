@@ -36,7 +36,7 @@ from multiqueue.embedded.server.status import (
 )
 from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.validation import validate_status, validate_update
-from multiqueue.embedded.server.versions import is_stored_in, noted_as_admitted, to_storage
+from multiqueue.embedded.server.versions import noted_as_admitted, to_storage
 
 STATUS = "status"
 ATTEMPTS = 5
@@ -110,7 +110,7 @@ async def _update_once(
         raise invalid(kind, target.name, causes)
     if judged:
         await admission.validate(call, replace(review, obj=shown(new, owners)))
-    return await _commit(objects, call, target, entry, old, PreparedUpdate(new, admitted, owners))
+    return _commit(objects, call, target, entry, old, PreparedUpdate(new, admitted, owners))
 
 
 def _prepared(
@@ -246,7 +246,7 @@ def _causes(
     return causes + [cause for cause in found if cause not in causes]
 
 
-async def _commit(  # noqa: PLR0917 - the two states of one object, and the context
+def _commit(  # noqa: PLR0917 - the two states of one object, and the context
     objects: Objects,
     call: Call,
     target: OperationTarget,
@@ -262,20 +262,18 @@ async def _commit(  # noqa: PLR0917 - the two states of one object, and the cont
     if kind.hooks.warnings is not None and target.subresource != STATUS:
         for warning in kind.hooks.warnings(new):
             call.warn(warning)
-    before = old if is_stored_in(kind, version) else entry.decode_bare()
+    before = old if version.storage else entry.decode_bare()
     if stored == before and same_fields(owners, entry.managed):
-        await store.durable(entry.revision)
         return entry
     if call.dry_run:
-        return store.make_entry(kind.storage_key, stored, entry.revision, owners)
+        return store.make_entry(kind.key, stored, entry.revision, owners)
     if kind.key == crds.KEY:
         crds.establish(objects.registry, stored, call.now)
     if is_finished(stored):
         last = store.remove(entry, stored, owners)
     else:
         noted = noted_as_admitted(kind, version)
-        last = store.put(kind.storage_key, stored, owners, noted)
-    await store.durable(last.revision)
+        last = store.put(kind.key, stored, owners, noted)
     return last
 
 

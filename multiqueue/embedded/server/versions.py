@@ -3,19 +3,14 @@
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion
 
 
-def is_stored_in(kind: Kind, version: KindVersion) -> bool:
-    """Whether objects are kept exactly as this version shows them."""
-    return version.storage and kind.stored_as is None
-
-
 def noted_as_admitted(kind: Kind, version: KindVersion) -> KindVersion | None:
     """What an entry says of an object that this version admitted; see :attr:`Entry.admitted`."""
-    return version if not kind.builtin and is_stored_in(kind, version) else None
+    return version if not kind.builtin and version.storage else None
 
 
 def from_storage(kind: Kind, version: KindVersion, obj: JsonObject) -> JsonObject:
     """Convert from the storage version; takes the object over."""
-    if is_stored_in(kind, version):
+    if version.storage:
         return obj
     if version.from_storage is not None:
         return version.from_storage(obj)
@@ -24,7 +19,7 @@ def from_storage(kind: Kind, version: KindVersion, obj: JsonObject) -> JsonObjec
 
 def to_storage(kind: Kind, version: KindVersion, obj: JsonObject) -> JsonObject:
     """Convert to the storage version; takes the object over."""
-    if is_stored_in(kind, version):
+    if version.storage:
         return obj
     if version.to_storage is not None:
         return version.to_storage(obj)

@@ -41,7 +41,6 @@ from tests.waiting import Changes
 from tests.webhook_world import (
     WebhookWorld,
     assert_an_outage_is_narrow,
-    assert_both_versions_convert,
     job,
     kueue,
     webhook_world,
@@ -103,11 +102,6 @@ async def test_a_job_is_suspended_and_delegated() -> None:
         created = await world.client.create(JOBS, job("j", "q"), namespace="team")
         assert created["spec"]["suspend"] is True
         assert created["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
-
-
-async def test_both_versions_are_served_by_our_own_conversion() -> None:
-    async with running() as world:
-        await assert_both_versions_convert(world)
 
 
 async def test_an_outage_blocks_only_who_asked_for_a_queue() -> None:

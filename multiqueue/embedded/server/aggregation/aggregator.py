@@ -1,8 +1,8 @@
 """Group versions that other servers serve: finds them, checks them and forwards requests.
 
-One `Background` checks each APIService when it, its Service or its endpoints change, and
-periodically. It reads the backend's discovery document, writes the condition Available and keeps
-the documents for discovery and OpenAPI.
+One `Background` checks each APIService when it or its Service changes, and periodically. It reads
+the backend's discovery document, writes the condition Available and keeps the documents for
+discovery and OpenAPI.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ FIRST_RETRY_SECONDS = 0.25
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _MALFORMED = (AttributeError, KeyError, TypeError)
 """Exceptions from reading a document of an unexpected shape; documents are not validated."""
-_SERVICE_KINDS = (("", "services"), ("", "endpoints"))
+_SERVICES = ("", "services")
 
 log = structlog.get_logger(__name__)
 
@@ -100,9 +100,9 @@ class Aggregator:
         self._wake_users(namespace, name)
 
     def observe(self, event: Event) -> None:
-        """Follow APIServices, Services and endpoints."""
+        """Follow APIServices and Services."""
         entry = event.entry
-        if entry.collection in _SERVICE_KINDS:
+        if entry.collection == _SERVICES:
             self._wake_users(entry.namespace, entry.name)
         elif entry.collection == KEY:
             obj = entry.decode()

@@ -72,7 +72,7 @@ def find_address(backend: Backend, store: ObjectStore, services: Services) -> st
     """Return the base URL of a backend.
 
     A Service with a configured URL has that URL. A Service of type ExternalName has that host. Any
-    other Service has the address of one of its endpoints, because cluster addresses have no routes.
+    other Service has no address here: nothing answers at cluster addresses and endpoints.
 
     Raises:
         Unresolved: the Service has no address.
@@ -87,24 +87,10 @@ def find_address(backend: Backend, store: ObjectStore, services: Services) -> st
     spec = entry.decode().get("spec") or {}
     if spec.get("type") == "ExternalName":
         return f"https://{_bracketed(spec.get('externalName', ''))}:{backend.port}"
-    ports = [each for each in spec.get("ports") or () if each["port"] == backend.port]
-    if not ports:
+    if all(each["port"] != backend.port for each in spec.get("ports") or ()):
         message = f"{where} is not listening on port {backend.port}"
         raise Unresolved("ServicePortError", message)
-    return _endpoint(backend, store, ports[0].get("name", ""), where)
-
-
-def _endpoint(backend: Backend, store: ObjectStore, port_name: str, where: str) -> str:
-    entry = store.get(("", "endpoints"), backend.namespace, backend.service)
-    if entry is None:
-        raise Unresolved("EndpointsNotFound", f"cannot find endpoints for {where}")
-    for subset in entry.decode().get("subsets") or ():
-        for port in subset.get("ports") or ():
-            for address in subset.get("addresses") or ():
-                if port.get("name", "") == port_name:
-                    return f"https://{_bracketed(address['ip'])}:{port['port']}"
-    message = f'endpoints for {where} have no addresses with port name "{port_name}"'
-    raise Unresolved("MissingEndpoints", message)
+    raise Unresolved("EndpointsNotFound", f"cannot find endpoints for {where}")
 
 
 def _bracketed(host: str) -> str:

@@ -17,7 +17,7 @@ def scale_of(scale: Scale, obj: JsonObject) -> JsonObject:
     metadata = {name: obj["metadata"][name] for name in _COPIED if name in obj["metadata"]}
     status: JsonObject = {"replicas": _read(obj, scale.status_replicas_path) or 0}
     if scale.label_selector_path and (selector := _read(obj, scale.label_selector_path)):
-        status["selector"] = _selector_text(selector)
+        status["selector"] = selector
     return {
         "kind": "Scale",
         "apiVersion": API_VERSION,
@@ -61,18 +61,3 @@ def write(obj: JsonObject, path: str, value: Any) -> None:
     for part in parents:
         obj = obj.setdefault(part, {})
     obj[last] = value
-
-
-def _selector_text(selector: Any) -> str:
-    """Custom kinds show their selector as text; Deployments and the like as a LabelSelector."""
-    if isinstance(selector, str):
-        return selector
-    labels = selector.get("matchLabels", selector if "matchExpressions" not in selector else {})
-    terms = [f"{key}={value}" for key, value in sorted(labels.items())]
-    for each in selector.get("matchExpressions") or ():
-        values = ",".join(each.get("values") or ())
-        words = {"Exists": each["key"], "DoesNotExist": f"!{each['key']}"}
-        terms.append(
-            words.get(each["operator"], f"{each['key']} {each['operator'].lower()} ({values})")
-        )
-    return ",".join(terms)

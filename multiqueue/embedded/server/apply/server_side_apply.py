@@ -29,7 +29,6 @@ from multiqueue.embedded.server.managed.owners import (
     FieldOwner,
     Owners,
 )
-from multiqueue.embedded.server.managed.repeated_keys import repeated_keys
 from multiqueue.embedded.server.managed.updates import reset_fields, type_of
 from multiqueue.embedded.server.managed.validation import problems
 from multiqueue.embedded.server.managed.zero import zero_object
@@ -93,7 +92,7 @@ async def apply(
     if not call.field_manager:
         why = required("fieldManager", "is required for apply patch")
         raise invalid_options("PatchOptions", [why])
-    config = _decode(call, target, body)
+    config = _decode(target, body)
     application = Application(
         kind=target.kind,
         version=target.version,
@@ -151,7 +150,7 @@ async def _create(
     return await create(objects, call, target, obj, owners=applied.owners)
 
 
-def _decode(call: Call, target: OperationTarget, body: bytes) -> JsonObject:
+def _decode(target: OperationTarget, body: bytes) -> JsonObject:
     """Return the configuration as an object of the target's kind.
 
     Raises:
@@ -160,15 +159,6 @@ def _decode(call: Call, target: OperationTarget, body: bytes) -> JsonObject:
     config: JsonObject = decode_yaml(body) or {}
     if not isinstance(config, dict):
         raise bad_request("error decoding patch: the configuration is not an object")
-    if call.field_validation != "Ignore" and (repeated := repeated_keys(body, config)):
-        if call.field_validation == "Strict":
-            lines = "\n  ".join(repeated)
-            raise bad_request(
-                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal "
-                f"errors:\n  {lines}"
-            )
-        for each in repeated:
-            call.warn(each)
     scale = target.version.scale if target.subresource == "scale" else None
     wanted = (SCALE_VERSION, "Scale") if scale else (target.api_version, target.kind.kind)
     if (config.get("apiVersion"), config.get("kind")) != wanted:

@@ -9,7 +9,6 @@ from multiqueue.embedded.server.builtin.columns import (
     AGE,
     CREATED_AT,
     NONE,
-    UNSET,
     at,
     column,
     condition,
@@ -20,12 +19,6 @@ from multiqueue.embedded.server.builtin.columns import (
 Json = Mapping[str, Any]
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
-_ACCESS_MODES = {
-    "ReadWriteOnce": "RWO",
-    "ReadOnlyMany": "ROX",
-    "ReadWriteMany": "RWX",
-    "ReadWriteOncePod": "RWOP",
-}
 
 
 def node_status(node: Json, _now: datetime) -> str:
@@ -93,28 +86,27 @@ def _first_seen(event: Json, now: datetime) -> str:
 
 
 def _object(event: Json, _now: datetime) -> str:
-    about = event.get("involvedObject") or event.get("regarding") or {}
+    about = event.get("involvedObject") or {}
     return f"{about.get('kind', '').lower()}/{about.get('name', '')}"
 
 
 def _subobject(event: Json, _now: datetime) -> str:
-    return str((event.get("involvedObject") or event.get("regarding") or {}).get("fieldPath", ""))
+    return str((event.get("involvedObject") or {}).get("fieldPath", ""))
 
 
 def _source(event: Json, _now: datetime) -> str:
-    source = event.get("source") or event.get("deprecatedSource") or {}
-    component = event.get("reportingComponent") or event.get("reportingController")
-    parts = (source.get("component") or component, source.get("host"))
+    source = event.get("source") or {}
+    parts = (source.get("component") or event.get("reportingComponent"), source.get("host"))
     return ", ".join(filter(None, parts))
 
 
 def _message(event: Json, _now: datetime) -> str:
-    return str(event.get("message") or event.get("note") or "").strip()
+    return str(event.get("message") or "").strip()
 
 
 def _count(event: Json, _now: datetime) -> int:
     series = event.get("series", {})
-    return int(series.get("count") or event.get("count") or event.get("deprecatedCount") or 1)
+    return int(series.get("count") or event.get("count") or 1)
 
 
 EVENT_COLUMNS = (
@@ -152,50 +144,6 @@ SERVICE_COLUMNS = (
 SERVICE_ACCOUNT_COLUMNS = (AGE,)
 
 
-def _endpoints(obj: Json, _now: datetime) -> str:
-    shown = [
-        f"{address['ip']}:{port['port']}"
-        for subset in obj.get("subsets", ())
-        for address in subset.get("addresses", ())
-        for port in subset.get("ports", ())
-    ]
-    more = f" + {len(shown) - 3} more..." if len(shown) > 3 else ""
-    return ",".join(shown[:3]) + more or NONE
-
-
-ENDPOINTS_COLUMNS = (column("Endpoints", _endpoints), AGE)
-
-
-def _modes(obj: Json, _now: datetime) -> str:
-    modes = obj.get("status", {}).get("accessModes") or obj["spec"].get("accessModes", ())
-    return ",".join(_ACCESS_MODES.get(mode, mode) for mode in modes)
-
-
-CLAIM_COLUMNS = (
-    column("Status", at("status", "phase")),
-    column("Volume", at("spec", "volumeName")),
-    column("Capacity", at("status", "capacity", "storage")),
-    column("Access Modes", _modes),
-    column("StorageClass", at("spec", "storageClassName")),
-    AGE,
-    column("VolumeMode", at("spec", "volumeMode", default=UNSET), wide=True),
-)
-
-
-def _claim(volume: Json, _now: datetime) -> str:
-    claim = volume["spec"].get("claimRef")
-    return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
-
-
-VOLUME_COLUMNS = (
-    column("Capacity", at("spec", "capacity", "storage")),
-    column("Access Modes", _modes),
-    column("Reclaim Policy", at("spec", "persistentVolumeReclaimPolicy")),
-    column("Status", at("status", "phase")),
-    column("Claim", _claim),
-    column("StorageClass", at("spec", "storageClassName")),
-    AGE,
-)
 LIMIT_RANGE_COLUMNS = (CREATED_AT,)
 
 

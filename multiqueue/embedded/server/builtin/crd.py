@@ -14,8 +14,6 @@ from multiqueue.lib.jsonpath import JsonPathError, compile_path
 Json = Mapping[str, Any]
 
 _SCOPES = ("Cluster", "Namespaced")
-_COLUMN_TYPES = ("integer", "number", "string", "boolean", "date")
-_STRATEGIES = ("None", "Webhook")
 
 
 def _default(crd: JsonObject) -> None:
@@ -52,7 +50,7 @@ def _validate(crd: JsonObject) -> list[FieldCause]:
             if spec.get("scope")
             else required("spec.scope")
         )
-    return [*causes, *_names(spec_names), *_versions(spec), *_conversion(spec)]
+    return [*causes, *_names(spec_names), *_versions(spec)]
 
 
 def _names(spec_names: Json) -> list[FieldCause]:
@@ -91,7 +89,7 @@ def _versions(spec: Json) -> list[FieldCause]:
             causes.append(invalid("spec.versions", name, "must contain unique version names"))
         seen.add(name)
         where = "spec.validation" if shared else f"{path}.schema"
-        causes += _version(version, path, f"{where}.openAPIV3Schema")
+        causes += _version(version, f"{where}.openAPIV3Schema")
     if _selectable_fields_lack_a_schema(versions):
         text = "may only be set when validations.schema is included"
         causes.append(invalid("spec.selectableFields", "", text))
@@ -116,63 +114,11 @@ def _share_schema(versions: Sequence[Json]) -> bool:
     return all(version.get("schema") == versions[0].get("schema") for version in versions)
 
 
-def _version(version: Json, path: str, where: str) -> list[FieldCause]:
+def _version(version: Json, where: str) -> list[FieldCause]:
     schema = version.get("schema", {}).get("openAPIV3Schema")
     if schema is None:
         return [required(where, "schemas are required")]
-    causes = validate_schema(schema, where)
-    for index, column in enumerate(version.get("additionalPrinterColumns", ())):
-        causes += _column(column, f"{path}.additionalPrinterColumns[{index}]")
-    scale = version.get("subresources", {}).get("scale")
-    if scale is not None:
-        for field, prefix in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
-            value = scale.get(field, "")
-            if not value.startswith(prefix):
-                text = f"should be a json path under {prefix[:-1]}"
-                causes.append(invalid(f"{path}.subresources.scale.{field}", value, text))
-    return causes
-
-
-def _column(column: Json, path: str) -> list[FieldCause]:
-    fields = ("name", "type", "jsonPath")
-    causes = [required(f"{path}.{field}") for field in fields if not column.get(field)]
-    if column.get("type") and column["type"] not in _COLUMN_TYPES:
-        causes.append(not_supported(f"{path}.type", column["type"], _COLUMN_TYPES))
-    json_path = column.get("jsonPath", "")
-    if json_path:
-        try:
-            compile_path(json_path)
-        except JsonPathError as error:
-            causes.append(invalid(f"{path}.jsonPath", json_path, str(error)))
-        else:
-            if not json_path.startswith("."):
-                text = "must be a valid json path starting with ."
-                causes.append(invalid(f"{path}.jsonPath", json_path, text))
-    return causes
-
-
-def _conversion(spec: Json) -> list[FieldCause]:
-    conversion = spec["conversion"]
-    strategy = conversion["strategy"]
-    if strategy not in _STRATEGIES:
-        return [not_supported("spec.conversion.strategy", strategy, _STRATEGIES)]
-    webhook = conversion.get("webhook")
-    path = "spec.conversion.webhook"
-    if strategy == "None":
-        if webhook is None:
-            return []
-        return [invalid(path, "", "should not be set when strategy is not set to Webhook")]
-    causes = []
-    client = (webhook or {}).get("clientConfig")
-    if client is None:
-        text = "required when strategy is set to Webhook, but not allowed when strategy is None"
-        causes.append(required(f"{path}.clientConfig", text))
-    elif ("url" in client) == ("service" in client):
-        causes.append(required(f"{path}.clientConfig", "exactly one of url or service is required"))
-    if "v1" not in (webhook or {}).get("conversionReviewVersions", ()):
-        text = "must include v1, the version that this server speaks"
-        causes.append(required(f"{path}.conversionReviewVersions", text))
-    return causes
+    return validate_schema(schema, where)
 
 
 def _validate_update(new: JsonObject, old: Json, _context: RequestContext) -> list[FieldCause]:

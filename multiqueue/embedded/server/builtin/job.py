@@ -12,7 +12,6 @@ from multiqueue.embedded.server.builtin.job_validation import (
 from multiqueue.embedded.server.builtin.pod_defaults import child, default_template
 from multiqueue.embedded.server.causes import FieldCause, invalid
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
-from multiqueue.lib import object_names as names
 
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 JOB_NAME = "batch.kubernetes.io/job-name"
@@ -47,9 +46,6 @@ def default_job_spec(spec: JsonObject) -> None:
     spec.setdefault("manualSelector", False)
     policy = spec.get("podFailurePolicy")
     spec.setdefault("podReplacementPolicy", "Failed" if policy else "TerminatingOrFailed")
-    for rule in (policy or {}).get("rules", ()):
-        for pattern in rule.get("onPodConditions", ()):
-            pattern.setdefault("status", "True")
     default_template(child(spec, "template"))
 
 
@@ -76,7 +72,7 @@ def generate_selector(job: JsonObject) -> None:
 
 
 def _validate_create(job: JsonObject, _context: RequestContext) -> list[FieldCause]:
-    return [*_generated_selector(job), *validate_job_spec(job["spec"], "spec"), *_host_names(job)]
+    return [*_generated_selector(job), *validate_job_spec(job["spec"], "spec")]
 
 
 def _generated_selector(job: JsonObject) -> list[FieldCause]:
@@ -97,18 +93,6 @@ def _generated_selector(job: JsonObject) -> list[FieldCause]:
     ):
         causes.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
     return causes
-
-
-def _host_names(job: JsonObject) -> list[FieldCause]:
-    """Pods of an Indexed Job are named after it in DNS."""
-    spec, name = job["spec"], job["metadata"]["name"]
-    if spec["completionMode"] != "Indexed" or not spec.get("completions"):
-        return []
-    last = f"{name}-{spec['completions'] - 1}"
-    if not names.label(last):
-        return []
-    text = f"will not able to create pod with invalid DNS hostname: {last}"
-    return [invalid("metadata.name", name, text)]
 
 
 def _validate_update(

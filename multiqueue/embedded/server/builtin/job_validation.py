@@ -6,23 +6,18 @@ from typing import Any
 from multiqueue.embedded.server.builtin.pod_validation import validate_template
 from multiqueue.embedded.server.causes import (
     FieldCause,
-    forbidden,
     invalid,
     not_supported,
     required,
     too_long,
-    too_many,
 )
 from multiqueue.lib import object_names as names
 
 Json = Mapping[str, Any]
 
-MAX_PARALLEL_INDEXED = 100_000
 MAX_MANAGED_BY_LENGTH = 63
-MAX_FAILURE_RULES = 20
 COMPLETION_MODES = ("NonIndexed", "Indexed")
 REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
-FAILURE_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 
 _IMMUTABLE = (
     "selector",
@@ -56,8 +51,7 @@ def validate_job_spec(spec: Json, path: str, *, needs_selector: bool = True) -> 
         causes.append(required(f"{path}.selector"))
     causes += _completion_mode(spec, path)
     causes += _managed_by(spec, path)
-    causes += _failure_policy(spec, path)
-    causes += _success_policy(spec, path)
+    causes += _replacement_policy(spec, path)
     causes += _template(spec, path)
     return causes
 
@@ -66,23 +60,9 @@ def _completion_mode(spec: Json, path: str) -> list[FieldCause]:
     mode = spec["completionMode"]
     if mode not in COMPLETION_MODES:
         return [not_supported(f"{path}.completionMode", mode, COMPLETION_MODES)]
-    indexed = mode == "Indexed"
-    causes = []
-    if indexed and "completions" not in spec:
-        causes.append(required(f"{path}.completions", "when completion mode is Indexed"))
-    if indexed and spec["parallelism"] > MAX_PARALLEL_INDEXED:
-        text = (
-            f"must be less than or equal to {MAX_PARALLEL_INDEXED} when completion mode is Indexed"
-        )
-        causes.append(invalid(f"{path}.parallelism", spec["parallelism"], text))
-    if not indexed and "backoffLimitPerIndex" in spec:
-        text = "requires indexed completion mode"
-        causes.append(invalid(f"{path}.backoffLimitPerIndex", spec["backoffLimitPerIndex"], text))
-    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
-        causes.append(
-            required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
-        )
-    return causes
+    if mode == "Indexed" and "completions" not in spec:
+        return [required(f"{path}.completions", "when completion mode is Indexed")]
+    return []
 
 
 def _managed_by(spec: Json, path: str) -> list[FieldCause]:
@@ -103,58 +83,10 @@ def _managed_by(spec: Json, path: str) -> list[FieldCause]:
     return causes
 
 
-def _failure_policy(spec: Json, path: str) -> list[FieldCause]:
-    replacement = spec["podReplacementPolicy"]
-    causes = []
-    if replacement not in REPLACEMENT_POLICIES:
-        causes.append(
-            not_supported(f"{path}.podReplacementPolicy", replacement, REPLACEMENT_POLICIES)
-        )
-    policy = spec.get("podFailurePolicy")
-    if policy is None:
-        return causes
-    if replacement == "TerminatingOrFailed":
-        causes.append(not_supported(f"{path}.podReplacementPolicy", replacement, ("Failed",)))
-    restart = spec["template"]["spec"]["restartPolicy"]
-    if restart != "Never":
-        text = 'only "Never" is supported when podFailurePolicy is specified'
-        causes.append(invalid(f"{path}.template.spec.restartPolicy", restart, text))
-    rules = policy.get("rules", ())
-    where = f"{path}.podFailurePolicy.rules"
-    if len(rules) > MAX_FAILURE_RULES:
-        causes.append(too_many(where, len(rules), MAX_FAILURE_RULES))
-    for index, rule in enumerate(rules):
-        causes += _failure_rule(rule, f"{where}[{index}]")
-    return causes
-
-
-def _failure_rule(rule: Json, path: str) -> list[FieldCause]:
-    causes = []
-    action = rule.get("action", "")
-    if not action:
-        causes.append(required(f"{path}.action", f"valid values: {list(FAILURE_ACTIONS)}"))
-    elif action not in FAILURE_ACTIONS:
-        causes.append(not_supported(f"{path}.action", action, FAILURE_ACTIONS))
-    sources = [field for field in ("onExitCodes", "onPodConditions") if rule.get(field)]
-    if not sources:
-        text = "specifying one of OnExitCodes and OnPodConditions is required"
-        causes.append(invalid(path, "", text))
-    elif len(sources) > 1:
-        text = "specifying both OnExitCodes and OnPodConditions is not supported"
-        causes.append(invalid(path, "", text))
-    return causes
-
-
-def _success_policy(spec: Json, path: str) -> list[FieldCause]:
-    policy = spec.get("successPolicy")
-    if policy is None:
-        return []
-    if spec["completionMode"] != "Indexed":
-        return [invalid(f"{path}.successPolicy", policy, "requires indexed completion mode")]
-    if not policy.get("rules"):
-        text = "at least one rules must be specified when the successPolicy is specified"
-        return [required(f"{path}.successPolicy.rules", text)]
-    return []
+def _replacement_policy(spec: Json, path: str) -> list[FieldCause]:
+    given, where = spec["podReplacementPolicy"], f"{path}.podReplacementPolicy"
+    supported = ("Failed",) if "podFailurePolicy" in spec else REPLACEMENT_POLICIES
+    return [] if given in supported else [not_supported(where, given, supported)]
 
 
 def _template(spec: Json, path: str) -> list[FieldCause]:
@@ -263,23 +195,8 @@ def _with_node_affinity_of(source: Json, spec: dict[str, Any]) -> dict[str, Any]
 
 
 def validate_cron_job(cron: Json) -> list[FieldCause]:
-    """A CronJob; its schedule is only looked at roughly."""
+    """A CronJob: the Job that it makes, and that there is a schedule."""
     spec = cron["spec"]
-    causes = []
-    schedule = spec.get("schedule", "")
-    if not schedule:
-        causes.append(required("spec.schedule"))
-    elif not schedule.startswith("@") and len(schedule.split()) != 5:
-        text = f"expected exactly 5 fields, found {len(schedule.split())}: [{schedule}]"
-        causes.append(invalid("spec.schedule", schedule, text))
-    if "TZ" in schedule:
-        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        causes.append(forbidden("spec.schedule", text))
-    policies = ("Allow", "Forbid", "Replace")
-    if spec["concurrencyPolicy"] not in policies:
-        causes.append(not_supported("spec.concurrencyPolicy", spec["concurrencyPolicy"], policies))
-    if len(cron["metadata"].get("name", "")) > 52:
-        text = "must be no more than 52 characters"
-        causes.append(invalid("metadata.name", cron["metadata"]["name"], text))
+    causes = [] if spec.get("schedule") else [required("spec.schedule")]
     job = spec["jobTemplate"]["spec"]
     return causes + validate_job_spec(job, "spec.jobTemplate.spec", needs_selector=False)

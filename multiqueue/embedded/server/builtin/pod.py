@@ -1,14 +1,12 @@
-"""core/v1 Pod: admission (priority, service account, runtime class), hooks, binding, eviction."""
+"""core/v1 Pod: admission (priority, service account), hooks, binding, eviction."""
 
 import copy
 from collections.abc import Mapping
 from typing import Any
 
-from multiqueue.embedded.server.builtin.limit_ranges import apply_limit_ranges
 from multiqueue.embedded.server.builtin.pod_defaults import child, default_pod
 from multiqueue.embedded.server.builtin.pod_validation import validate_pod_spec
 from multiqueue.embedded.server.builtin.priority import resolve_priority
-from multiqueue.embedded.server.builtin.runtime_classes import apply_runtime_class
 from multiqueue.embedded.server.causes import FieldCause, forbidden
 from multiqueue.embedded.server.kinds import (
     AdmissionRefused,
@@ -31,8 +29,6 @@ _IMMUTABLE_TEXT = (
 def _prepare_create(pod: JsonObject, context: RequestContext) -> None:
     spec = pod["spec"]
     resolve_priority(spec, context)
-    apply_runtime_class(spec, context)
-    apply_limit_ranges(pod, context)
     spec.setdefault("serviceAccountName", "default")
     spec["serviceAccount"] = spec["serviceAccountName"]
     _tolerate_short_outages(spec)

@@ -10,8 +10,8 @@ from multiqueue.embedded.server.builtin.columns import AGE, NONE, at, column, co
 Json = Mapping[str, Any]
 
 
-def _statuses(pod: Json, field: str = "containerStatuses") -> list[Json]:
-    statuses: list[Json] = pod.get("status", {}).get(field, [])
+def _statuses(pod: Json) -> list[Json]:
+    statuses: list[Json] = pod.get("status", {}).get("containerStatuses", [])
     return statuses
 
 
@@ -30,33 +30,12 @@ def pod_status(pod: Json, _now: datetime) -> str:
     reason = status.get("reason") or status.get("phase", "")
     if condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
         reason = "SchedulingGated"
-    initializing = _initializing(pod)
-    if initializing:
-        reason = initializing
-    if not initializing or is_true(pod, "Initialized"):
-        reason = _container_reason(pod, reason)
+    reason = _container_reason(pod, reason)
     if "deletionTimestamp" not in pod["metadata"]:
         return str(reason)
     if status.get("reason") == "NodeLost":
         return "Unknown"
     return str(reason) if status.get("phase") in {"Succeeded", "Failed"} else "Terminating"
-
-
-def _initializing(pod: Json) -> str | None:
-    """The state of the first init container that is not done."""
-    statuses = _statuses(pod, "initContainerStatuses")
-    total = len(pod.get("spec", {}).get("initContainers", ()))
-    for index, status in enumerate(statuses):
-        state = status.get("state", {})
-        ended, waiting = state.get("terminated"), state.get("waiting", {})
-        if ended is not None and not ended.get("exitCode"):
-            continue
-        if ended is not None:
-            return f"Init:{_ended_reason(ended)}"
-        if waiting.get("reason") not in {None, "", "PodInitializing"}:
-            return f"Init:{waiting['reason']}"
-        return f"Init:{index}/{total}"
-    return None
 
 
 def _ended_reason(ended: Json) -> str:
@@ -96,14 +75,6 @@ def _restarts(pod: Json, now: datetime) -> str:
     return f"{count} ({age(last, now)} ago)" if count and last else str(count)
 
 
-def _gates(pod: Json, _now: datetime) -> str:
-    gates = pod.get("spec", {}).get("readinessGates", ())
-    if not gates:
-        return NONE
-    met = sum(is_true(pod, gate.get("conditionType", "")) for gate in gates)
-    return f"{met}/{len(gates)}"
-
-
 POD_COLUMNS = (
     column("Ready", _ready),
     column("Status", pod_status),
@@ -112,5 +83,4 @@ POD_COLUMNS = (
     column("IP", at("status", "podIP", default=NONE), wide=True),
     column("Node", at("spec", "nodeName", default=NONE), wide=True),
     column("Nominated Node", at("status", "nominatedNodeName", default=NONE), wide=True),
-    column("Readiness Gates", _gates, wide=True),
 )

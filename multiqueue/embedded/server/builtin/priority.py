@@ -7,8 +7,6 @@ from multiqueue.embedded.server.causes import FieldCause, forbidden, invalid, no
 from multiqueue.embedded.server.kinds import AdmissionRefused, Hooks, JsonObject, RequestContext
 
 GROUP, PLURAL = "scheduling.k8s.io", "priorityclasses"
-HIGHEST_USER_VALUE = 1_000_000_000
-SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 
 
@@ -50,45 +48,23 @@ def _default(obj: JsonObject) -> None:
     obj.setdefault("value", 0)
 
 
-def _validate_create(obj: JsonObject, context: RequestContext) -> list[FieldCause]:
-    name, value = obj["metadata"]["name"], obj["value"]
-    causes = []
-    if name.startswith("system-") and SYSTEM_CLASSES.get(name) != value:
-        text = (
-            "priority class names with 'system-' prefix are reserved for system use only. "
-            f"error: {name} is not a known system priority class"
-        )
-        causes.append(forbidden("metadata.name", text))
-    elif value > HIGHEST_USER_VALUE and name not in SYSTEM_CLASSES:
-        text = f"maximum allowed value of a user defined priority is {HIGHEST_USER_VALUE}"
-        causes.append(forbidden("value", text))
-    if obj["preemptionPolicy"] not in PREEMPTION_POLICIES:
-        causes.append(
-            not_supported("preemptionPolicy", obj["preemptionPolicy"], PREEMPTION_POLICIES)
-        )
-    return causes + _one_default(obj, context)
-
-
-def _one_default(obj: JsonObject, context: RequestContext) -> list[FieldCause]:
-    other = _global_default(context) if obj.get("globalDefault") else None
-    if other is None or other["metadata"]["name"] == obj["metadata"]["name"]:
+def _validate_create(obj: JsonObject, _context: RequestContext) -> list[FieldCause]:
+    policy = obj["preemptionPolicy"]
+    if policy in PREEMPTION_POLICIES:
         return []
-    name = other["metadata"]["name"]
-    text = f"PriorityClass {name} is already marked as default. Only one default can exist"
-    return [forbidden("globalDefault", text)]
+    return [not_supported("preemptionPolicy", policy, PREEMPTION_POLICIES)]
 
 
 def _validate_update(
-    new: JsonObject, old: Mapping[str, Any], context: RequestContext
+    new: JsonObject, old: Mapping[str, Any], _context: RequestContext
 ) -> list[FieldCause]:
-    causes = [
+    return [
         forbidden(field, "may not be changed in an update.")
         if field == "value"
         else invalid(field, new.get(field), "field is immutable")
         for field in ("value", "preemptionPolicy")
         if new.get(field) != old.get(field)
     ]
-    return causes + _one_default(new, context)
 
 
 PRIORITY_CLASS_HOOKS = Hooks(

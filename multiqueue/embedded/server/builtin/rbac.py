@@ -9,6 +9,7 @@ from multiqueue.embedded.server.causes import FieldCause, invalid, not_supported
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
 from multiqueue.embedded.server.schema.metadata import check_name
 from multiqueue.lib import object_names as names
+from multiqueue.lib.selectors import SelectorError, label_selector_from
 
 Json = Mapping[str, Any]
 
@@ -71,38 +72,11 @@ def _aggregation_causes(role: Json) -> list[FieldCause]:
 
 
 def _selector_causes(selector: Json, path: str) -> list[FieldCause]:
-    causes = []
-    for key, value in (selector.get("matchLabels") or {}).items():
-        where = f"{path}.matchLabels"
-        causes += check_name(key, where, names.qualified_name)
-        causes += check_name(value, where, names.label_value)
-    for index, expression in enumerate(selector.get("matchExpressions") or ()):
-        causes += _expression_causes(expression, f"{path}.matchExpressions[{index}]")
-    if causes:
-        causes.append(FieldCause("FieldValueInvalid", path, _UNREADABLE))
-    return causes
-
-
-_UNREADABLE = "Invalid value: null: invalid label selector."
-
-
-def _expression_causes(expression: Json, path: str) -> list[FieldCause]:
-    causes = []
-    operator, values = expression.get("operator", ""), expression.get("values") or ()
-    if operator in {"In", "NotIn"}:
-        if not values:
-            text = "must be specified when `operator` is 'In' or 'NotIn'"
-            causes.append(required(f"{path}.values", text))
-    elif operator in {"Exists", "DoesNotExist"}:
-        if values:
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            causes.append(FieldCause("FieldValueForbidden", f"{path}.values", f"Forbidden: {text}"))
-    else:
-        causes.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    causes += check_name(expression.get("key", ""), f"{path}.key", names.qualified_name)
-    for index, value in enumerate(values):
-        causes += check_name(value, f"{path}.values[{index}]", names.label_value)
-    return causes
+    try:
+        label_selector_from(selector)
+    except SelectorError as error:
+        return [invalid(path, selector, str(error))]
+    return []
 
 
 def _binding_causes(binding: Json) -> list[FieldCause]:

@@ -17,35 +17,26 @@ from multiqueue.embedded.server.builtin.access_reviews import (
 from multiqueue.embedded.server.builtin.api_service import API_SERVICE_COLUMNS, API_SERVICE_HOOKS
 from multiqueue.embedded.server.builtin.cluster import (
     NAMESPACE_HOOKS,
-    NAMESPACE_SUBRESOURCES,
     NODE_HOOKS,
 )
 from multiqueue.embedded.server.builtin.crd import CRD_HOOKS
 from multiqueue.embedded.server.builtin.data_objects import CONFIG_MAP_HOOKS, SECRET_HOOKS
 from multiqueue.embedded.server.builtin.events import (
-    CORE_EVENT_FIELDS,
-    CORE_EVENT_HOOKS,
-    NEW_EVENT_FIELDS,
-    NEW_EVENT_HOOKS,
-    from_core,
-    to_core,
+    EVENT_FIELDS,
+    EVENT_HOOKS,
 )
 from multiqueue.embedded.server.builtin.job import CRON_JOB_HOOKS, JOB_HOOKS
-from multiqueue.embedded.server.builtin.limit_ranges import LIMIT_RANGE_HOOKS
 from multiqueue.embedded.server.builtin.pod import POD_HOOKS, POD_SUBRESOURCES
 from multiqueue.embedded.server.builtin.pod_columns import POD_COLUMNS
 from multiqueue.embedded.server.builtin.priority import PRIORITY_CLASS_HOOKS
 from multiqueue.embedded.server.builtin.rbac import ROLE_BINDING_HOOKS, ROLE_HOOKS
 from multiqueue.embedded.server.builtin.reviews import SELF_SUBJECT_REVIEW_HOOKS, token_review
-from multiqueue.embedded.server.builtin.runtime_classes import RUNTIME_CLASS_HOOKS
 from multiqueue.embedded.server.builtin.service_accounts import account_subresources
 from multiqueue.embedded.server.builtin.webhook_configurations import (
     MUTATING_HOOKS,
     VALIDATING_HOOKS,
 )
 from multiqueue.embedded.server.builtin.workloads import (
-    CLAIM_HOOKS,
-    DAEMON_SET_HOOKS,
     DEPLOYMENT_HOOKS,
     LEASE_HOOKS,
     POD_TEMPLATE_HOOKS,
@@ -70,12 +61,11 @@ Fields = Mapping[str, Callable[[Mapping[str, Any]], str]]
 _REPLICAS = Scale(
     spec_replicas_path=".spec.replicas",
     status_replicas_path=".status.replicas",
-    label_selector_path=".status.selector",
 )
 
 
 _PUT_CREATES = {
-    *("services", "endpoints", "limitranges", "events", "leases", "runtimeclasses"),
+    *("services", "limitranges", "events", "leases", "runtimeclasses"),
     *("roles", "rolebindings", "clusterroles", "clusterrolebindings"),
 }
 _PUT_NEEDS_REVISION = {
@@ -111,7 +101,7 @@ def _core(tokens: ServiceAccountTokens) -> list[Kind]:
     return [
         _kind("core.Namespace", "namespaces", "ns", cluster=True, name_rule="label", status=True,
               hooks=NAMESPACE_HOOKS, columns=cluster_cells.NAMESPACE_COLUMNS,
-              subresources=NAMESPACE_SUBRESOURCES, fields=_fields("status.phase")),
+              fields=_fields("status.phase")),
         _kind("core.Node", "nodes", "no", cluster=True, status=True, hooks=NODE_HOOKS,
               columns=cluster_cells.NODE_COLUMNS, fields=_fields("spec.unschedulable")),
         _kind("core.Pod", "pods", "po", categories=("all",), generation=True, status=True,
@@ -123,19 +113,14 @@ def _core(tokens: ServiceAccountTokens) -> list[Kind]:
               fields=_fields("type")),
         _kind("core.ConfigMap", "configmaps", "cm", hooks=CONFIG_MAP_HOOKS,
               columns=cluster_cells.CONFIG_MAP_COLUMNS),
-        _kind("core.Event", "events", "ev", hooks=CORE_EVENT_HOOKS,
-              columns=cluster_cells.EVENT_COLUMNS, leading_name=False, fields=CORE_EVENT_FIELDS),
+        _kind("core.Event", "events", "ev", hooks=EVENT_HOOKS,
+              columns=cluster_cells.EVENT_COLUMNS, leading_name=False, fields=EVENT_FIELDS),
         _kind("core.Service", "services", "svc", categories=("all",), name_rule="label1035",
               status=True, hooks=SERVICE_HOOKS, columns=cluster_cells.SERVICE_COLUMNS),
         _kind("core.ServiceAccount", "serviceaccounts", "sa",
               columns=cluster_cells.SERVICE_ACCOUNT_COLUMNS,
               subresources=account_subresources(tokens)),
-        _kind("core.Endpoints", "endpoints", "ep", columns=cluster_cells.ENDPOINTS_COLUMNS),
-        _kind("core.PersistentVolumeClaim", "persistentvolumeclaims", "pvc", status=True,
-              hooks=CLAIM_HOOKS, columns=cluster_cells.CLAIM_COLUMNS),
-        _kind("core.PersistentVolume", "persistentvolumes", "pv", cluster=True, status=True,
-              columns=cluster_cells.VOLUME_COLUMNS),
-        _kind("core.LimitRange", "limitranges", "limits", hooks=LIMIT_RANGE_HOOKS,
+        _kind("core.LimitRange", "limitranges", "limits",
               columns=cluster_cells.LIMIT_RANGE_COLUMNS),
         _kind("core.ResourceQuota", "resourcequotas", "quota", status=True,
               columns=cluster_cells.QUOTA_COLUMNS),
@@ -156,8 +141,6 @@ def _apps_and_batch() -> list[Kind]:
         _kind("apps.StatefulSet", "statefulsets", "sts", categories=everything, generation=True,
               status=True, scale=_REPLICAS, hooks=STATEFUL_SET_HOOKS,
               columns=cells.STATEFUL_SET_COLUMNS),
-        _kind("apps.DaemonSet", "daemonsets", "ds", categories=everything, generation=True,
-              status=True, hooks=DAEMON_SET_HOOKS, columns=cells.DAEMON_SET_COLUMNS),
         _kind("batch.Job", "jobs", categories=everything, generation=True, status=True,
               hooks=JOB_HOOKS, columns=cells.JOB_COLUMNS,
               fields={"status.successful": _reader("status.succeeded", "0")}),
@@ -170,14 +153,11 @@ def _policy_and_nodes() -> list[Kind]:
     return [
         _kind("coordination.Lease", "leases", group="coordination.k8s.io", hooks=LEASE_HOOKS,
               columns=cluster_cells.LEASE_COLUMNS),
-        _kind("events.Event", "events", "ev", group="events.k8s.io", hooks=NEW_EVENT_HOOKS,
-              columns=cluster_cells.EVENT_COLUMNS, leading_name=False, fields=NEW_EVENT_FIELDS,
-              stored_as=("", "events"), to_storage=to_core, from_storage=from_core),
         _kind("scheduling.PriorityClass", "priorityclasses", "pc", group="scheduling.k8s.io",
               cluster=True, generation=True, hooks=PRIORITY_CLASS_HOOKS,
               columns=cluster_cells.PRIORITY_CLASS_COLUMNS),
         _kind("node.RuntimeClass", "runtimeclasses", group="node.k8s.io", cluster=True,
-              hooks=RUNTIME_CLASS_HOOKS, columns=cluster_cells.RUNTIME_CLASS_COLUMNS),
+              columns=cluster_cells.RUNTIME_CLASS_COLUMNS),
         _kind("policy.PodDisruptionBudget", "poddisruptionbudgets", "pdb", generation=True,
               status=True, columns=cluster_cells.BUDGET_COLUMNS),
         *(
@@ -249,9 +229,6 @@ def _kind(  # noqa: PLR0913 - one parameter per fact that differs between kinds
     leading_name: bool = True,
     fields: Fields | None = None,
     subresources: tuple[Subresource, ...] = (),
-    stored_as: tuple[str, str] | None = None,
-    to_storage: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
-    from_storage: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Kind:
     package, _, name = type_name.partition(".")
     schema = schema_of(type_name)
@@ -263,8 +240,6 @@ def _kind(  # noqa: PLR0913 - one parameter per fact that differs between kinds
         selectable_fields=fields or {},
         has_status=status,
         scale=scale,
-        to_storage=to_storage,
-        from_storage=from_storage,
     )
     return Kind(
         group=group if group is not None else "" if package == "core" else package,
@@ -282,7 +257,6 @@ def _kind(  # noqa: PLR0913 - one parameter per fact that differs between kinds
         put_needs_revision=plural in _PUT_NEEDS_REVISION,
         name_rule=name_rule,
         hooks=hooks,
-        stored_as=stored_as,
     )
 
 

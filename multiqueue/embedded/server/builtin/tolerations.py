@@ -1,20 +1,16 @@
-"""Validation of taints and tolerations."""
+"""Validation of tolerations."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from multiqueue.api.validation.scheduling import EFFECTS, OPERATORS
 from multiqueue.embedded.server.causes import (
     FieldCause,
-    duplicate,
     invalid,
     not_supported,
-    required,
 )
 from multiqueue.embedded.server.schema.metadata import check_name
 from multiqueue.lib import object_names as names
-
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-OPERATORS = ("Equal", "Exists")
 
 Json = Mapping[str, Any]
 
@@ -52,23 +48,4 @@ def _toleration(toleration: Json, path: str) -> list[FieldCause]:
         causes += check_name(value, f"{path}.operator", names.label_value)
     if effect and effect not in EFFECTS:
         causes.append(not_supported(f"{path}.effect", effect, EFFECTS))
-    return causes
-
-
-def validate_taints(taints: Iterable[Json], path: str) -> list[FieldCause]:
-    """Taints of a Node."""
-    causes: list[FieldCause] = []
-    seen: set[tuple[str, str]] = set()
-    for index, taint in enumerate(taints):
-        where = f"{path}[{index}]"
-        key, effect = taint.get("key", ""), taint.get("effect", "")
-        causes += check_name(key, f"{where}.key", names.qualified_name)
-        causes += check_name(taint.get("value", ""), f"{where}.value", names.label_value)
-        if not effect:
-            causes.append(required(f"{where}.effect"))
-        elif effect not in EFFECTS:
-            causes.append(not_supported(f"{where}.effect", effect, EFFECTS))
-        if (key, effect) in seen:
-            causes.append(duplicate(where, taint))
-        seen.add((key, effect))
     return causes

@@ -65,10 +65,6 @@ def _last_schedule(cron: Json, now: datetime) -> str:
     return NONE if "lastScheduleTime" not in cron.get("status", {}) else str(shown)
 
 
-def _node_selector(obj: Json, _now: datetime) -> str:
-    return labels_text(obj["spec"].get("template", {}).get("spec", {}).get("nodeSelector", {}))
-
-
 _TEMPLATE = template_columns("spec", "template")
 
 JOB_COLUMNS = (
@@ -105,17 +101,6 @@ REPLICA_SET_COLUMNS = (
     SELECTOR,
 )
 STATEFUL_SET_COLUMNS = (column("Ready", _ready_of("replicas")), AGE, *_TEMPLATE)
-DAEMON_SET_COLUMNS = (
-    column("Desired", _number("status", "desiredNumberScheduled"), kind="integer"),
-    column("Current", _number("status", "currentNumberScheduled"), kind="integer"),
-    column("Ready", _number("status", "numberReady"), kind="integer"),
-    column("Up-to-date", _number("status", "updatedNumberScheduled"), kind="integer"),
-    column("Available", _number("status", "numberAvailable"), kind="integer"),
-    column("Node Selector", _node_selector),
-    AGE,
-    *_TEMPLATE,
-    SELECTOR,
-)
 POD_TEMPLATE_COLUMNS = (
     column("Containers", containers_of("template", "spec")),
     column("Images", images_of("template", "spec")),

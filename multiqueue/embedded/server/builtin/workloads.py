@@ -49,24 +49,6 @@ def _default_stateful_set(obj: JsonObject) -> None:
     status.setdefault("availableReplicas", 0)
 
 
-def _default_daemon_set(obj: JsonObject) -> None:
-    spec = child(obj, "spec")
-    spec.setdefault("revisionHistoryLimit", 10)
-    strategy = child(spec, "updateStrategy")
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        rolling = child(strategy, "rollingUpdate")
-        rolling.setdefault("maxUnavailable", 1)
-        rolling.setdefault("maxSurge", 0)
-    _template_and_status(obj)
-    for field in (
-        "currentNumberScheduled",
-        "numberMisscheduled",
-        "desiredNumberScheduled",
-        "numberReady",
-    ):
-        obj["status"].setdefault(field, 0)
-
-
 def _template_and_status(obj: JsonObject) -> None:
     default_template(child(obj["spec"], "template"))
     child(obj, "status")
@@ -113,7 +95,6 @@ def _hooks(default: Callable[[JsonObject], None]) -> Hooks:
 DEPLOYMENT_HOOKS = _hooks(_default_deployment)
 REPLICA_SET_HOOKS = _hooks(_default_replica_set)
 STATEFUL_SET_HOOKS = _hooks(_default_stateful_set)
-DAEMON_SET_HOOKS = _hooks(_default_daemon_set)
 
 
 def _default_service(service: JsonObject) -> None:
@@ -136,42 +117,7 @@ def _prepare_service(service: JsonObject, _context: RequestContext) -> None:
         service["spec"].setdefault("clusterIP", "None")
 
 
-def _validate_service(service: JsonObject) -> list[FieldCause]:
-    spec = service["spec"]
-    types = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-    causes = []
-    if spec["type"] not in types:
-        causes.append(not_supported("spec.type", spec["type"], types))
-    headless = spec.get("clusterIP") == "None" or spec["type"] == "ExternalName"
-    if not spec.get("ports") and not headless:
-        causes.append(required("spec.ports"))
-    for index, port in enumerate(spec.get("ports", ())):
-        if not 1 <= port.get("port", 0) <= 65535:
-            text = "must be between 1 and 65535, inclusive"
-            causes.append(invalid(f"spec.ports[{index}].port", port.get("port", 0), text))
-        if not port.get("name") and len(spec["ports"]) > 1:
-            causes.append(required(f"spec.ports[{index}].name"))
-    return causes
-
-
-SERVICE_HOOKS = Hooks(
-    default=_default_service,
-    prepare_create=_prepare_service,
-    validate_create=lambda service, _context: _validate_service(service),
-    validate_update=lambda service, _old, _context: _validate_service(service),
-)
-
-
-def _default_claim(claim: JsonObject) -> None:
-    child(claim, "spec").setdefault("volumeMode", "Filesystem")
-    child(claim, "status").setdefault("phase", "Pending")
-
-
-def _prepare_claim(claim: JsonObject, _context: RequestContext) -> None:
-    claim["status"] = {"phase": "Pending"}
-
-
-CLAIM_HOOKS = Hooks(default=_default_claim, prepare_create=_prepare_claim)
+SERVICE_HOOKS = Hooks(default=_default_service, prepare_create=_prepare_service)
 
 
 def _default_pod_template(obj: JsonObject) -> None:
@@ -181,20 +127,4 @@ def _default_pod_template(obj: JsonObject) -> None:
 POD_TEMPLATE_HOOKS = Hooks(default=_default_pod_template)
 
 
-def _validate_lease(lease: JsonObject) -> list[FieldCause]:
-    spec = lease.get("spec", {})
-    causes = []
-    if spec.get("leaseDurationSeconds", 1) <= 0:
-        text = "must be greater than 0"
-        causes.append(invalid("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], text))
-    if spec.get("leaseTransitions", 0) < 0:
-        text = "must be greater than or equal to 0"
-        causes.append(invalid("spec.leaseTransitions", spec["leaseTransitions"], text))
-    return causes
-
-
-LEASE_HOOKS = Hooks(
-    default=lambda lease: lease.setdefault("spec", {}) and None,
-    validate_create=lambda lease, _context: _validate_lease(lease),
-    validate_update=lambda lease, _old, _context: _validate_lease(lease),
-)
+LEASE_HOOKS = Hooks(default=lambda lease: lease.setdefault("spec", {}) and None)

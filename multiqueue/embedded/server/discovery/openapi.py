@@ -1,6 +1,6 @@
-"""OpenAPI documents: v3 per group version, and the v2 document that older clients ask for.
+"""OpenAPI documents of version 3, one per group version.
 
-kubectl needs from v3: schemas with their kind (explain), and operations with their kind and the
+kubectl needs: schemas with their kind (explain), and operations with their kind and the
 ``fieldValidation`` and ``dryRun`` parameters (then it leaves validation to the server). Documents
 are made when first asked for and kept until the registry changes.
 """
@@ -33,7 +33,6 @@ class Documents:
         self._registry = registry
         self._encoded: dict[str, bytes] = {}
         self._hashes: dict[str, str] = {}
-        self._swagger: bytes | None = None
         self.paths = {
             f"apis/{group}/{version}" if group else f"api/{version}": (group, version)
             for group in registry.groups()
@@ -56,12 +55,6 @@ class Documents:
                 return None
             self._hashes[path] = hashlib.sha256(raw).hexdigest().upper()
         return self._hashes[path]
-
-    def swagger(self) -> bytes:
-        """The v2 document."""
-        if self._swagger is None:
-            self._swagger = orjson.dumps(_swagger(self._registry, self.paths))
-        return self._swagger
 
 
 def _current(registry: Registry) -> Documents:
@@ -95,19 +88,14 @@ def document_hash(registry: Registry, path: str) -> str | None:
     return _current(registry).hash(path)
 
 
-def swagger(registry: Registry) -> bytes:
-    """What /openapi/v2 answers, as JSON."""
-    return _current(registry).swagger()
-
-
 def _document(registry: Registry, group: str, version: str) -> JsonObject:
-    components = Components(REF)
+    components = Components()
     paths: JsonObject = {}
     for kind in registry.kinds_in(group, version):
         found = kind.version(version)
         if found is not None:
             _add_kind(components, kind, found)
-            paths |= _paths(kind, found, _json_body)
+            paths |= _paths(kind, found)
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": f"v1.{SERVER_MINOR}.0"},
@@ -116,33 +104,15 @@ def _document(registry: Registry, group: str, version: str) -> JsonObject:
     }
 
 
-def _swagger(registry: Registry, paths: Mapping[str, tuple[str, str]]) -> JsonObject:
-    components = Components("#/definitions/")
-    operations: JsonObject = {}
-    for group, version in paths.values():
-        for kind in registry.kinds_in(group, version):
-            found = kind.version(version)
-            if found is not None:
-                _add_kind(components, kind, found)
-                operations |= _paths(kind, found, _v2_body)
-    return {
-        "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": f"v1.{SERVER_MINOR}.0"},
-        "paths": operations,
-        "definitions": components.schemas,
-    }
-
-
 class Components:
     """The named schemas of a document, collected while schemas are turned into references."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self) -> None:
         self.schemas: JsonObject = {}
-        self._prefix = prefix
 
     def reference(self, name: str) -> JsonObject:
         """A reference to a component."""
-        return {"$ref": self._prefix + name}
+        return {"$ref": REF + name}
 
     def publish(self, schema: Schema) -> JsonObject:
         """A schema as published: named parts become components, internal keys vanish."""
@@ -239,17 +209,13 @@ def _json_body(reference: str) -> JsonObject:
     return {"requestBody": {"content": {"*/*": {"schema": {"$ref": REF + reference}}}}}
 
 
-def _v2_body(_reference: str) -> JsonObject:
-    return {"consumes": ["*/*"], "produces": ["application/json"]}
-
-
-def _paths(kind: Kind, version: KindVersion, body: Any) -> JsonObject:
+def _paths(kind: Kind, version: KindVersion) -> JsonObject:
     root = f"/apis/{kind.group}/{version.name}" if kind.group else f"/api/{version.name}"
     scope = "/namespaces/{namespace}" if kind.namespaced else ""
     collection = f"{root}{scope}/{kind.plural}"
     gvk = {"group": kind.group, "version": version.name, "kind": kind.kind}
     name = component_name(kind, version)
-    read, write = {GVK: gvk}, {GVK: gvk, "parameters": _parameters(), **body(name)}
+    read, write = {GVK: gvk}, {GVK: gvk, "parameters": _parameters(), **_json_body(name)}
     if kind.hooks.respond:
         return {collection: {"post": _operation("post", write)}}
     paths: JsonObject = {

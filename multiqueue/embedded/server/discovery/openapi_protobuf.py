@@ -7,16 +7,10 @@ leaves the checking to the server. What there is to know is in the documents of 
 
 from multiqueue.embedded.server.discovery.discovery import SERVER_MINOR
 
-MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2"
-CONTENT_TYPE = f"{MEDIA_TYPE}.v1.0+protobuf"
+CONTENT_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 _SWAGGER, _INFO = 1, 2
 _TITLE, _VERSION = 1, 2
-
-
-def is_wanted(accept: str) -> bool:
-    """Whether an Accept header asks for protobuf first."""
-    return accept.lstrip().startswith(MEDIA_TYPE)
 
 
 def document() -> bytes:

@@ -18,7 +18,7 @@ from multiqueue.embedded.server.query import first_values
 from multiqueue.embedded.server.request import ServerRequest, parse_accept, status_response
 from multiqueue.embedded.server.routes import Route, parse_route
 from multiqueue.embedded.server.status import StatusError
-from multiqueue.embedded.server.store import StorageFailed
+from multiqueue.embedded.server.storage.storage import StorageFailed
 from multiqueue.embedded.server.target import OperationTarget
 
 log = structlog.get_logger(__name__)
@@ -65,7 +65,7 @@ class Handlers:
         except StatusError as error:
             return status_response(error)
         except StorageFailed as error:
-            message = f"the storage failed, restart the server: {error}"
+            message = f"the storage failed, nothing was changed: {error}"
             return status_response(status.internal_error(message))
         except Exception:
             log.exception("request failed", method=http.method, path=http.rel_url.raw_path)

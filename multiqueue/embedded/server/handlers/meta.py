@@ -8,18 +8,16 @@ from aiohttp import web
 from multiqueue.embedded.server.aggregation.aggregator import Aggregator
 from multiqueue.embedded.server.discovery import discovery, openapi, openapi_protobuf
 from multiqueue.embedded.server.kinds import JsonObject, Registry
-from multiqueue.embedded.server.store import ObjectStore
 
-HEALTH_CHECKS = ("ping", "storage", "poststarthook/crd-informer-synced")
+HEALTH_CHECKS = ("ping", "poststarthook/crd-informer-synced")
 JSON = "application/json"
 
 
 class MetaHandlers:
     """Answers from what is served, not from what is stored."""
 
-    def __init__(self, registry: Registry, store: ObjectStore, aggregator: Aggregator) -> None:
+    def __init__(self, registry: Registry, aggregator: Aggregator) -> None:
         self._registry = registry
-        self._store = store
         self._aggregator = aggregator
 
     def answer(
@@ -36,8 +34,6 @@ class MetaHandlers:
                 return self._openapi(rest, http, query)
             case ["api" | "apis", *_]:
                 return self._discovery(parts, http)
-            case [""]:
-                return _json({"paths": self._paths()})
         return None
 
     def _discovery(self, parts: list[str], http: web.BaseRequest) -> web.Response | None:
@@ -74,18 +70,13 @@ class MetaHandlers:
     ) -> web.Response | None:
         match rest:
             case ["v2"]:
-                return self._openapi_v2(http.headers.get("Accept", ""))
+                content_type = {"Content-Type": openapi_protobuf.CONTENT_TYPE}
+                return _bytes(openapi_protobuf.document(), content_type)
             case ["v3"]:
                 return _json(self._aggregator.add_openapi(openapi.index(self._registry)))
             case ["v3", *path]:
                 return self._openapi_document("/".join(path), http, query)
         return None
-
-    def _openapi_v2(self, accept: str) -> web.Response:
-        if openapi_protobuf.is_wanted(accept):
-            content_type = {"Content-Type": openapi_protobuf.CONTENT_TYPE}
-            return _bytes(openapi_protobuf.document(), content_type)
-        return _bytes(openapi.swagger(self._registry))
 
     def _openapi_document(
         self, path: str, http: web.BaseRequest, query: Mapping[str, str]
@@ -107,31 +98,10 @@ class MetaHandlers:
         wanted = "/".join(checks)
         if wanted and wanted not in HEALTH_CHECKS:
             return None
-        broken = {"storage"} if self._store.failed and name != "livez" else set()
-        if not broken and (wanted or "verbose" not in query):
+        if wanted or "verbose" not in query:
             return web.Response(text="ok")
-        shown = [wanted] if wanted else HEALTH_CHECKS
-        lines = [f"[-]{each} failed" if each in broken else f"[+]{each} ok" for each in shown]
-        ok = broken.isdisjoint(shown)
-        lines.append(f"{name} check {'passed' if ok else 'failed'}\n")
-        return web.Response(text="\n".join(lines), status=200 if ok else 500)
-
-    def _paths(self) -> list[str]:
-        paths = [
-            "/api",
-            "/api/v1",
-            "/apis",
-            "/healthz",
-            "/livez",
-            "/openapi/v2",
-            "/openapi/v3",
-            "/readyz",
-            "/version",
-        ]
-        for group in filter(None, self._registry.groups()):
-            paths.append(f"/apis/{group}")
-            paths += [f"/apis/{group}/{version}" for version in self._registry.versions(group)]
-        return sorted(paths)
+        lines = [f"[+]{each} ok" for each in HEALTH_CHECKS]
+        return web.Response(text="\n".join([*lines, f"{name} check passed\n"]))
 
 
 def _json(document: JsonObject | None, content_type: str = JSON) -> web.Response | None:

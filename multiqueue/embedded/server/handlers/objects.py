@@ -41,11 +41,9 @@ async def get(request: ServerRequest, target: OperationTarget) -> web.StreamResp
     store = request.objects.store
     if wanted > store.revision:
         raise status.too_large_resource_version(wanted, store.revision)
-    entry = store.get(target.kind.storage_key, target.namespace, target.name)
+    entry = store.get(target.kind.key, target.namespace, target.name)
     if entry is None:
-        await store.durable()  # an object that is gone, but not yet for good
         raise status.not_found(target.kind, target.name)
-    await store.durable(entry.revision)
     if target.subresource == "scale" and target.version.scale is not None:
         return _answer_scale(request, target, target.version.scale, entry)
     return request.answer(show_object(request, target, entry))
@@ -59,7 +57,6 @@ async def list_or_watch(request: ServerRequest, target: OperationTarget) -> web.
     selection = parse_selection(target, request.query)
     limit = max(request.number("limit") or 0, 0)
     page = find_page(store, selection, request.query, limit)
-    await store.durable(page.revision)
     return request.answer(show_page(request, target, page))
 
 

@@ -105,7 +105,7 @@ class _Stream:
         self.options = options
         self.response = response
         self.store = request.objects.store
-        self.key = selection.target.kind.storage_key
+        self.key = selection.target.kind.key
         self.bookmark_due = False
         self.sent_any = False
 
@@ -145,7 +145,6 @@ class _Stream:
                 watcher.offer(event)
         store.watch(self.key, watcher)
         try:
-            await store.durable(start)
             await self.response.prepare(self.request.http)
             await self._send_initial(initial, start)
             await self._follow(watcher)
@@ -183,7 +182,7 @@ class _Stream:
         except TimeoutError:
             if self.options.bookmarks and not watcher.closed:
                 last = watcher.take(MAX_PENDING)
-                bookmark = self._bookmark(self.store.durable_revision, {})
+                bookmark = self._bookmark(self.store.revision, {})
                 await self.response.write(self._frames(last) + bookmark)
         finally:
             if timer is not None:
@@ -196,7 +195,7 @@ class _Stream:
                 await self.response.write(self._frames(notices))
             elif self.bookmark_due:
                 self.bookmark_due = False
-                await self.response.write(self._bookmark(self.store.durable_revision, {}))
+                await self.response.write(self._bookmark(self.store.revision, {}))
             else:
                 await watcher.wait()
 

@@ -14,8 +14,7 @@ _VALUES = frozenset(
     (
         *("metadata", "spec", "status", "template", "jobTemplate", "strategy", "updateStrategy"),
         *("names", "acceptedNames", "roleRef", "loadBalancer", "daemonEndpoints"),
-        *("kubeletEndpoint", "nodeInfo", "involvedObject", "source", "regarding"),
-        *("deprecatedSource",),
+        *("kubeletEndpoint", "nodeInfo", "involvedObject", "source"),
     )
 )
 """Struct fields of built-in kinds that are values, not pointers, where zero objects reach them."""

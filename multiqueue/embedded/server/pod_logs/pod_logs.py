@@ -130,7 +130,7 @@ async def _follow(
     entry: StoredObject,
 ) -> web.StreamResponse:
     """Send what is there and what comes, until the run is over."""
-    store, key = request.objects.store, target.kind.storage_key
+    store, key = request.objects.store, target.kind.key
     started = find_run(entry.decode(), printer.container, previous=False).get("startedAt")
     watcher = Watcher(
         namespace=target.namespace,

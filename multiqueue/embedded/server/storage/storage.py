@@ -1,6 +1,6 @@
 """The interface between the store and the storage of committed objects: memory or SQLite."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,24 +28,25 @@ class Saved:
     """Small values that belong to the server: tokens, certificates."""
 
 
+class StorageFailed(Exception):  # noqa: N818 - says what happened
+    """The storage could not keep a change."""
+
+
 class Storage(Protocol):
     """Keeps writes in their order. Called on the event loop only."""
 
     def open(self) -> Saved:
         """Read everything back."""
 
-    def start(
-        self, on_durable: Callable[[int], None], on_failure: Callable[[Exception], None]
-    ) -> None:
-        """Begin to accept writes; the callbacks run on the event loop, ``on_durable`` with the
-        highest safe revision.
+    def write(self, write: Write) -> None:
+        """Keep a change; when this returns, it survives the end of the process.
+
+        Raises:
+            StorageFailed: it is not kept.
         """
 
-    def append(self, writes: Sequence[Write]) -> None:
-        """Queue writes; never blocks."""
-
     def save_setting(self, name: str, value: bytes) -> None:
-        """Keep a small value; durable when it returns."""
+        """Keep a small value."""
 
     def close(self) -> None:
-        """Finish queued writes and let go of files."""
+        """Let go of files."""

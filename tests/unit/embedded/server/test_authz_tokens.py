@@ -36,7 +36,6 @@ def clock() -> Clock:
 @pytest.fixture
 def tokens(clock: Clock) -> ServiceAccountTokens:
     store = ObjectStore(MemoryStorage(), history_length=1)
-    store.start()
     head = {"apiVersion": "v1", "kind": "ServiceAccount"}
     store.put(ACCOUNTS, {**head, "metadata": dict(ACCOUNT)})
     return ServiceAccountTokens(store, clock, create_key())  # type: ignore[arg-type]

@@ -64,29 +64,15 @@ def test_a_status_that_was_sent_along_is_dropped() -> None:
         (with_spec(scope="Galaxy"), "spec.scope"),
         (with_spec(versions=[]), "spec.versions"),
         (with_spec(names={"plural": "widgets", "kind": "Wid get"}), "spec.names.kind"),
-        (with_spec(conversion={"strategy": "Magic"}), "spec.conversion.strategy"),
         (crd() | {"metadata": {"name": "other.example.com"}}, "metadata.name"),
         (crd(storage=False), "spec.versions"),
         (
             crd(schema={"description": "x"}),
             f"{SPEC}.type",
         ),
-        (
-            crd(additionalPrinterColumns=[{"name": "A", "type": "text", "jsonPath": ".a"}]),
-            "spec.versions[0].additionalPrinterColumns[0].type",
-        ),
-        (
-            crd(additionalPrinterColumns=[{"name": "A", "type": "date", "jsonPath": ".a["}]),
-            "spec.versions[0].additionalPrinterColumns[0].jsonPath",
-        ),
-        (
-            crd(subresources={"scale": {"specReplicasPath": ".x"}}),
-            "spec.versions[0].subresources.scale.specReplicasPath",
-        ),
     ],
     ids=[
-        "group", "scope", "no version", "kind", "conversion", "name", "no storage version",
-        "no type", "column type", "column path", "scale path",
+        "group", "scope", "no version", "kind", "name", "no storage version", "no type",
     ],
 )  # fmt: skip
 def test_definitions_are_checked(given: dict, field: str) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from multiqueue.embedded.server.auth import ISSUER, ApiUser, TokenAuthenticator
-from multiqueue.embedded.server.builtin.events import from_core, to_core
 from multiqueue.embedded.server.builtin.reviews import token_review
 from tests.unit.embedded.server.kind_builders import (
     RequestWorld,
@@ -63,7 +62,7 @@ def test_an_immutable_config_map_stays_as_it_is() -> None:
     assert fields(update_causes("", "configmaps", old, {**old, "data": {}})) == ["data"]
 
 
-CORE_EVENT = {
+EVENT = {
     "apiVersion": "v1",
     "kind": "Event",
     "metadata": {"name": "e", "namespace": "ns"},
@@ -75,50 +74,23 @@ CORE_EVENT = {
 }
 
 
-def test_an_event_has_two_forms_of_the_same_content() -> None:
-    new = from_core(CORE_EVENT)
-    assert new["apiVersion"] == "events.k8s.io/v1"
-    assert (new["regarding"]["name"], new["note"], new["deprecatedCount"]) == ("p", "it runs", 2)
-    assert to_core(new) == CORE_EVENT
-
-
 def test_an_event_lives_where_its_object_lives() -> None:
-    moved = {**CORE_EVENT, "involvedObject": {"kind": "Pod", "namespace": "other", "name": "p"}}
-    assert create_causes("", "events", CORE_EVENT) == []
+    moved = {**EVENT, "involvedObject": {"kind": "Pod", "namespace": "other", "name": "p"}}
+    assert create_causes("", "events", EVENT) == []
     assert fields(create_causes("", "events", moved)) == ["involvedObject.namespace"]
 
 
-def test_new_events_say_more() -> None:
-    got = fields(create_causes("events.k8s.io", "events", from_core(CORE_EVENT)))
-    assert got == ["eventTime", "reportingController", "reportingInstance", "action"]
-
-
 def test_events_can_be_selected_by_what_they_are_about() -> None:
-    fields_of_core = kind_of("", "events").versions[0].selectable_fields
-    fields_of_new = kind_of("events.k8s.io", "events").versions[0].selectable_fields
-    assert fields_of_core["involvedObject.name"](CORE_EVENT) == "p"
-    assert fields_of_core["involvedObject.uid"](CORE_EVENT) == ""
-    assert fields_of_core["source"]({**CORE_EVENT, "source": {"component": "x"}}) == "x"
-    assert fields_of_new["regarding.name"](from_core(CORE_EVENT)) == "p"
+    selectable = kind_of("", "events").versions[0].selectable_fields
+    assert selectable["involvedObject.name"](EVENT) == "p"
+    assert selectable["involvedObject.uid"](EVENT) == ""
+    assert selectable["source"]({**EVENT, "source": {"component": "x"}}) == "x"
 
 
 def test_a_service_gets_protocol_port_and_no_address() -> None:
     got = created("", "services", named(spec={"ports": [{"port": 80}]}))
     assert got["spec"]["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
     assert got["spec"]["clusterIP"] == "None"
-
-
-@pytest.mark.parametrize(
-    ("spec", "field"),
-    [
-        ({"type": "Other", "clusterIP": "None"}, "spec.type"),
-        ({"ports": [{"port": 0}]}, "spec.ports[0].port"),
-        ({"ports": [{"port": 1, "name": "a"}, {"port": 2}]}, "spec.ports[1].name"),
-    ],
-    ids=["type", "port", "names of several ports"],
-)
-def test_services_are_checked(spec: dict, field: str) -> None:
-    assert fields(create_causes("", "services", named(spec=spec))) == [field]
 
 
 def deployment(**spec: Any) -> dict[str, Any]:
@@ -141,7 +113,7 @@ def test_a_deployment_rolls_by_quarters() -> None:
     ],
     ids=["no selector", "another selector"],
 )
-@pytest.mark.parametrize("plural", ["deployments", "replicasets", "statefulsets", "daemonsets"])
+@pytest.mark.parametrize("plural", ["deployments", "replicasets", "statefulsets"])
 def test_workloads_are_checked(plural: str, spec: dict, field: str) -> None:
     assert fields(create_causes("apps", plural, deployment(**spec))) == [field]
 

@@ -105,15 +105,6 @@ def indexed(**spec: Any) -> dict[str, Any]:
             ('spec.podReplacementPolicy: Unsupported value: "Soon": '
             'supported values: "Failed", "TerminatingOrFailed"'),
         ),
-        (
-            job(successPolicy={"rules": [{"succeededCount": 1}]}),
-            ('spec.successPolicy: Invalid value: {"rules":[{"succeededCount":1}]}: '
-            "requires indexed completion mode"),
-        ),
-        (
-            indexed(maxFailedIndexes=1),
-            "spec.backoffLimitPerIndex: Required value: when maxFailedIndexes is specified",
-        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
@@ -146,22 +137,9 @@ def test_jobs_know_two_restart_policies(policy: str) -> None:
     ]
 
 
-def test_failure_policy_rules_are_checked() -> None:
-    rules = [
-        {"action": "Panic", "onExitCodes": {"operator": "In", "values": [1]}},
-        {"action": "Ignore"},
-    ]
-    got = create_causes("batch", "jobs", job(podFailurePolicy={"rules": rules}))
-    assert fields(got) == [
-        "spec.podFailurePolicy.rules[0].action",
-        "spec.podFailurePolicy.rules[1]",
-    ]
-
-
-def test_an_indexed_job_needs_a_name_that_fits_into_dns() -> None:
-    body = indexed()
-    body["metadata"]["name"] = "a.b"
-    assert fields(create_causes("batch", "jobs", body)) == ["metadata.name"]
+def test_a_failure_policy_needs_pods_that_are_replaced_when_they_failed() -> None:
+    body = job(podFailurePolicy={"rules": []}, podReplacementPolicy="TerminatingOrFailed")
+    assert fields(create_causes("batch", "jobs", body)) == ["spec.podReplacementPolicy"]
 
 
 def changed(old: dict[str, Any], *path: str, value: Any) -> dict[str, Any]:
@@ -267,7 +245,7 @@ def test_a_cron_job_is_checked_like_its_job() -> None:
     template = {"spec": {"restartPolicy": "Always", "containers": [container()]}}
     body = {
         "metadata": {"name": "a"},
-        "spec": {"schedule": "daily", "jobTemplate": {"spec": {"template": template}}},
+        "spec": {"jobTemplate": {"spec": {"template": template}}},
     }
     got = fields(create_causes("batch", "cronjobs", body))
     assert got == ["spec.schedule", "spec.jobTemplate.spec.template.spec.restartPolicy"]

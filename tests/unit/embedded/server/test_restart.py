@@ -10,7 +10,6 @@ import pytest
 
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.embedded.server.storage.sqlite import StorageInUse
-from multiqueue.embedded.server.store import StorageFailed
 from tests.contract.client import Api, Cluster, config_map, owner
 from tests.contract.test_crds import CRDS, definition, version, widget
 
@@ -136,14 +135,17 @@ async def test_secrets_are_for_the_owner_only(tmp_path: Path) -> None:
         assert {each.stat().st_mode & 0o077 for each in files} == {0}
 
 
-async def test_a_broken_storage_ends_all_writes(tmp_path: Path) -> None:
-    running = Running(tmp_path)
-    async with running as api:
-        store = running.server.store
-        assert store is not None
-        store.fail(StorageFailed("disk full"))
+async def test_what_the_storage_cannot_keep_did_not_happen(tmp_path: Path) -> None:
+    async with Running(tmp_path) as api:
+        before = await api.get(CONFIG_MAPS)
+        with sqlite3.connect(tmp_path / "objects.sqlite3") as connection:
+            connection.execute("ALTER TABLE objects RENAME TO lost")
         answer = await api.send("POST", CONFIG_MAPS, config_map("a"))
         assert answer.status == 500
         assert "the storage failed" in answer.body["message"]
-        assert (await api.send("GET", "/readyz")).status == 500
-        assert (await api.send("GET", CONFIG_MAPS)).status == 200
+        assert await api.get(CONFIG_MAPS) == before
+        connection.execute("ALTER TABLE lost RENAME TO objects")
+        connection.close()
+        created = await api.create(CONFIG_MAPS, config_map("a"))
+    async with Running(tmp_path) as api:
+        assert await api.get(f"{CONFIG_MAPS}/a") == created

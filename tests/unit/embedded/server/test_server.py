@@ -158,7 +158,7 @@ async def test_history_is_bounded() -> None:
         assert (await api.send("GET", CONFIG_MAPS, **query)).status == 410
 
 
-async def test_a_continue_token_from_the_forgotten_past_can_go_on() -> None:
+async def test_a_continue_token_from_the_forgotten_past_is_too_old() -> None:
     options = ServerOptions(tls=False, history_length=2)
     async with ApiServer(options) as server, aiohttp.ClientSession() as session:
         api = client(server, session)
@@ -169,8 +169,6 @@ async def test_a_continue_token_from_the_forgotten_past_can_go_on() -> None:
             await api.create(CONFIG_MAPS, config_map(name))
         answer = await api.send("GET", CONFIG_MAPS, **{"limit": 2, "continue": token})
         assert (answer.status, answer.body["reason"]) == (410, "Expired")
-        token = answer.body["metadata"]["continue"]
-        assert await api.names(CONFIG_MAPS, **{"limit": 9, "continue": token}) == list("cdefg")
 
 
 async def test_large_bodies_are_refused() -> None:

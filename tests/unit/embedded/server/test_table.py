@@ -200,14 +200,6 @@ def waiting(reason: str) -> dict[str, Any]:
         ({"phase": "Failed", "containerStatuses": [ended(code=3)]}, ("0/1", "ExitCode:3", "0")),
         ({"phase": "Failed", "reason": "Evicted"}, ("0/1", "Evicted", "0")),
         (
-            {"phase": "Pending", "initContainerStatuses": [waiting("ImagePullBackOff")]},
-            ("0/1", "Init:ImagePullBackOff", "0"),
-        ),
-        (
-            {"phase": "Pending", "initContainerStatuses": [running(ready=False)]},
-            ("0/1", "Init:0/0", "0"),
-        ),
-        (
             {
                 "phase": "Pending",
                 "conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}],
@@ -216,8 +208,7 @@ def waiting(reason: str) -> dict[str, Any]:
         ),
     ],
     ids=[
-        "pending", "running", "crashing", "completed", "failed", "evicted", "init image",
-        "init runs", "gated",
+        "pending", "running", "crashing", "completed", "failed", "evicted", "gated",
     ],
 )  # fmt: skip
 def test_pods(status: dict, want: tuple) -> None:
