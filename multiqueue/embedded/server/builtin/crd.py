@@ -9,7 +9,6 @@ from multiqueue.embedded.server.causes import FieldCause, invalid, not_supported
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
 from multiqueue.embedded.server.schema.metadata import check_name
 from multiqueue.lib import object_names as names
-from multiqueue.lib.jsonpath import JsonPathError, compile_path
 
 Json = Mapping[str, Any]
 
