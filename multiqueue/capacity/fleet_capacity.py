@@ -24,7 +24,6 @@ from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.capacity.owners import find_job
 from multiqueue.capacity.workload_view import build_asked_view, build_workload_view
 from multiqueue.engine.remote import ChosenFlavors, Impossible
-from multiqueue.jobs.registry import SupportedKind
 from multiqueue.kube.informer_state import InformerState
 from multiqueue.model.build_workload import BuildOptions
 from multiqueue.model.workload import Workload
@@ -34,6 +33,7 @@ from multiqueue.workers.connections.connection_state import ConnectionState
 
 if TYPE_CHECKING:  # as in `jobs.context`
     from multiqueue.jobs.context import ManagerContext
+    from multiqueue.jobs.registry import SupportedKind
     from multiqueue.workers.connections.fleet import Fleet
 
 Json = dict[str, Any]

@@ -23,7 +23,8 @@ def read_config_text(source: str) -> str:
     try:
         return sys.stdin.read() if source == "-" else Path(source).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageProblem(f'cannot read the configuration "{source}": {error}') from error
+        why = getattr(error, "strerror", None) or error
+        raise UsageProblem(f'cannot read the configuration "{source}": {why}') from error
 
 
 def parse_config(

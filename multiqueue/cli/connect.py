@@ -150,7 +150,10 @@ def _check_readable(paths: str, context: str | None) -> None:
     try:
         kubeconfig.pick_context(kubeconfig.load_files(paths), context)
     except CredentialsError as error:
-        raise UsageProblem(str(error)) from error
+        words = str(error)
+        if paths not in words:
+            words = words.replace("kubeconfig", f'kubeconfig "{paths}"', 1)
+        raise UsageProblem(words) from error
 
 
 @asynccontextmanager
@@ -159,7 +162,7 @@ async def connect(
 ) -> AsyncIterator[tuple[KubeClient, str]]:
     """Yield a client and the selected namespace; explain failures of the connection."""
     from multiqueue.kube.client import KubeClient
-    from multiqueue.kube.errors import Forbidden, KubeError, TransportError, Unauthorized
+    from multiqueue.kube.errors import KubeError
 
     credentials = await load_credentials(target)
     client = KubeClient(
@@ -173,16 +176,10 @@ async def connect(
     try:
         async with client:
             yield client, target.namespace or credentials.namespace or "default"
-    except (TransportError, Unauthorized) as error:
-        raise CliError(
-            f"cannot reach the cluster at {credentials.server}: {error}; is it running, and is "
-            "this the right kubeconfig?",
-            ExitCode.UNREACHABLE,
-        ) from error
-    except Forbidden as error:
-        raise CliError(f"not allowed: {error.server_message or error}") from error
     except KubeError as error:
-        raise CliError(str(error)) from error
+        from multiqueue.cli.failures import explain_failure
+
+        raise explain_failure(error, target, credentials) from error
 
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:

@@ -53,3 +53,21 @@ def _check(document: Any, where: str) -> None:
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
             raise UsageProblem(f"{where} has no {field}; every manifest needs apiVersion and kind")
+    if not isinstance(document.get("metadata", {}), dict):
+        raise UsageProblem(f"{where}: metadata is no mapping; write metadata: {{name: ...}}")
+
+
+def check_namespace(manifest: dict[str, Any], wanted: str | None) -> None:
+    """Refuse a manifest for another namespace than that of ``--namespace``, as kubectl does.
+
+    Raises:
+        UsageProblem: it names another one.
+    """
+    metadata = manifest.get("metadata") or {}
+    own = metadata.get("namespace")
+    if wanted and own and own != wanted:
+        name = metadata.get("name") or metadata.get("generateName") or ""
+        raise UsageProblem(
+            f'{manifest["kind"]} "{name}": its metadata.namespace is "{own}", and --namespace is '
+            f'"{wanted}"; leave out one of them'
+        )

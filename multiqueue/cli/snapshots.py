@@ -104,7 +104,9 @@ def submit_file(
     if not jobs:
         raise UsageProblem(f'"{source}" has no job of a kind that is built in')
     return [
-        submit_job(snapshot, job, namespace or job["metadata"].get("namespace") or default)
+        submit_job(
+            snapshot, job, namespace or (job.get("metadata") or {}).get("namespace") or default
+        )
         for job in jobs
     ]
 

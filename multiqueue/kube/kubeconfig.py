@@ -31,6 +31,8 @@ _TEXT_KEYS = (
 )
 MAX_NAME = 100
 """Characters of a name that a message shows."""
+MAX_NAMES = 20
+"""Names that a message shows."""
 _CONTEXT_KEYS = ("cluster", "user", "namespace")
 _PATH_KEYS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
@@ -60,6 +62,8 @@ def load_files(paths: str) -> dict[str, Any]:
     found = False
     for text in filter(None, paths.split(os.pathsep)):
         path = Path(text).expanduser()
+        if path.is_dir():
+            raise CredentialsError(f'kubeconfig "{path}" is a folder; name a file in it')
         if not path.is_file():
             continue
         found = True
@@ -129,7 +133,8 @@ def shown(name: object) -> str:
 def _entry(config: Mapping[str, Any], section: str, name: str) -> Mapping[str, Any]:
     word = SECTIONS[section]
     entries = config.get(section)
-    for entry in entries if isinstance(entries, list) else []:
+    entries = entries if isinstance(entries, list) else []
+    for entry in entries:
         if isinstance(entry, Mapping) and entry.get("name") == name:
             value, what = entry.get(word) or {}, f'kubeconfig: {word} "{shown(name)}"'
             if not isinstance(value, Mapping):
@@ -138,14 +143,20 @@ def _entry(config: Mapping[str, Any], section: str, name: str) -> Mapping[str, A
                 if not isinstance(value.get(key), str | None):
                     raise CredentialsError(f"{what}: {key} is not a string")
             return value
-    raise CredentialsError(f'kubeconfig: no {word} "{shown(name)}" in {section}')
+    names = [shown(each.get("name")) for each in entries if isinstance(each, Mapping)]
+    there = f"; there are: {', '.join(names[:MAX_NAMES])}" if names else ""
+    raise CredentialsError(f'kubeconfig: no {word} "{shown(name)}" in {section}{there}')
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return parse(path.read_bytes(), source=f'kubeconfig "{path}"')
+        config = parse(path.read_bytes(), source=f'kubeconfig "{path}"')
     except OSError as error:
         raise CredentialsError(f'kubeconfig "{path}": {error.strerror}') from error
+    if config.get("kind") and config["kind"] != "Config":
+        kind = shown(config["kind"]) or "no text"
+        raise CredentialsError(f'kubeconfig "{path}" is no kubeconfig: its kind is {kind}')
+    return config
 
 
 def _merge(merged: dict[str, Any], config: dict[str, Any], path: Path) -> None:

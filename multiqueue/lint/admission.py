@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 from multiqueue.api.validation.access import Object
+from multiqueue.lint.catalogue import LOCAL_RULES
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.rule import Hit, LintRule
-from multiqueue.lint.rules import LOCAL_RULES
 from multiqueue.lint.world import Lookup
 
 _AT_ADMISSION = tuple(

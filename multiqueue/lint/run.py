@@ -1,4 +1,4 @@
-"""Runs every rule on every object."""
+"""Runs rules on every object."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any
 from multiqueue.api.validation.access import text
 from multiqueue.lint.finding import Finding
 from multiqueue.lint.rule import Hit, LintRule
-from multiqueue.lint.rules import RULES
 from multiqueue.lint.world import LintEntry, LintInput, name_of, namespace_of
 
 
-def lint(world: LintInput, rules: Sequence[LintRule[LintInput]] = RULES) -> list[Finding]:
-    """Return the findings in a cluster and in its workers.
+def lint(world: LintInput, rules: Sequence[LintRule[LintInput]]) -> list[Finding]:
+    """Return what rules find in a cluster and in its workers.
 
     The most severe come first; then by cluster and object, then in the order of the rules.
     """

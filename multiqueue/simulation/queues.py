@@ -9,6 +9,7 @@ from multiqueue.api.alternatives import OTHERWISE
 from multiqueue.api.v1beta2.meta import LabelSelector
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import EngineOptions
+from multiqueue.lib.shares import share_out
 from multiqueue.model.cluster_queue import (
     AdmissionCheckInfo,
     CheckRule,
@@ -42,17 +43,6 @@ PREEMPTION = {
     ),
 }
 OPTIONS = EngineOptions(topology=None)
-
-
-def share_out(total: int, weights: Mapping[str, float]) -> dict[str, int]:
-    """Split GPUs by weight into whole numbers; the largest remainders are rounded up."""
-    everything = sum(weights.values())
-    exact = {name: total * weight / everything for name, weight in sorted(weights.items())}
-    shares = {name: int(amount) for name, amount in exact.items()}
-    order = sorted(exact, key=lambda name: (shares[name] - exact[name], name))
-    for name in order[: total - sum(shares.values())]:
-        shares[name] += 1
-    return shares
 
 
 def make_engine(

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from multiqueue.lib.quantity import QuantityError
+from multiqueue.lib.shares import share_out
 from multiqueue.model.resources import format_amount, parse_quota
-from multiqueue.simulation.queues import share_out
 from multiqueue.whatif.change_request import (
     ChangeError,
     ChangeRequest,

@@ -98,7 +98,8 @@ def _check_queue(snapshot: Snapshot, namespace: str, queue: str, what: str) -> N
         here = f"{namespace}/"
         known = ", ".join(sorted(k for k in snapshot.of("LocalQueue") if k.startswith(here)))
         raise ChangeError(
-            f'{what}: there is no LocalQueue "{namespace}/{queue}", only {known or "none"}'
+            f'{what}: there is no LocalQueue "{namespace}/{queue}", '
+            + (f"only {known}" if known else "and no other in that namespace; name another with -n")
         )
 
 

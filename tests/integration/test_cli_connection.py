@@ -52,7 +52,7 @@ async def test_flags_replace_the_kubeconfig(
         code, said = await outside.run(*outside.server, *outside.token)
         assert (code, "certificate" in said) == (3, True)
         code, said = await outside.run(*known, "--token", "wrong")
-        assert (code, "Unauthorized" in said) == (3, True)
+        assert (code, "does not accept --token (401 Unauthorized)" in said) == (3, True)
         code, said = await outside.run(*outside.token)
         assert (code, "--token: pass --kubeconfig FILE or --server URL too" in said) == (2, True)
 
@@ -65,7 +65,7 @@ async def test_flags_change_the_kubeconfig(
         here = ("--kubeconfig", str(tmp_path / "kubeconfig"))
         assert await outside.run(*here, "--request-timeout=30s") == (0, GPUS)
         code, said = await outside.run(*here, "--token", "wrong")
-        assert (code, "Unauthorized" in said) == (3, True)
+        assert (code, "does not accept --token (401 Unauthorized)" in said) == (3, True)
         assert (await outside.run(*here, "-s", "http://127.0.0.1:1"))[0] == 3
 
 

@@ -59,7 +59,9 @@ async def _review(
                 await review(
                     client,
                     manifest,
-                    target.namespace or manifest["metadata"].get("namespace") or default,
+                    target.namespace
+                    or (manifest.get("metadata") or {}).get("namespace")
+                    or default,
                 ),
             )
             for manifest in manifests

@@ -105,7 +105,7 @@ def command(  # noqa: PLR0913 - one argument an option
 
 
 def _pick_rules(only: Sequence[str], ignore: Sequence[str]) -> list[LintRule[LintInput]]:
-    from multiqueue.lint.rules import RULES
+    from multiqueue.lint.catalogue import RULES
 
     known = {rule.id for rule in RULES}
     for name in (*only, *ignore):

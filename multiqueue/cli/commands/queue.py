@@ -212,7 +212,11 @@ def _note_narrowed(objects: QueueObjects) -> None:
 def _require(name: str, known: Collection[str], kind: str) -> None:
     if name in known:
         return
-    hint = f"there are: {', '.join(sorted(known))}" if known else f"there is no {kind} yet"
+    namespace, slash, _ = name.partition("/")
+    none = f"there is no {kind} yet"
+    if slash:
+        none = f'there is none in namespace "{namespace}"; "queue -A" shows those of all namespaces'
+    hint = f"there are: {', '.join(sorted(known))}" if known else none
     raise CliError(f'no {kind} "{name}"; {hint}')
 
 

@@ -12,7 +12,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.api.job_kinds import KnownKind, find_job_kind
 from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
-from multiqueue.cli.manifests import read_manifests
+from multiqueue.cli.manifests import check_namespace, read_manifests
 from multiqueue.cli.output import echo, output_option, print_data, style_state
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ def command(
     manifests = [manifest for name in filename for manifest in read_manifests(name)]
     if not manifests:
         raise UsageProblem("nothing to submit: the files hold no objects")
+    for manifest in manifests:
+        check_namespace(manifest, target.namespace)
     return run_async(_submit(target, manifests, queue=queue, wait=wait, output=output))
 
 

@@ -16,6 +16,7 @@ from multiqueue.cli.output import echo, print_data, print_table
 from multiqueue.kube.client import KubeClient, ObjectList
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import Resource, resource_of
+from multiqueue.lib.selectors import SelectorError, parse_label_selector
 
 Json = dict[str, Any]
 
@@ -29,6 +30,20 @@ class ListQuery:
     field_selector: str = ""
     output: str = "human"
     watch: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a malformed selector.
+
+        Raises:
+            UsageProblem: it names the option.
+        """
+        try:
+            parse_label_selector(self.selector)
+        except SelectorError as error:
+            raise UsageProblem(f'--selector "{self.selector}": {error}') from error
+        for item in filter(None, (part.strip() for part in self.field_selector.split(","))):
+            if not item.partition("=")[1] or not item.partition("=")[0]:
+                raise UsageProblem(f'--field-selector "{item}": write FIELD=VALUE or FIELD!=VALUE')
 
     def say_none(self) -> None:
         """Say that there is nothing, as kubectl does."""

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from multiqueue.cli.commands.pods import check_watched_form, print_pods, watch_pods
-from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.find import find_workload
 from multiqueue.cli.kueuectl.lists import ListQuery, find_for_object
 from multiqueue.cli.output import echo
@@ -15,7 +14,7 @@ from multiqueue.cli.remote.following import Follower
 from multiqueue.cli.remote.places import JobPlaces
 from multiqueue.cli.remote.standing import list_pods
 from multiqueue.kube.client import KubeClient
-from multiqueue.lib.selectors import SelectorError, parse_label_selector
+from multiqueue.lib.selectors import parse_label_selector
 
 Json = Mapping[str, Any]
 
@@ -29,10 +28,7 @@ async def list_pods_of(
         UsageProblem: a selector is malformed.
         CliError: the job has no Workload, or no pods.
     """
-    try:
-        labels = parse_label_selector(query.selector)
-    except SelectorError as error:
-        raise UsageProblem(f'--selector "{query.selector}": {error}') from error
+    labels = parse_label_selector(query.selector)
     fields = _parse_fields(query.field_selector)
     if query.watch:
         check_watched_form(query.output)
@@ -67,9 +63,7 @@ def _parse_fields(text: str) -> list[tuple[str, str, bool]]:
     """Return path, value and whether it must be equal, for each requirement."""
     fields = []
     for item in filter(None, (part.strip() for part in text.split(","))):
-        path, equals, value = item.partition("=")
-        if not equals or not path:
-            raise UsageProblem(f'--field-selector "{item}": write FIELD=VALUE or FIELD!=VALUE')
+        path, _, value = item.partition("=")
         fields.append((path.removesuffix("!"), value.removeprefix("="), not path.endswith("!")))
     return fields
 

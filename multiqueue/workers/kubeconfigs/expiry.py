@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -92,15 +93,47 @@ def _certificate(what: str, data: object) -> Iterator[Expiry]:
     """Yield the end of a client's certificate, or of the CA of a bundle that ends last."""
     if not isinstance(data, str) or not data:
         return
-    from cryptography import x509
-
     try:
         pem = base64.b64decode("".join(data.split()), validate=True)
-        found = x509.load_pem_x509_certificates(pem)
-        # A chain begins with the certificate itself; a bundle may have old CAs beside new ones.
-        counting = found[:1] if what == CLIENT else found
-        last = max(counting, key=lambda certificate: certificate.not_valid_after_utc)
-        begins_at, ends_at = last.not_valid_before_utc, last.not_valid_after_utc
+        known = _last_authority(pem) if what == AUTHORITY else None
+        begins_at, ends_at = known or _last_read(what, pem)
     except (binascii.Error, ValueError):
         return
     yield Expiry(what=what, begins_at=begins_at, ends_at=ends_at)
+
+
+def _last_authority(pem: bytes) -> tuple[datetime, datetime] | None:
+    """Return the life of the CA that ends last; None if not all certificates are readable CAs.
+
+    OpenSSL reads them for TLS anyway; cryptography costs a short command a tenth of its time.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cadata=pem.decode("ascii"))
+    except (ssl.SSLError, UnicodeDecodeError):
+        return None
+    found = context.get_ca_certs()
+    if not found or len(found) != context.cert_store_stats()["x509"]:
+        return None
+    lives = ((_read_time(each["notAfter"]), _read_time(each["notBefore"])) for each in found)
+    ends_at, begins_at = max(lives)
+    return begins_at, ends_at
+
+
+def _read_time(text: object) -> datetime:
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(str(text)), UTC)
+
+
+def _last_read(what: str, pem: bytes) -> tuple[datetime, datetime]:
+    """Return the life of a client's certificate, or of the certificate that ends last.
+
+    Raises:
+        ValueError: there is none.
+    """
+    from cryptography import x509
+
+    found = x509.load_pem_x509_certificates(pem)
+    # A chain begins with the certificate itself; a bundle may have old CAs beside new ones.
+    counting = found[:1] if what == CLIENT else found
+    last = max(counting, key=lambda certificate: certificate.not_valid_after_utc)
+    return last.not_valid_before_utc, last.not_valid_after_utc

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from multiqueue.api.config import Configuration, load_configuration
+from multiqueue.lint.catalogue import RULES
 from multiqueue.lint.finding import Finding
 from multiqueue.lint.run import lint
 from multiqueue.lint.world import LintEntry, LintInput, LintSurroundings
@@ -121,7 +122,7 @@ def world(*objects: Json, config: str | None = None, **around: Any) -> LintInput
 
 def find(rule: str, *objects: Json, **around: Any) -> list[Finding]:
     """What one rule says."""
-    return [f for f in lint(world(*objects, **around)) if f.rule == rule]
+    return [f for f in lint(world(*objects, **around), RULES) if f.rule == rule]
 
 
 def told(rule: str, *objects: Json, **around: Any) -> list[str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from multiqueue.cli.lint_files import read_sources
+from multiqueue.lint.catalogue import RULES
 from multiqueue.lint.finding import Severity
-from multiqueue.lint.rules import RULES
 from multiqueue.lint.run import lint
 from multiqueue.lint.world import LintEntry, LintInput, LintSurroundings, Sight
 from tests.unit.lint.objects import (
@@ -72,7 +72,7 @@ def test_findings_come_by_severity_and_say_where_they_stand() -> None:
         LintEntry(flavor(), "x.yaml:20"),
         LintEntry(local_queue(to="nope"), "x.yaml:30"),
     ]
-    got = [(f.severity, f.rule, f.source) for f in lint(LintInput(entries))]
+    got = [(f.severity, f.rule, f.source) for f in lint(LintInput(entries), RULES)]
     assert got == [
         (Severity.WARNING, "limit-without-cohort", "x.yaml:1"),
         (Severity.WARNING, "cluster-queue-missing", "x.yaml:30"),
@@ -82,7 +82,7 @@ def test_findings_come_by_severity_and_say_where_they_stand() -> None:
 
 def test_the_order_of_the_objects_changes_nothing() -> None:
     objects = [cluster_queue("a"), cluster_queue("b"), local_queue(), local_queue("p")]
-    assert lint(world(*objects)) == lint(world(*reversed(objects)))
+    assert lint(world(*objects), RULES) == lint(world(*reversed(objects)), RULES)
 
 
 def test_fields_that_do_not_exist_are_named_with_what_was_meant() -> None:
@@ -130,12 +130,12 @@ def test_objects_of_any_shape_are_survived(kind: str, text: dict[str, object]) -
     versions["PriorityClass"] = "scheduling.k8s.io/v1"
     versions["DispatchProfile"] = "multiqueue.dev/v1alpha1"
     version = versions.get(kind, "kueue.x-k8s.io/v1beta2")
-    lint(world({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, **text}))
+    lint(world({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, **text}), RULES)
 
 
 def samples(name: str) -> list[tuple[str, str]]:
     entries = read_sources((str(ROOT / "config" / name),)).entries
-    return [(f.severity, f.rule) for f in lint(LintInput(entries))]
+    return [(f.severity, f.rule) for f in lint(LintInput(entries), RULES)]
 
 
 def test_our_samples_are_clean() -> None:
@@ -151,7 +151,7 @@ def test_the_manager_and_the_workers_of_the_samples_match() -> None:
         for name in ("worker-a100", "worker-h100")
     }
     here = read_sources((str(config / "samples"),)).entries
-    found = lint(LintInput(here, LintSurroundings(workers=workers)))
+    found = lint(LintInput(here, LintSurroundings(workers=workers)), RULES)
     assert {f.severity for f in found} <= {Severity.INFO}
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from multiqueue.lib.shares import share_out
 from multiqueue.simulation.fleet import Cluster, Preempting, SimulatedFleet, find_span, make_fleet
 from multiqueue.simulation.fleet_file import FleetFileError, load_fleet, parse_fleet
-from multiqueue.simulation.queues import share_out
 from multiqueue.simulation.traces.make import with_speeds
 from tests.unit.simulation.worlds import make_trace_job
 

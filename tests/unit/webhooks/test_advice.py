@@ -17,7 +17,7 @@ from multiqueue.api.names import (
     SPEEDS,
 )
 from multiqueue.jobs.setup import build_registry
-from multiqueue.lint.rules import LOCAL_RULES
+from multiqueue.lint.catalogue import LOCAL_RULES
 from multiqueue.lint.world import OURS, LintInput
 from multiqueue.webhooks.advice import advise_by
 from multiqueue.webhooks.endpoints import Endpoints, validate_path

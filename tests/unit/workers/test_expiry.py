@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
 
 from multiqueue.api.conditions import CREDENTIALS_EXPIRING, find_condition
 from multiqueue.kube.certificates import create_authority, issue_client_certificate
@@ -58,6 +59,23 @@ def test_of_a_bundle_of_authorities_the_last_counts():
     bundle = {"certificate-authority-data": encode(old.certificate + new.certificate)}
     (got,) = find_expiries(bundle, {})
     assert got == find_expiries({"certificate-authority-data": encode(new.certificate)}, {})[0]
+
+
+def test_an_authority_is_read_as_exactly_as_any_certificate():
+    authority = create_authority("workers", NOW)
+    (read,) = x509.load_pem_x509_certificates(authority.certificate)
+    (got,) = find_expiries({"certificate-authority-data": encode(authority.certificate)}, {})
+    assert (got.begins_at, got.ends_at) == (read.not_valid_before_utc, read.not_valid_after_utc)
+
+
+def test_a_bundle_may_hold_certificates_that_are_no_authorities():
+    old, issuer = create_authority("workers", NOW - 2 * YEAR), create_authority("others", NOW)
+    leaf = issue_client_certificate(issuer, "server", [], NOW + 8 * YEAR)
+    (got,) = find_expiries(
+        {"certificate-authority-data": encode(old.certificate + leaf.certificate)}, {}
+    )
+    both = x509.load_pem_x509_certificates(old.certificate + leaf.certificate)
+    assert got.ends_at == max(each.not_valid_after_utc for each in both)
 
 
 @pytest.mark.parametrize("data", ["!!!", encode(b"no certificate"), 7, None])
