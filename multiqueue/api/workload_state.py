@@ -32,7 +32,7 @@ from multiqueue.api.v1beta2 import (
     WorkloadSpec,
     WorkloadStatus,
 )
-from multiqueue.api.v1beta2.meta import format_time, parse_time
+from multiqueue.api.v1beta2.meta import format_time, read_time
 from multiqueue.api.workload_checks import reset_checks
 
 DEACTIVATED_DUE_TO = f"{Reason.DEACTIVATED}DueTo"
@@ -112,10 +112,7 @@ def has_pending_topology(status: WorkloadStatus) -> bool:
 
 def requeue_at(status: WorkloadStatus) -> datetime | None:
     """Return the end of the backoff of an evicted Workload; None if it is no valid time."""
-    try:
-        return parse_time(status.requeue_state.requeue_at) if status.requeue_state else None
-    except ValueError:
-        return None
+    return read_time(status.requeue_state.requeue_at) if status.requeue_state else None
 
 
 def closed_gates(workload: Workload) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Protocol
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.conversion import convert
+from multiqueue.api.conversion.convert import convert
 from multiqueue.api.job_kinds import JOB_KINDS, find_job_kind, known_kinds
 from multiqueue.api.names import GROUP, QUEUE_NAME, V1ALPHA1, V1BETA1, V1BETA2
 from multiqueue.api.validation.access import Object, items, mapping, text

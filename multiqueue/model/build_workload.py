@@ -156,13 +156,8 @@ def effective_priority(obj: api.Workload, options: BuildOptions = DEFAULT_OPTION
         return priority
 
 
-def admission_to_wire(admission: Admission, *, by_hostname_prefix: bool = True) -> dict[str, Any]:
-    """Return ``status.admission`` in wire format.
-
-    Args:
-        admission: The decided admission.
-        by_hostname_prefix: See `encode_topology`.
-    """
+def admission_to_wire(admission: Admission) -> dict[str, Any]:
+    """Return ``status.admission`` in wire format."""
     return {
         "clusterQueue": admission.cluster_queue,
         "podSetAssignments": [
@@ -171,19 +166,17 @@ def admission_to_wire(admission: Admission, *, by_hostname_prefix: bool = True) 
                 "flavors": dict(sorted(pod_set.flavors.items())),
                 "resourceUsage": pod_set.resource_usage,
                 "count": pod_set.count,
-                **_topology_to_wire(pod_set, by_hostname_prefix=by_hostname_prefix),
+                **_topology_to_wire(pod_set),
             }
             for pod_set in admission.pod_sets
         ],
     }
 
 
-def _topology_to_wire(pod_set: PodSetAssignment, *, by_hostname_prefix: bool) -> dict[str, Any]:
+def _topology_to_wire(pod_set: PodSetAssignment) -> dict[str, Any]:
     wire: dict[str, Any] = {}
     if pod_set.topology is not None:
-        wire["topologyAssignment"] = encode_topology(
-            pod_set.topology, by_hostname_prefix=by_hostname_prefix
-        )
+        wire["topologyAssignment"] = encode_topology(pod_set.topology)
     if pod_set.delayed_topology:
         wire["delayedTopologyRequest"] = pod_set.delayed_topology
     return wire

@@ -19,10 +19,11 @@ import prometheus_client
 
 from multiqueue.observability.dispatch_metrics import DispatchMetrics
 from multiqueue.observability.families import ROLE, counter, exponential, gauge, histogram
+from multiqueue.observability.queue_metrics import BY_FLAVOR, BY_PRIORITY, CQ
 
-CQ = "cluster_queue"
-
-
+BY_WORKER = (CQ, "cluster", ROLE)
+OF_WORKER = ("cluster", ROLE)
+BY_EVICTION = (CQ, "reason", "underlying_cause", "priority_class", ROLE)
 ATTEMPT_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 REQUEST_BUCKETS = tuple(sorted((*ATTEMPT_BUCKETS, 0.0025, 30.0)))
 
@@ -108,31 +109,23 @@ class ManagerMetrics(DispatchMetrics):
     quota_reserved_workloads_total = counter(
         "kueue_quota_reserved_workloads_total",
         "Workloads that got quota.",
-        CQ,
-        "priority_class",
-        ROLE,
+        *BY_PRIORITY,
     )
     quota_reserved_wait_time_seconds = histogram(
         "kueue_quota_reserved_wait_time_seconds",
         "Seconds from creation or requeuing to quota.",
-        CQ,
-        "priority_class",
-        ROLE,
+        *BY_PRIORITY,
         buckets=exponential(14),
     )
     admitted_workloads_total = counter(
         "kueue_admitted_workloads_total",
         "Workloads that were admitted.",
-        CQ,
-        "priority_class",
-        ROLE,
+        *BY_PRIORITY,
     )
     admission_wait_time_seconds = histogram(
         "kueue_admission_wait_time_seconds",
         "Seconds from creation or requeuing to admission.",
-        CQ,
-        "priority_class",
-        ROLE,
+        *BY_PRIORITY,
         buckets=exponential(16),
     )
     pod_scheduling_gate_removal_seconds = histogram(
@@ -147,11 +140,7 @@ class ManagerMetrics(DispatchMetrics):
     evicted_workloads_total = counter(
         "kueue_evicted_workloads_total",
         "Workloads that lost their quota.",
-        CQ,
-        "reason",
-        "underlying_cause",
-        "priority_class",
-        ROLE,
+        *BY_EVICTION,
     )
     preempted_workloads_total = counter(
         "kueue_preempted_workloads_total",
@@ -179,11 +168,7 @@ class ManagerMetrics(DispatchMetrics):
     evicted_workloads_once_total = counter(
         "kueue_evicted_workloads_once_total",
         "Workloads that lost their quota for this reason for the first time.",
-        CQ,
-        "reason",
-        "underlying_cause",
-        "priority_class",
-        ROLE,
+        *BY_EVICTION,
     )
     pods_ready_to_evicted_time_seconds = histogram(
         "kueue_pods_ready_to_evicted_time_seconds",
@@ -197,17 +182,13 @@ class ManagerMetrics(DispatchMetrics):
     ready_wait_time_seconds = histogram(
         "kueue_ready_wait_time_seconds",
         "Seconds from creation or requeuing to ready pods.",
-        CQ,
-        "priority_class",
-        ROLE,
+        *BY_PRIORITY,
         buckets=exponential(14),
     )
     admitted_until_ready_wait_time_seconds = histogram(
         "kueue_admitted_until_ready_wait_time_seconds",
         "Seconds from admission to ready pods.",
-        CQ,
-        "priority_class",
-        ROLE,
+        *BY_PRIORITY,
         buckets=exponential(14),
     )
     replaced_workload_slices_total = counter(
@@ -234,29 +215,17 @@ class ManagerMetrics(DispatchMetrics):
     cluster_queue_resource_reservation = gauge(
         "kueue_cluster_queue_resource_reservation",
         "Reserved quota.",
-        "cohort",
-        CQ,
-        "flavor",
-        "resource",
-        ROLE,
+        *BY_FLAVOR,
     )
     cluster_queue_resource_usage = gauge(
         "kueue_cluster_queue_resource_usage",
         "Quota in use by admitted Workloads.",
-        "cohort",
-        CQ,
-        "flavor",
-        "resource",
-        ROLE,
+        *BY_FLAVOR,
     )
     cluster_queue_nominal_quota = gauge(
         "kueue_cluster_queue_nominal_quota",
         "Nominal quota.",
-        "cohort",
-        CQ,
-        "flavor",
-        "resource",
-        ROLE,
+        *BY_FLAVOR,
     )
 
     cluster_queue_weighted_share = gauge(
@@ -277,16 +246,12 @@ class ManagerMetrics(DispatchMetrics):
     multikueue_workloads_dispatched_total = counter(
         "multikueue_workloads_dispatched_total",
         "Copies of Workloads created on a worker.",
-        CQ,
-        "cluster",
-        ROLE,
+        *BY_WORKER,
     )
     multikueue_workloads_admitted_total = counter(
         "multikueue_workloads_admitted_total",
         "Workloads that a worker admitted first.",
-        CQ,
-        "cluster",
-        ROLE,
+        *BY_WORKER,
     )
     substituted_flavors_total = counter(
         "multiqueue_substituted_flavors_total",
@@ -300,9 +265,7 @@ class ManagerMetrics(DispatchMetrics):
     worker_admission_seconds = histogram(
         "multiqueue_worker_admission_seconds",
         "Seconds from quota here to the admission by the worker that runs it.",
-        CQ,
-        "cluster",
-        ROLE,
+        *BY_WORKER,
         buckets=exponential(12),
     )
     worker_rejections_total = counter(
@@ -316,21 +279,17 @@ class ManagerMetrics(DispatchMetrics):
     worker_wasted_copies_total = counter(
         "multiqueue_worker_wasted_copies_total",
         "Offers of Workloads to a worker that were withdrawn before it ran them.",
-        CQ,
-        "cluster",
-        ROLE,
+        *BY_WORKER,
     )
     worker_offered_workloads = gauge(
         "multiqueue_worker_offered_workloads",
         "Workloads that a worker is offered and no worker has taken yet.",
-        "cluster",
-        ROLE,
+        *OF_WORKER,
     )
     worker_running_workloads = gauge(
         "multiqueue_worker_running_workloads",
         "Workloads that a worker has taken and that have not ended.",
-        "cluster",
-        ROLE,
+        *OF_WORKER,
     )
     worker_connected = gauge(
         "multiqueue_worker_connected", "1 while a worker is connected.", "cluster", ROLE
@@ -339,21 +298,18 @@ class ManagerMetrics(DispatchMetrics):
         "multiqueue_worker_credentials_expire_seconds",
         "Seconds until what a manager shows a worker is not good any more; none where it says no "
         "end.",
-        "cluster",
-        ROLE,
+        *OF_WORKER,
     )
     worker_credentials_expiring = gauge(
         "multiqueue_worker_credentials_expiring",
         "1 while what a manager shows a worker should be renewed: the condition "
         "CredentialsExpiring.",
-        "cluster",
-        ROLE,
+        *OF_WORKER,
     )
     worker_health = gauge(
         "multiqueue_worker_health",
         "How well a worker does: 1 all well, 0 it is not sent anything for now.",
-        "cluster",
-        ROLE,
+        *OF_WORKER,
     )
     worker_cordoned = gauge(
         "multiqueue_worker_cordoned", "1 while nothing new goes to a worker.", "cluster", ROLE
@@ -361,8 +317,7 @@ class ManagerMetrics(DispatchMetrics):
     worker_drain_left = gauge(
         "multiqueue_worker_drain_left",
         "Workloads on a worker that is being drained.",
-        "cluster",
-        ROLE,
+        *OF_WORKER,
     )
     drain_moves_total = counter(
         "multiqueue_drain_moves_total", "Workloads sent off a worker by a drain.", "cluster", ROLE
@@ -370,14 +325,12 @@ class ManagerMetrics(DispatchMetrics):
     drain_lost_gpu_seconds_total = counter(
         "multiqueue_drain_lost_gpu_seconds_total",
         "Accelerator-seconds since admission of Workloads sent off a worker by a drain.",
-        "cluster",
-        ROLE,
+        *OF_WORKER,
     )
     remote_sync_lag_seconds = histogram(
         "multiqueue_remote_sync_lag_seconds",
         "Seconds from a change on a worker to its copy here.",
-        "cluster",
-        ROLE,
+        *OF_WORKER,
         buckets=REQUEST_BUCKETS,
     )
     dispatch_duration_seconds = histogram(

@@ -11,7 +11,6 @@ ClusterRole ``kueue-metrics-reader`` may read them.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import ssl
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from multiqueue.kube.certificates import create_authority, issue_certificate
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.tls import build_server_context, load_key_pair
+from multiqueue.lib.addresses import is_loopback
 from multiqueue.observability.server import MetricsRefusal, ObservabilityServer
 from multiqueue.visibility.authentication import Authenticator
 from multiqueue.visibility.authorization import ApiAction, RightsReviewer
@@ -114,14 +114,6 @@ class MetricsEndpoint:
         service = f"{SERVICE}.{self._namespace}.svc"
         pair = issue_certificate(create_authority(service, now), service, [service], now)
         return pair.certificate, pair.key
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 MAX_ASKING = 8

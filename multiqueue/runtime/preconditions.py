@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -20,6 +19,7 @@ from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from multiqueue.kube.informer import Informer
+from multiqueue.lib.addresses import is_loopback
 from multiqueue.webhooks.setup import is_reached_by_url
 
 REQUIRED_KINDS = frozenset(
@@ -110,11 +110,7 @@ def can_reach_webhooks(server: str, config: Configuration, environment: Mapping[
         return True
     if not is_reached_by_url(config, environment):
         return True
-    host = urlsplit(server).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return is_loopback(urlsplit(server).hostname or "")
 
 
 def tune_garbage_collector() -> None:

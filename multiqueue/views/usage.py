@@ -21,7 +21,7 @@ from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.disruptions import parse_stops
 from multiqueue.api.v1alpha1 import UsageReportRow
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.api.v1beta2.meta import read_time
 from multiqueue.api.variants import parent_of
 from multiqueue.api.workload_state import find, is_finished
 from multiqueue.model.resources import is_accelerator, parse_request
@@ -147,7 +147,7 @@ def read_hold(workload: Workload) -> Hold | None:
         return None
     if parent_of(workload) is not None:
         return None
-    begun = _time(reserved.last_transition_time)
+    begun = read_time(reserved.last_transition_time)
     if begun is None:
         return None
     hold = Hold(
@@ -166,7 +166,7 @@ def read_hold(workload: Workload) -> Hold | None:
         return hold
     failed = finished.reason == Reason.FAILED
     outcome = UsageOutcome.FAILED if failed else UsageOutcome.KEPT
-    ended = _time(finished.last_transition_time) or begun
+    ended = read_time(finished.last_transition_time) or begun
     return replace(hold, ended=max(begun, ended), outcome=outcome)
 
 
@@ -188,7 +188,9 @@ def end_hold(old: Workload, new: Workload | None, now: datetime) -> Hold | None:
         return after if after.ended is not None else None
     released = find(new.status, WorkloadCondition.QUOTA_RESERVED)
     is_released = released is not None and released.status == "False"
-    ended = _time(released.last_transition_time) if released is not None and is_released else now
+    ended = (
+        read_time(released.last_transition_time) if released is not None and is_released else now
+    )
     evicted = find(new.status, WorkloadCondition.EVICTED)
     if evicted is None or evicted.status != "True" or is_finished(new.status):
         return replace(hold, ended=max(hold.begun, ended or now), outcome=UsageOutcome.KEPT)
@@ -345,11 +347,4 @@ def _since(workload: Workload, type_: WorkloadCondition) -> datetime | None:
     condition = find(workload.status, type_)
     if condition is None or condition.status != "True":
         return None
-    return _time(condition.last_transition_time)
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        return parse_time(text)
-    except ValueError:
-        return None
+    return read_time(condition.last_transition_time)

@@ -28,6 +28,7 @@ from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.resources import CONFIG_MAPS
 from multiqueue.kube.retries import REGISTRATION
 from multiqueue.kube.tls import build_server_context
+from multiqueue.lib.addresses import is_loopback
 from multiqueue.visibility import front_proxy
 from multiqueue.visibility.answers import Answers
 from multiqueue.visibility.authentication import Authenticator
@@ -75,14 +76,7 @@ def find_address(
         return wanted.bind_address, wanted.bind_port
     if wanted.bind_address and not ipaddress.ip_address(wanted.bind_address).is_unspecified:
         return wanted.bind_address, wanted.bind_port
-    return (LOOPBACK, 0) if _is_loopback(urlsplit(server).hostname or "") else None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return (LOOPBACK, 0) if is_loopback(urlsplit(server).hostname or "") else None
 
 
 def build_visibility(  # noqa: PLR0913 - the parts of the manager that it shows

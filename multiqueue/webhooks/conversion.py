@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from multiqueue.api.conversion import convert_in_place, is_known_kind
+from multiqueue.api.conversion.convert import convert_in_place, is_known_kind
 from multiqueue.api.names import GROUP, V1BETA1, V1BETA2
 from multiqueue.webhooks.review import MalformedReviewError, open_review
 

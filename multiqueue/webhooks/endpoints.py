@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from multiqueue.api.config import DENY, Configuration
-from multiqueue.api.conversion import convert
+from multiqueue.api.conversion.convert import convert
 from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.api.names import APPROVED_BY, DEFAULT_QUEUE, V1BETA1, V1BETA2
-from multiqueue.api.validation import RULES
 from multiqueue.api.validation.access import mapping
 from multiqueue.api.validation.field_error import forbidden
+from multiqueue.api.validation.kinds import RULES
 from multiqueue.api.validation.unqueued import LABEL, find_unqueued
 from multiqueue.jobs.framework.defaulting import QueueLookup
 from multiqueue.jobs.framework.gvk import GroupVersionKind

@@ -10,9 +10,8 @@ from typing import Any
 import orjson
 
 from multiqueue.api.names import GROUP
-from multiqueue.api.validation import FieldError, invalid_status
 from multiqueue.api.validation.access import mapping, text
-from multiqueue.api.validation.field_error import refused_status
+from multiqueue.api.validation.field_error import FieldError, invalid_status, refused_status
 from multiqueue.lib.bounded_json import MAX_CONTAINERS, JsonError, load
 from multiqueue.lib.json_patch import build_json_patch
 

@@ -22,7 +22,7 @@ import pytest
 import structlog
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.conversion import convert
+from multiqueue.api.conversion.convert import convert
 from multiqueue.api.names import V1BETA1
 from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.certificate_source import Serving

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.conversion import converters
+from multiqueue.api.conversion.convert import converters
 from multiqueue.api.crd import load_crds
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.jobs.setup import build_registry

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiqueue.api.conversion import convert, converters
+from multiqueue.api.conversion.convert import convert, converters
 from multiqueue.api.names import V1BETA1, V1BETA2
 from multiqueue.api.topology_encoding import compress_domains, expand_domains
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiqueue.api.conversion import convert
+from multiqueue.api.conversion.convert import convert
 from multiqueue.api.topology_encoding import expand_domains
 from multiqueue.lib.quantity import parse_quantity
 from tests.properties.schema_objects import KINDS, UNKNOWN_NAMES, make_object

@@ -198,6 +198,14 @@ def parse_time(text: str | None) -> datetime | None:
     return in_utc(datetime.fromisoformat(text))
 
 
+def read_time(text: str | None) -> datetime | None:
+    """Parse a time as `parse_time` does; None for what is no time."""
+    try:
+        return parse_time(text)
+    except ValueError:
+        return None
+
+
 def format_time(moment: datetime) -> str:
     """Format as metav1.Time: whole seconds, UTC, ``Z``."""
     # strftime takes eight times as long.

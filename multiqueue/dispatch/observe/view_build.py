@@ -8,7 +8,7 @@ from typing import Any
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition, find_condition
-from multiqueue.api.v1beta2.meta import Condition, parse_time
+from multiqueue.api.v1beta2.meta import Condition, parse_time, read_time
 from multiqueue.api.workload_state import OPEN, has_quota, is_finished
 from multiqueue.capacity.checks import other_checks_ready
 from multiqueue.dispatch.decide.cluster_state import Finish, Priority, RemoteWorkload
@@ -91,7 +91,7 @@ def build_copy(workload: api.Workload | None) -> RemoteWorkload | None:
         or bool(workload.metadata.owner_references)
         or find_condition(conditions, WorkloadCondition.EVICTED) is not None,
         priority=_priority(workload),
-        offered_at=_moment(annotations.get(names.OFFERED_AT)),
+        offered_at=read_time(annotations.get(names.OFFERED_AT)),
         is_gated=any(g.name == names.MULTIKUEUE_GATE for g in workload.spec.preemption_gates),
         gate_opened_at=_gate_opened_at(workload),
         blocked_at=blocked.transitioned_at if blocked is not None else None,
@@ -122,15 +122,8 @@ def _gate_opened_at(workload: api.Workload) -> datetime | None:
     """Return when the worker was told to open our gate (M-22); `NEVER` if the time is invalid."""
     for gate in workload.status.preemption_gates:
         if gate.name == names.MULTIKUEUE_GATE and gate.position == OPEN:
-            return _moment(gate.last_transition_time) or NEVER
+            return read_time(gate.last_transition_time) or NEVER
     return None
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        return parse_time(text)
-    except ValueError:
-        return None
 
 
 def _true(conditions: tuple[Condition, ...], type_: str) -> Condition | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from multiqueue.api.v1beta2.meta import Taint, Toleration
+from multiqueue.api.cluster_taints import format_taint
+from multiqueue.api.v1beta2.meta import Toleration
 from multiqueue.engine.eligibility import PlacementError, find_untolerated, meets
 from multiqueue.model.placement import NodeSelectorTerm, Placement
 from multiqueue.model.resource_flavor import ResourceFlavor
@@ -25,7 +26,7 @@ class NodeFilter(NamedTuple):
         """Return why pods may not run on the node, in the words of E-144; empty if they may."""
         taint = find_untolerated(node.taints, self.tolerations)
         if taint is not None:
-            return f'taint "{describe_taint(taint)}"'
+            return f'taint "{format_taint(taint)}"'
         if any(node.labels.get(key) != value for key, value in self.node_selector):
             return SELECTOR
         terms = self.affinity_terms
@@ -54,12 +55,6 @@ def build_filter(
         affinity_terms=placement.affinity_terms,
         preferred=placement.preferred_terms if respects_preferred else (),
     )
-
-
-def describe_taint(taint: Taint) -> str:
-    """Return ``key=value:effect`` as kubectl has it."""
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
 
 
 def _matches(term: NodeSelectorTerm, node: Node) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 from multiqueue.api.config.gates import Gates
 from multiqueue.api.crd import load_crds
 from multiqueue.api.names import V1BETA2
-from multiqueue.api.validation import RULES
 from multiqueue.api.validation.access import Object
+from multiqueue.api.validation.kinds import RULES
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.world import OURS, OWN, Lookup

@@ -20,9 +20,8 @@ from multiqueue.api.names import (
     PREBUILT_WORKLOAD_NAME,
 )
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.api.validation import FieldError
 from multiqueue.api.validation.access import mapping
-from multiqueue.api.validation.field_error import forbidden
+from multiqueue.api.validation.field_error import FieldError, forbidden
 from multiqueue.webhooks.review import ReviewRequest, ReviewVerdict
 
 MAX_MARKS = 4000

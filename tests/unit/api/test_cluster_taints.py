@@ -14,12 +14,12 @@ from multiqueue.api.names import (
     GROUP,
 )
 from multiqueue.api.v1beta2.meta import Taint, Toleration
-from multiqueue.api.validation import (
+from multiqueue.api.validation.cluster_constraints import OF_JOBS, validate_annotations
+from multiqueue.api.validation.others import (
     validate_multikueue_cluster_create,
     validate_multikueue_cluster_update,
     validate_multikueue_config_create,
 )
-from multiqueue.api.validation.cluster_constraints import OF_JOBS, validate_annotations
 
 
 def test_taints_are_read_as_kubectl_writes_them():

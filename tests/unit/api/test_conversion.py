@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from multiqueue.api.conversion import convert
+from multiqueue.api.conversion.convert import convert
 from multiqueue.api.names import V1BETA1, V1BETA2
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from multiqueue.api.config import Gates
-from multiqueue.api.conversion import convert
+from multiqueue.api.conversion.convert import convert
 from multiqueue.api.crd import load_crds
-from multiqueue.api.validation import RULES
+from multiqueue.api.validation.kinds import RULES
 from multiqueue.embedded.server.custom import kind_from_crd
 from multiqueue.embedded.server.schema import admit
 

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from multiqueue.api.config import Configuration, Gates
-from multiqueue.api.conversion import convert
+from multiqueue.api.conversion.convert import convert
 from multiqueue.api.crd import load_crds
 from multiqueue.api.names import GROUP, V1ALPHA1
-from multiqueue.api.validation import RULES
+from multiqueue.api.validation.kinds import RULES
 from multiqueue.embedded.server.custom import kind_from_crd
 from multiqueue.embedded.server.schema import admit
 from multiqueue.jobs.batch_job.webhook import default_job, validate_job_create

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from multiqueue.api.validation import RULES, default_resource_flavor
 from multiqueue.api.validation.field_error import (
     FieldError,
     duplicate,
@@ -16,6 +15,8 @@ from multiqueue.api.validation.field_error import (
     required,
     too_many,
 )
+from multiqueue.api.validation.kinds import RULES
+from multiqueue.api.validation.resource_flavor import default_resource_flavor
 
 
 def create(kind: str, spec: Any) -> list[str]:

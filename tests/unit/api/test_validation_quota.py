@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from multiqueue.api.config import Gates
-from multiqueue.api.validation import (
+from multiqueue.api.validation.cluster_queue import (
     default_cluster_queue,
     validate_cluster_queue_create,
     validate_cluster_queue_update,
-    validate_cohort_create,
-    validate_cohort_update,
     warn_cluster_queue,
 )
+from multiqueue.api.validation.cohort import validate_cohort_create, validate_cohort_update
 
 
 def quota(name: str = "cpu", **limits: Any) -> dict:

@@ -6,11 +6,8 @@ from typing import Any
 import pytest
 
 from multiqueue.api.config import Gates
-from multiqueue.api.validation import (
-    default_workload,
-    validate_workload_create,
-    validate_workload_update,
-)
+from multiqueue.api.validation.workload import default_workload, validate_workload_create
+from multiqueue.api.validation.workload_update import validate_workload_update
 
 RESERVED = {"type": "QuotaReserved", "status": "True"}
 

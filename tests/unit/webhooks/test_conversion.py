@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiqueue.api.conversion import converters
+from multiqueue.api.conversion.convert import converters
 from multiqueue.api.names import V1BETA1, V1BETA2
 from multiqueue.webhooks.conversion import answer_conversion, read_conversion
 from multiqueue.webhooks.review import MalformedReviewError
