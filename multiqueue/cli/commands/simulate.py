@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option(
     "--scenario",
     type=click.Choice(["hundred-gpus"]),
-    help="Play a scenario with fixed parameters instead of a trace: how four ways of sharing 100 "
+    help="Play a scenario with fixed parameters instead of a trace: how seven ways of sharing 100 "
     "GPUs serve 50 people. Of the other options only --seeds, --first-seed, --processes, --report, "
     "--csv and --output count.",
 )

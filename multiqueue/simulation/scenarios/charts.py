@@ -21,7 +21,7 @@ WIDTH = 0.7
 
 def draw_seeds(groups: Groups) -> str:
     """Plot the mean wait of every seed in a column for each system, their mean, and the goal."""
-    frame = svg.Frame(left=60, height=320)
+    frame = svg.Frame(left=60, height=330, bottom=50)
     across = frame.x_scale(-0.5, len(groups) - 0.5)
     waits = [run.wait for runs in groups.values() for run in runs]
     up, ticks = _find_waits(frame, [*waits, GOAL_WAIT])
@@ -29,6 +29,9 @@ def draw_seeds(groups: Groups) -> str:
     ticks = [*(tick for tick in ticks if tick[0] != away), (GOAL_WAIT, format_seconds(GOAL_WAIT))]
     parts = []
     for place, (system, runs) in enumerate(groups.items()):
+        name, plus, other = system.partition("+")
+        parts.append(svg.text((across(place), frame.base + 16), name))
+        parts.append(svg.text((across(place), frame.base + 32), plus + other))
         parts.append(_level(across, up, place, runs))
         for number, run in enumerate(runs):
             shift = WIDTH * ((number + 0.5) / len(runs) - 0.5)
@@ -39,7 +42,7 @@ def draw_seeds(groups: Groups) -> str:
         frame,
         "Mean wait of every seed",
         svg.upright(frame, ticks, up),
-        svg.across(frame, [(n, system) for n, system in enumerate(groups)], across, ""),
+        svg.across(frame, [], across, ""),
         svg.level((frame.left, frame.right_edge), up(GOAL_WAIT), "goal", "the goal"),
         *parts,
     )

@@ -74,7 +74,9 @@ class System(StrEnum):
     FIRST_COME = "first-come"
     COHORT = "cohort"
     GENTLE = "cohort+gentle"
-    TOLD = "gentle+run-times"
+    TOLD = "gentle+told"
+    ONE = "one+gentle"
+    ONE_TOLD = "one+told"
 
 
 DESCRIPTIONS = {
@@ -83,6 +85,8 @@ DESCRIPTIONS = {
     System.COHORT: "two queues of 50 in a cohort, BestEffortFIFO, preemption, no policy",
     System.GENTLE: "the same with the sample policy gentle",
     System.TOLD: "the same, and each job declares exactly how long it runs",
+    System.ONE: "cohort+gentle, but one queue of 100 for all, so that nobody takes back quota",
+    System.ONE_TOLD: "the same, and each job declares exactly how long it runs",
 }
 
 GENTLE = DisruptionRules(
@@ -173,32 +177,32 @@ class Layout:
 
 def lay_out(system: System) -> Layout:
     """Return the queues of a system."""
-    if system is System.FIRST_COME:
-        return Layout(queues=(_queue("all", GPUS),), queue_of=dict.fromkeys(TEAMS, "all"))
-    own = {team: team for team in TEAMS}
-    half = GPUS // len(TEAMS)
-    if system is System.STATIC_HALVES:
-        return Layout(queues=tuple(_queue(team, half) for team in TEAMS), queue_of=own)
+    in_order = system in {System.STATIC_HALVES, System.FIRST_COME}
+    shared = system in {System.FIRST_COME, System.ONE, System.ONE_TOLD}
+    queue_of = {team: "all" if shared else team for team in TEAMS}
+    names = tuple(dict.fromkeys(queue_of.values()))
+    queues = tuple(_queue(name, GPUS // len(names)) for name in names)
+    if in_order:
+        return Layout(queues=queues, queue_of=queue_of)
     policy = None if system is System.COHORT else GENTLE
-    queues = tuple(
-        replace(
-            _queue(team, half),
-            cohort="all",
-            strategy=QueueingStrategy.BEST_EFFORT_FIFO,
-            preemption=Preemption(
-                within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,
-                reclaim_within_cohort=PreemptionPolicy.ANY,
-            ),
-            disruption_policy=policy.name if policy else "",
-        )
-        for team in TEAMS
-    )
     return Layout(
-        queues=queues,
-        queue_of=own,
+        queues=tuple(
+            replace(
+                queue,
+                cohort="cohort",
+                strategy=QueueingStrategy.BEST_EFFORT_FIFO,
+                preemption=Preemption(
+                    within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,
+                    reclaim_within_cohort=PreemptionPolicy.ANY,
+                ),
+                disruption_policy=policy.name if policy else "",
+            )
+            for queue in queues
+        ),
+        queue_of=queue_of,
         has_priorities=True,
         policy=policy,
-        tells_run_times=system is System.TOLD,
+        tells_run_times=system in {System.TOLD, System.ONE_TOLD},
     )
 
 

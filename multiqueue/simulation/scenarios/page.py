@@ -9,7 +9,13 @@ from multiqueue.simulation.report.html import build_html, head, section, tile
 from multiqueue.simulation.report.table import format_seconds
 from multiqueue.simulation.scenarios import charts
 from multiqueue.simulation.scenarios.figures import RATES, Goal, RunFigures, average, group, judge
-from multiqueue.simulation.scenarios.hundred_gpus import DAYS, DESCRIPTIONS, WARM_UP_DAYS, System
+from multiqueue.simulation.scenarios.hundred_gpus import (
+    DAYS,
+    DESCRIPTIONS,
+    WARM_UP_DAYS,
+    System,
+    lay_out,
+)
 
 TITLE = "A hundred GPUs, fifty people"
 COLUMNS = (
@@ -25,6 +31,8 @@ COLUMNS = (
     ("claims", "room kept for", lambda value: f"{value:.0f}"),
 )
 TILES = frozenset({"wait", "overhead", "stops", "claims"})
+SHARING = tuple(system for system in System if lay_out(system).has_priorities)
+"""The systems that stop jobs. Beside the waits of the others, theirs could not be seen."""
 
 
 def build_page(runs: Sequence[RunFigures]) -> str:
@@ -78,15 +86,12 @@ def build_page(runs: Sequence[RunFigures]) -> str:
     return build_html(TITLE, parts)
 
 
-SHARING = (System.COHORT, System.GENTLE)
-"""The systems that stop jobs. Beside the waits of the others, theirs could not be seen."""
-
-
 def _describe(seeds: Sequence[int]) -> str:
     which = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
     return (
         f"{DAYS} days of jobs on one cluster of 100 GPUs, {which}: {RATES[0]:g} or {RATES[-1]:g} "
-        "jobs in an hour, 12 of which are 85 GPUs of work. Nobody declares a run time."
+        "jobs in an hour, 12 of which are 85 GPUs of work. Only in the systems that are told does "
+        "anybody declare a run time."
     )
 
 
