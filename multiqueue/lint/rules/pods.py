@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from multiqueue.api.declarations import ON_NOTICE
 from multiqueue.api.names import (
+    CHECKPOINT_ON,
     CHECKPOINT_SECONDS,
     DEFAULT_QUEUE,
     JOB_MIN_PARALLELISM,
@@ -143,7 +145,9 @@ def _grace(job: Object, lookup: Lookup) -> Iterator[Hit]:
 def _saving(job: Object, pods: JobPodSet) -> Iterator[tuple[str, int, str]]:
     """Yield (path, seconds, words) for each field that says how long pods need to end cleanly."""
     annotation = f"metadata.annotations[{CHECKPOINT_SECONDS}]"
-    for path, holder in ((annotation, job), (pods.at(annotation), pods.template)):
+    saves_before = mapping(job, "metadata", "annotations").get(CHECKPOINT_ON) == ON_NOTICE
+    holders = () if saves_before else ((annotation, job), (pods.at(annotation), pods.template))
+    for path, holder in holders:
         value = text(mapping(holder, "metadata", "annotations").get(CHECKPOINT_SECONDS))
         if value.isdecimal():
             yield path, int(value), "saving a checkpoint takes"
