@@ -12,9 +12,19 @@ from functools import lru_cache
 from typing import TypeVar
 
 from multiqueue.api.durations import parse_duration
-from multiqueue.api.names import CHECKPOINT_INTERVAL, DATA, PRICES, RESTART, RUNTIME, SPEEDS
+from multiqueue.api.names import (
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_ON,
+    DATA,
+    PRICES,
+    RESTART,
+    RUNTIME,
+    SPEEDS,
+)
 
 T = TypeVar("T")
+ON_TERM, ON_NOTICE = "Term", "Notice"
+"""When a job saves its work: its pods are told to stop, or it is told before that."""
 MOST = Decimal(1_000_000)
 """Upper bound of speeds and prices; a larger number is in a wrong unit."""
 
@@ -61,6 +71,18 @@ def parse_data(text: str) -> frozenset[str]:
     return frozenset(name for part in text.split(",") if (name := part.strip()))
 
 
+def parse_save_trigger(text: str) -> str:
+    """Read when a job saves its work beside its intervals: `ON_TERM` or `ON_NOTICE`.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    found = text.strip()
+    if found not in {ON_TERM, ON_NOTICE}:
+        raise ValueError(f'"{found}" is neither "{ON_TERM}" nor "{ON_NOTICE}"')
+    return found
+
+
 def read(annotations: Mapping[str, str], name: str, parse: Callable[[str], T]) -> T | None:
     """Return the parsed value of an annotation; None if it is absent, empty or malformed."""
     text = annotations.get(name, "")
@@ -88,6 +110,7 @@ def list_malformed(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         PRICES: parse_prices,
         DATA: parse_data,
         CHECKPOINT_INTERVAL: parse_runtime,
+        CHECKPOINT_ON: parse_save_trigger,
         RESTART: parse_runtime,
     }
     for name, parse in parsers.items():

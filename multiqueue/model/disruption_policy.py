@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.declarations import parse_runtime, read
+from multiqueue.api.declarations import ON_NOTICE, ON_TERM, parse_runtime, parse_save_trigger, read
 from multiqueue.api.disruptions import LONGEST_WINDOW, StopCause
 from multiqueue.api.durations import format_duration, parse_duration
 from multiqueue.api.v1alpha1 import (
@@ -321,7 +321,7 @@ def read_save_habits(obj: api.Workload) -> SaveHabits | None:
         else int(found.total_seconds())
         for name in (names.CHECKPOINT_INTERVAL, names.RESTART)
     )
-    on_notice = annotations.get(names.CHECKPOINT_ON, "").strip() == ON_NOTICE
+    on_notice = read(annotations, names.CHECKPOINT_ON, parse_save_trigger) == ON_NOTICE
     text = annotations.get(names.CHECKPOINT_SECONDS, "").strip()
     seconds = int(text) if on_notice and is_number(text) else None
     habits = SaveHabits(interval, restart, _find_save_seconds(obj), on_notice, seconds)
@@ -329,7 +329,6 @@ def read_save_habits(obj: api.Workload) -> SaveHabits | None:
 
 
 _DECLARED = (names.CHECKPOINT_INTERVAL, names.CHECKPOINT_ON, names.RESTART)
-ON_TERM, ON_NOTICE = "Term", "Notice"
 
 
 def _find_save_seconds(obj: api.Workload) -> int | None:

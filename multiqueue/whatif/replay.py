@@ -26,7 +26,7 @@ from multiqueue.api.workload_state import (
     sync_admitted,
 )
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.plan import Admit, Decision, Evict, PlacePods, Preempt
+from multiqueue.engine.plan import Admit, Decision, EndNotice, Evict, PlacePods, Preempt
 from multiqueue.model.build_workload import admission_to_wire
 from multiqueue.model.resources import is_accelerator
 from multiqueue.model.workload import Admission, Workload
@@ -167,6 +167,8 @@ class ReplayRun:
         elif isinstance(decision, Preempt):
             for victim in decision.victims:
                 self._stop(victim.workload, decision.workload, victim.reason, victim.message)
+        elif isinstance(decision, EndNotice):
+            self._stop(decision.workload, decision.preemptor, decision.reason, decision.message)
         elif isinstance(decision, Evict):
             self._stop(decision.workload, "", decision.reason, decision.message)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from multiqueue.api.declarations import ON_NOTICE
 from multiqueue.api.names import (
+    CHECKPOINT_ON,
     CHECKPOINT_SECONDS,
     DEFAULT_QUEUE,
     JOB_MIN_PARALLELISM,
@@ -126,7 +128,9 @@ def grace(job: Object, _: Lookup) -> Iterator[Hit]:
 def _saving(job: Object, pods: JobPodSet) -> Iterator[tuple[str, int, str]]:
     """Yield (path, seconds, words) for each field that says how long pods need to end cleanly."""
     annotation = f"metadata.annotations[{CHECKPOINT_SECONDS}]"
-    for path, holder in ((annotation, job), (pods.at(annotation), pods.template)):
+    saves_before = mapping(job, "metadata", "annotations").get(CHECKPOINT_ON) == ON_NOTICE
+    holders = () if saves_before else ((annotation, job), (pods.at(annotation), pods.template))
+    for path, holder in holders:
         value = text(mapping(holder, "metadata", "annotations").get(CHECKPOINT_SECONDS))
         if is_number(value):
             yield path, int(value), "saving a checkpoint takes"
