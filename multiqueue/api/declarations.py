@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import TypeVar
 
 from multiqueue.api.durations import parse_duration
-from multiqueue.api.names import CHECKPOINT_INTERVAL, DATA, PRICES, RESTART, RUNTIME, SPEEDS
+from multiqueue.api.names import CHECKPOINT_INTERVAL, DATA, NOTIFY, PRICES, RESTART, RUNTIME, SPEEDS
+from multiqueue.api.notify_reasons import parse_notify
 
 T = TypeVar("T")
 MOST = Decimal(1_000_000)
@@ -89,6 +90,7 @@ def list_malformed(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         DATA: parse_data,
         CHECKPOINT_INTERVAL: parse_runtime,
         RESTART: parse_runtime,
+        NOTIFY: parse_notify,
     }
     for name, parse in parsers.items():
         text = annotations.get(name, "")
