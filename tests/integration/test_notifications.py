@@ -56,7 +56,7 @@ async def test_a_job_that_asks_is_told_about_from_its_admission_to_its_end(tmp_p
         config = msgspec.structs.replace(CONFIG, notifications=Notifications(receivers=(receiver,)))
         async with cluster.manager(config):
             await create_queue(cluster)
-            wanted = {"multiqueue.dev/notify": "admitted,evicted,finished"}
+            wanted = {"multiqueue.dev/notify": "admitted,evicted"}
             await submit(cluster, make_job("silent"))
             await submit(cluster, make_job("told", annotations=wanted))
             await cluster.changes.until(lambda: running(cluster, "told"), "it runs")
@@ -68,6 +68,8 @@ async def test_a_job_that_asks_is_told_about_from_its_admission_to_its_end(tmp_p
                 await evict(cluster, "told", active=True)
                 third = await got.get()
                 await cluster.changes.until(lambda: running(cluster, "told"), "it runs again")
+                later = {"metadata": {"annotations": {"multiqueue.dev/notify": "finished"}}}
+                await cluster.patch(resources.JOBS, "told", later, namespace=NAMESPACE)
                 await complete(cluster, "silent")
                 await complete(cluster, "told")
                 last = await got.get()

@@ -6,7 +6,7 @@ Only the leader sends. What happened before it led is not told later.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import aiohttp
 
@@ -17,6 +17,7 @@ from multiqueue.api.notify_reasons import NotifyReason, parse_notify
 from multiqueue.api.slices import is_replaced
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.variants import parent_of
+from multiqueue.capacity.owners import find_job
 from multiqueue.controllers.notifications.receiver import ReceiverQueue
 from multiqueue.controllers.transitions import Transition, TransitionKind, find_transitions
 from multiqueue.jobs.context import ManagerContext
@@ -40,6 +41,7 @@ class Notifier:
     name = "notifications"
 
     def __init__(self, context: ManagerContext) -> None:
+        self._context = context
         self._informer = context.informers.workloads
         self._follows = False
         receivers = context.config.notifications.receivers
@@ -58,17 +60,23 @@ class Notifier:
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
         # The first state of a Workload is no transition: it may be old.
-        if old is None or new is None or NOTIFY not in new.metadata.annotations:
+        if old is None or new is None:
             return
         if parent_of(new) is not None or is_replaced(new.status):
             return  # its parent, or its successor, is the job
-        wanted = declarations.read(new.metadata.annotations, NOTIFY, parse_notify) or ()
         for transition in find_transitions(old, new):
             reason = find_reason(transition)
-            if reason is not None and reason in wanted:
+            if reason is not None and reason in self._find_wanted(new):
                 told = tell_change(new, reason, transition.at, transition.message)
                 for queue in self._queues:
                     queue.put(told)
+
+    def _find_wanted(self, workload: Workload) -> Collection[NotifyReason]:
+        """Return what the job asks for now; an annotation of the Workload has precedence."""
+        job = find_job(workload, self._context)
+        declared = (job["metadata"].get("annotations") or {}) if job is not None else {}
+        annotations = {**declared, **workload.metadata.annotations}
+        return declarations.read(annotations, NOTIFY, parse_notify) or ()
 
 
 def find_reason(transition: Transition) -> NotifyReason | None:

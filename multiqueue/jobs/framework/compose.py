@@ -33,7 +33,6 @@ _COPIED = frozenset(
         names.CHECKPOINT_INTERVAL,
         names.CHECKPOINT_ON,
         names.CHECKPOINT_SECONDS,
-        names.NOTIFY,
         names.RESTART,
         names.RUNTIME,
         names.SPEEDS,
