@@ -16,11 +16,13 @@ from multiqueue.api.names import (
     CHECKPOINT_INTERVAL,
     CHECKPOINT_ON,
     DATA,
+    NOTIFY,
     PRICES,
     RESTART,
     RUNTIME,
     SPEEDS,
 )
+from multiqueue.api.notify_reasons import parse_notify
 
 T = TypeVar("T")
 ON_TERM, ON_NOTICE = "Term", "Notice"
@@ -112,6 +114,7 @@ def list_malformed(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         CHECKPOINT_INTERVAL: parse_runtime,
         CHECKPOINT_ON: parse_save_trigger,
         RESTART: parse_runtime,
+        NOTIFY: parse_notify,
     }
     for name, parse in parsers.items():
         text = annotations.get(name, "")

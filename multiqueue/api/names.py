@@ -187,6 +187,9 @@ CLUSTER: Final = "multiqueue.dev/cluster"
 EQUIVALENT_FLAVORS: Final = "multiqueue.dev/equivalent-flavors"
 """On a manager's ResourceFlavor: names of others, separated by commas. Workloads that reserved this
 flavor may also run on the hardware of the others."""
+NOTIFY: Final = "multiqueue.dev/notify"
+"""On jobs: what the receivers of the configuration are told of, as ``finished,failed``. Also
+``admitted``, ``started`` and ``evicted``. Ours."""
 LOG_ADMISSION: Final = "multiqueue.dev/log-admission"
 """On a ClusterQueue or LocalQueue: "true" logs what each cycle decides about its Workloads."""
 RAN_ON: Final = "multiqueue.dev/ran-on"

@@ -23,6 +23,7 @@ from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
 from multiqueue.controllers.metrics.phase_counts import PhaseCounts
 from multiqueue.controllers.metrics.workload_counts import WorkloadCounts
+from multiqueue.controllers.notifications.notifier import Notifier
 from multiqueue.controllers.plan_applier import PlanApplier
 from multiqueue.controllers.provisioning.check_controller import ProvisioningCheckController
 from multiqueue.controllers.provisioning.controller import ProvisioningController
@@ -145,6 +146,7 @@ def build_controllers(
         PhaseCounts(context, engine.local_queue_target),
         ConfigChanges(context),
         UsageReports(context),
+        *([Notifier(context)] if context.config.notifications.receivers else ()),
         QuotaPlanController(context),
         *build_in_use_controllers(context),
         *build_provisioning(context),

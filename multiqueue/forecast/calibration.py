@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, NamedTuple
 
 from multiqueue.api.conditions import WorkloadCondition, find_condition
@@ -30,7 +31,7 @@ from multiqueue.views.calibration import (
 )
 from multiqueue.views.start import StartStage
 
-MAX_WORKLOADS = 2000
+MAX_WORKLOADS = 1000
 """Workloads whose estimates are kept at a time, in at most 3 MB.
 
 Those of further ones are not kept. If the oldest were dropped instead, long waits would be missing
@@ -38,8 +39,11 @@ from the figures, and these would look better than they are.
 """
 MAX_KEPT = 12
 """Estimates of one Workload that are kept at most."""
+MAX_AT_ONCE = 100
+"""Workloads whose late estimates are judged in one go; those of further ones are by the next."""
 MINUTE = timedelta(minutes=1)
 SLACK = MINUTE / 2
+NEVER = datetime.max.replace(tzinfo=UTC)
 ENDS_WITH = {
     StartStage.QUOTA: WorkloadCondition.QUOTA_RESERVED,
     StartStage.WHOLE: WorkloadCondition.ADMITTED,
@@ -74,17 +78,32 @@ class GivenEstimates:
         first_at: When the first was made.
         kept: How many were kept so far.
         waiting: Those that are not judged yet.
+        late_at: When the first of these is late, if nothing starts before.
     """
 
     first_at: datetime
     kept: int = 0
     waiting: list[GivenEstimate] = field(default_factory=list)
+    late_at: datetime = NEVER
 
     def is_due(self, now: datetime) -> bool:
         """Whether the next estimate is to be kept."""
         if self.kept == 0:
             return True
         return self.kept < MAX_KEPT and now - self.first_at >= MINUTE * 2 ** (self.kept - 1)
+
+    def keep(self, estimate: GivenEstimate) -> None:
+        """Keep an estimate."""
+        self.kept += 1
+        self.waiting.append(estimate)
+        self.late_at = min(self.late_at, estimate.latest + SLACK)
+
+    def take_late(self, now: datetime) -> list[GivenEstimate]:
+        """Remove and return those whose range has passed."""
+        late = [each for each in self.waiting if now > each.latest + SLACK]
+        self.waiting = [each for each in self.waiting if now <= each.latest + SLACK]
+        self.late_at = min((each.latest + SLACK for each in self.waiting), default=NEVER)
+        return late
 
 
 class Calibration:
@@ -123,9 +142,8 @@ class Calibration:
                 return
             given = self._given[key] = GivenEstimates(now)
         if given.is_due(now):
-            given.kept += 1
             stage, horizon = StartStage(start["stage"]), find_horizon(at - now)
-            given.waiting.append(GivenEstimate(earliest, latest, stage, horizon))
+            given.keep(GivenEstimate(earliest, latest, stage, horizon))
 
     def follow(self, key: str, workload: Workload | None, now: datetime) -> None:
         """Judge the estimates of a Workload that changed; None: it was deleted. Cost: O(1)."""
@@ -148,25 +166,25 @@ class Calibration:
         at = parse_time(start.get("at"))
         if at is None or "stage" not in start:
             return None
-        return self._tell(StartStage(start["stage"]), find_horizon(at - now), now)
+        self._judge_overdue(now)
+        return self._tell(StartStage(start["stage"]), find_horizon(at - now))
 
     def list_rows(self, now: datetime) -> Iterator[Json]:
         """Yield how the last estimates held, by stage and horizon."""
+        self._judge_overdue(now)
         for stage in StartStage:
             for horizon in StartHorizon:
-                yield self._tell(stage, horizon, now)
+                yield self._tell(stage, horizon)
 
-    def _tell(self, stage: StartStage, horizon: StartHorizon, now: datetime) -> Json:
-        self._judge_overdue(now)
+    def _tell(self, stage: StartStage, horizon: StartHorizon) -> Json:
         return tell_calibration(stage, horizon, self._judged.get((stage, horizon), ()))
 
     def _judge_overdue(self, now: datetime) -> None:
         """Judge those as late whose range has passed: else long waits would be missing."""
-        for given in self._given.values():
-            late = [each for each in given.waiting if each.judge(now) is EstimateOutcome.LATE]
-            for each in late:
+        late = (given for given in self._given.values() if now > given.late_at)
+        for given in islice(late, MAX_AT_ONCE):
+            for each in given.take_late(now):
                 self._count(each, EstimateOutcome.LATE)
-                given.waiting.remove(each)
 
     def _cancel(self, given: GivenEstimates, now: datetime) -> None:
         for each in given.waiting:

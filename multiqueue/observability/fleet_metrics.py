@@ -92,6 +92,14 @@ class FleetMetrics(QueueMetrics):
         "kind",
         ROLE,
     )
+    notifications_total = counter(
+        "multiqueue_notifications_total",
+        "Notifications about jobs, by what came of them: sent, failed, limited (their namespace "
+        "causes too many) or dropped (too many wait for the receiver).",
+        "receiver",
+        "result",
+        ROLE,
+    )
     leading = gauge("multiqueue_leading", "1 while this replica leads, or works alone.")
     event_loop_lag_seconds = histogram(
         "multiqueue_event_loop_lag_seconds",

@@ -25,6 +25,7 @@ FINAL_SHARE = "LessThanOrEqualToFinalShare"
 INITIAL_SHARE = "LessThanInitialShare"
 PROCESS, THREAD = "Process", "Thread"
 WARN, DENY = "Warn", "Deny"
+JSON, SLACK = "JSON", "Slack"
 
 
 class Section(
@@ -415,6 +416,27 @@ class VisibilityServer(Section, frozen=True, kw_only=True):
     """Port of the aggregated API."""
 
 
+class NotificationReceiver(Section, frozen=True, kw_only=True):
+    """Where notifications about jobs are sent."""
+
+    name: str
+    """Its name in logs and metrics."""
+    url_file: str
+    """Path of a file with the URL: that of a chat is a secret, so mount one. It is read anew for
+    each notification."""
+    format: str = JSON
+    """``JSON``, or ``Slack`` for a text in the form of Slack and of chats that are compatible."""
+    namespaces: tuple[str, ...] = ()
+    """Namespaces whose jobs it is told about; empty: all."""
+
+
+class Notifications(Section, frozen=True, kw_only=True):
+    """Who is told what happens to jobs."""
+
+    receivers: tuple[NotificationReceiver, ...] = ()
+    """Where notifications are sent."""
+
+
 class Configuration(Section, frozen=True, kw_only=True):
     """The whole file.
 
@@ -469,6 +491,9 @@ class Configuration(Section, frozen=True, kw_only=True):
     """How long our objects are kept."""
     visibility_server: VisibilityServer = VisibilityServer()
     """Where the aggregated API listens."""
+    notifications: Notifications = Notifications()
+    """Deviates: an extension of ours. Who is told what happens to jobs that have the annotation
+    ``multiqueue.dev/notify``; by default nobody."""
 
     @property
     def gates(self) -> Gates:

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 
-from multiqueue.api.config.types import Configuration
+from multiqueue.api.config.checks import unique
+from multiqueue.api.config.types import JSON, SLACK, Configuration
 from multiqueue.api.serde import encode
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 from multiqueue.lib.server_address import PROXY_SCHEMES, AddressError, parse_server
@@ -60,6 +61,23 @@ def allowed_proxies(config: Configuration) -> Iterator[str]:
             continue
         if address.path:
             yield f'{path}: "{proxy}" has a path; a proxy has none'
+
+
+def notifications(config: Configuration) -> Iterator[str]:
+    """Check who is told about jobs."""
+    path = "notifications.receivers"
+    receivers = config.notifications.receivers
+    yield from unique(path, (receiver.name for receiver in receivers))
+    for i, receiver in enumerate(receivers):
+        if not _DNS_SUBDOMAIN.fullmatch(receiver.name):
+            yield f'{path}[{i}].name: "{receiver.name}" is not a name; use a-z, 0-9, "-" and "."'
+        if not receiver.url_file.startswith("/"):
+            yield (
+                f'{path}[{i}].urlFile: "{receiver.url_file}" is not the path of a file; mount a '
+                'Secret with the URL, and write a path such as "/etc/notify/chat"'
+            )
+        if receiver.format not in {JSON, SLACK}:
+            yield f'{path}[{i}].format: "{receiver.format}" is unknown; use {JSON} or {SLACK}'
 
 
 def probes(config: Configuration) -> Iterator[str]:

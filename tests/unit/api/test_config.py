@@ -92,6 +92,9 @@ def test_nulls_are_absent() -> None:
     assert load_configuration("multiKueue: null\nwebhook: {port: null}") == Configuration()
 
 
+RECEIVER = "{name: chat, urlFile: /etc/notify/chat, format: Slack, namespaces: [team]}"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -107,6 +110,13 @@ def test_nulls_are_absent() -> None:
         ("multiKueue: {allowedProxies: [proxy:3128]}", "allowedProxies[0]: a proxy that does not"),
         ("multiKueue: {allowedProxies: ['http://u:p@a']}", "a proxy that holds a user name"),
         ("multiKueue: {allowedProxies: ['http://a/b']}", "has a path; a proxy has none"),
+        (f"notifications: {{receivers: [{RECEIVER}, {RECEIVER}]}}", '[1]: "chat" is listed twice'),
+        ("notifications: {receivers: [{name: A, urlFile: /a}]}", '[0].name: "A" is not a name'),
+        ("notifications: {receivers: [{name: a, urlFile: a}]}", "is not the path of a file; mount"),
+        (
+            "notifications: {receivers: [{name: a, urlFile: /a, format: Mail}]}",
+            'receivers[0].format: "Mail" is unknown; use JSON or Slack',
+        ),
         ("x: " + "[" * 100_000, "not YAML: it is nested more than 200 levels deep"),
         ("multiKueue: {drainPeriod: 0s}", "drainPeriod: must be more than 0s"),
         ("multiKueue: {preemptionTimeout: 0s}", "preemptionTimeout: must be more than 0s"),

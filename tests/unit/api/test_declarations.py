@@ -14,7 +14,7 @@ from multiqueue.api.declarations import (
     parse_speeds,
     read,
 )
-from multiqueue.api.names import DATA, PRICES, RUNTIME, SPEEDS
+from multiqueue.api.names import DATA, NOTIFY, PRICES, RUNTIME, SPEEDS
 
 
 def test_values_are_read_in_thousandths() -> None:
@@ -35,6 +35,7 @@ def test_values_are_read_in_thousandths() -> None:
         (SPEEDS, "a100=1,", '"" is not NAME=NUMBER'),
         (PRICES, "a100=-1", "not between 0 and"),
         (PRICES, "a100=NaN", "not between 0 and"),
+        (NOTIFY, "finished,done", '"done" is unknown; choose from admitted'),
     ],
 )
 def test_what_cannot_be_read_is_named_and_ignored(name: str, text: str, words: str) -> None:

@@ -16,7 +16,13 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import format_time
 from multiqueue.engine.plan import Admit
-from multiqueue.forecast.calibration import MAX_KEPT, MAX_WORKLOADS, MINUTE, Calibration
+from multiqueue.forecast.calibration import (
+    MAX_AT_ONCE,
+    MAX_KEPT,
+    MAX_WORKLOADS,
+    MINUTE,
+    Calibration,
+)
 from multiqueue.observability.families import ROLE
 from multiqueue.plugins.forecast import Runtime
 from multiqueue.views.calibration import WINDOW, EstimateOutcome, StartHorizon, say_calibration
@@ -124,8 +130,13 @@ def test_memory_is_bounded() -> None:
         judge.keep(20, 30, key=f"ns/{number}")
     assert judge.calibration.known == MAX_WORKLOADS
     judge.follow(25, key="ns/0", QuotaReserved=25, Admitted=25)
-    judge.keep(30, 40, at=26, key="ns/new")
+    judge.keep(40, 60, at=26, key="ns/new")
     assert judge.calibration.known == MAX_WORKLOADS
+    for _ in range(MAX_WORKLOADS // MAX_AT_ONCE):
+        before = judge.told["whole/1h/late"]
+        assert judge.inside(StartHorizon.HOUR, 99)["judged"] <= WINDOW
+        assert judge.told["whole/1h/late"] - before <= MAX_AT_ONCE, "other tasks run between"
+    assert judge.told == {"whole/1h/late": MAX_WORKLOADS, "whole/1h/inside": 1}
     assert judge.inside(StartHorizon.HOUR, 99)["judged"] == WINDOW
 
 

@@ -1,0 +1,124 @@
+"""Sends notifications to one receiver of the configuration, one after the other.
+
+The URL is the administrator's, never a user's, and no redirect is followed: a job cannot make the
+manager ask any other address. The URL may be a secret, so neither it nor an error that may contain
+it is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import structlog
+
+from multiqueue.api.config.types import SLACK, NotificationReceiver
+from multiqueue.controllers.notifications.pace import NamespacePace
+from multiqueue.observability.metrics import ManagerMetrics
+from multiqueue.views.notifications import say_change
+
+MAX_WAITING = 1000
+"""Notifications that wait for a receiver; then the oldest are dropped."""
+ATTEMPTS = 3
+FIRST_PAUSE = 2.0
+"""Seconds before the second attempt; the pause grows fivefold."""
+SECONDS = aiohttp.ClientTimeout(total=5.0)
+MAX_URL = 4096
+
+log = structlog.get_logger("multiqueue.notifications")
+
+
+class ReceiverQueue:
+    """What waits to be sent to a receiver.
+
+    Args:
+        receiver: Where and how to send.
+        metrics: Counts what came of each notification.
+    """
+
+    def __init__(self, receiver: NotificationReceiver, metrics: ManagerMetrics) -> None:
+        self.receiver = receiver
+        self._count = metrics.notifications_total
+        self._pace = NamespacePace()
+        self._waiting: deque[Mapping[str, Any]] = deque()
+        self._filled = asyncio.Event()
+
+    def put(self, told: Mapping[str, Any]) -> None:
+        """Queue a notification as `tell_change` returns it, if its namespace may send one."""
+        namespaces = self.receiver.namespaces
+        if namespaces and told["namespace"] not in namespaces:
+            return
+        omitted = self._pace.take(told["namespace"], asyncio.get_running_loop().time())
+        if omitted is None:
+            self._note("limited")
+            return
+        if len(self._waiting) >= MAX_WAITING:
+            self._waiting.popleft()
+            self._note("dropped")
+        self._waiting.append({**told, "omitted": omitted})
+        self._filled.set()
+
+    async def run(self, session: aiohttp.ClientSession) -> None:
+        """Send until cancelled."""
+        while True:
+            await self._filled.wait()
+            while self._waiting:
+                await self._send(session, self._waiting.popleft())
+            self._filled.clear()
+
+    async def _send(self, session: aiohttp.ClientSession, told: Mapping[str, Any]) -> None:
+        body = say_change(told) if self.receiver.format == SLACK else told
+        pause, problem = FIRST_PAUSE, ""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await asyncio.sleep(pause)
+                pause *= 5
+            problem, again = await self._try(session, body)
+            if not problem:
+                self._note("sent")
+                return
+            if not again:
+                break
+        self._note("failed")
+        log.warning("notification not sent", receiver=self.receiver.name, problem=problem)
+
+    async def _try(
+        self, session: aiohttp.ClientSession, body: Mapping[str, Any]
+    ) -> tuple[str, bool]:
+        """Return what went wrong, empty if nothing did; and whether another attempt may help."""
+        try:
+            url = _read_url(self.receiver.url_file)
+        except (OSError, ValueError) as error:
+            words = error.strerror if isinstance(error, OSError) else str(error)
+            return f"{self.receiver.url_file}: {words}", True
+        try:
+            async with session.post(
+                url, json=body, allow_redirects=False, timeout=SECONDS
+            ) as answer:
+                status = answer.status
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            return type(error).__name__, True
+        if 200 <= status < 300:
+            return "", False
+        return f"status {status}", status == 429 or status >= 500
+
+    def _note(self, result: str) -> None:
+        self._count.child(self.receiver.name, result).inc()
+
+
+def _read_url(path: str) -> str:
+    """Return the URL in a file.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It has no URL; the message does not repeat it.
+    """
+    with Path(path).open(encoding="ascii") as file:
+        text = file.read(MAX_URL + 1).strip()
+    if not text.startswith(("https://", "http://")) or len(text) > MAX_URL:
+        raise ValueError("it does not begin with https:// or http://, or is too long")
+    return text
