@@ -97,8 +97,11 @@ async def assert_old_copies_are_refused(client: KubeClient, own: KubeClient) -> 
         await client.delete(WORKLOADS, "w", namespace="team")
         await assert_refused(client, WORKLOADS, copy(OLD))
         await until_true(lambda: _is_marked(client))
+        await client.create(WORKLOADS, copy(NEW, "late"))
+        await client.delete(WORKLOADS, "late", namespace="team")
     async with guard_of(client, own):
         await assert_refused(client, WORKLOADS, copy(OLD))
+        await assert_refused(client, WORKLOADS, copy(OLD, "late"))
         await client.create(WORKLOADS, copy(NEW))
 
 

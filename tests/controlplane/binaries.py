@@ -72,6 +72,8 @@ PROGRAMS = (
         " -X helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=36",
         cache="helm",
     ),
+    Program("etcdctl", "etcdtools", "go.etcd.io/etcd/etcdctl/v3", cache="etcdtools"),
+    Program("etcdutl", "etcdtools", "go.etcd.io/etcd/etcdutl/v3", cache="etcdtools"),
     # Finding targets in clouds is most of what promtool is built from, and no rule needs it.
     Program(
         "promtool",
@@ -81,7 +83,7 @@ PROGRAMS = (
         cache="promtool",
     ),
 )
-CACHES = "controlplane", "helm", "promtool"
+CACHES = "controlplane", "etcdtools", "helm", "promtool"
 
 
 def cache_folder(cache: str = "controlplane") -> Path:

@@ -97,6 +97,11 @@ def running_upstream_fleet(folder: Path) -> contextlib.AbstractContextManager[Fl
     return _running_fleet(folder, ("worker-1", "worker-2"))
 
 
+def running_own_fleet(folder: Path) -> contextlib.AbstractContextManager[Fleet]:
+    """The same with one worker, which runs this program."""
+    return _running_fleet(folder, (OURS,))
+
+
 @contextlib.contextmanager
 def _running_fleet(
     folder: Path, workers: tuple[str, ...], crds: Collection[str] | None = None

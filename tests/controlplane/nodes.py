@@ -22,6 +22,8 @@ STAGES = (
     "pod/fast/pod-delete.yaml",
 )
 """Of those that kwok ships: what its simulated kubelets do, and when."""
+ENDLESS = tuple(stage for stage in STAGES if "pod-complete" not in stage)
+"""The same for pods that never end by themselves."""
 
 
 def run_for(duration: str) -> dict[str, str]:
@@ -45,7 +47,9 @@ def make_node(name: str, accelerator: str, *, gpus: int) -> dict[str, Any]:
     }
 
 
-def add_nodes(plane: RealControlPlane, nodes: Sequence[dict[str, Any]]) -> None:
+def add_nodes(
+    plane: RealControlPlane, nodes: Sequence[dict[str, Any]], *, stages: Sequence[str] = STAGES
+) -> None:
     """Give a control plane these nodes, a scheduler and kubelets; answers when they are ready."""
     credentials = plane.folder / "controllers"
     plane.run(
@@ -58,13 +62,13 @@ def add_nodes(plane: RealControlPlane, nodes: Sequence[dict[str, Any]]) -> None:
             "--leader-elect=false",
         ],
     )
-    stages = binaries.module_folder("kwok", "sigs.k8s.io/kwok") / "kustomize" / "stage"
+    shipped = binaries.module_folder("kwok", "sigs.k8s.io/kwok") / "kustomize" / "stage"
     plane.run(
         "kwok",
         [
             f"--kubeconfig={credentials}",
             "--manage-all-nodes",
-            *(f"--config={stages / stage}" for stage in STAGES),
+            *(f"--config={shipped / stage}" for stage in stages),
         ],
     )
     plane.kubectl("create", "-f", "-", stdin=json.dumps(as_list(nodes)))

@@ -69,6 +69,7 @@ class RealControlPlane:
     extra_arguments: Sequence[str] = ()
     """More flags of kube-apiserver."""
     url: str = ""
+    etcd_url: str = ""
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     """By name of the program, in the order in which they were started."""
     outages: list[tuple[datetime, datetime]] = field(default_factory=list)
@@ -198,10 +199,10 @@ class RealControlPlane:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._write_secrets()
         etcd_port, peer_port, port, controllers_port = free_ports(4)
-        etcd = f"http://{HOST}:{etcd_port}"
-        self.run("etcd", self._etcd_arguments(etcd, f"http://{HOST}:{peer_port}"))
+        self.etcd_url = f"http://{HOST}:{etcd_port}"
+        self.run("etcd", self._etcd_arguments(self.etcd_url, f"http://{HOST}:{peer_port}"))
         self.url = f"https://{HOST}:{port}"
-        self.run("kube-apiserver", self._apiserver_arguments(etcd, port))
+        self.run("kube-apiserver", self._apiserver_arguments(self.etcd_url, port))
         for name, token in (("kubeconfig", ADMIN_TOKEN), ("controllers", CONTROLLERS_TOKEN)):
             (self.folder / name).write_text(json.dumps(self.kubeconfig_for(token)))
         self._wait_until_ready()

@@ -123,6 +123,23 @@ def test_monitoring_is_that_of_config() -> None:
         assert charted[key] == wanted
 
 
+def test_the_guard_of_a_worker_is_that_of_config() -> None:
+    """With the manager's image and place; a release without it has none of its objects."""
+    tolerated = '--set-json=controllerManager.tolerations=[{"key":"system"}]'
+    version = yaml.safe_load((CONFIG / "helm" / "Chart.yaml").read_text())["appVersion"]
+    plain = render()
+    charted = render("--set=workerGuard.enabled=true", OUR_IMAGE, tolerated)
+    kustomized = build("worker-guard")
+    assert charted.keys() - plain.keys() == kustomized.keys()
+    pod = kustomized["Deployment", "multiqueue-worker-guard"]["spec"]["template"]["spec"]
+    pod["tolerations"] = [{"key": "system"}]
+    pod["containers"][0] |= {
+        "image": f"example.com/multiqueue:{version}",
+        "imagePullPolicy": "IfNotPresent",
+    }
+    assert {key: charted[key] for key in kustomized} == kustomized
+
+
 def test_each_value_of_upstream_is_understood() -> None:
     charted = render(f"--values={upstream_values()}", OUR_IMAGE)
     deployment = charted[DEPLOYMENT]
@@ -143,6 +160,7 @@ def test_each_value_of_upstream_is_understood() -> None:
         ("mutatingWebhook.reinvocationPolicy=IfNeeded", "the manager registers its webhooks"),
         ("controllerManager.replicas=two", "got string, want integer"),
         ("controlerManager.replicas=2", "controlerManager"),
+        ("workerGuard.replicas=2", "replicas"),
         ("controllerManager.manager.image.repository=a/kueue/kueue", "the image of upstream Kueue"),
         (
             f"{CONFIGURATION}=kind: Configuration\ninternalCertManagement:\n  enable: false",

@@ -17,6 +17,7 @@ STAMPS = (
     ("config/helm/Chart.yaml", r"(?m)^(version: ).*()$", "semantic"),
     ("config/helm/Chart.yaml", r"(?m)^(appVersion: ).*()$", "semantic"),
     ("config/manager/kustomization.yaml", r"(?m)^(  newTag: ).*()$", "semantic"),
+    ("config/worker-guard/kustomization.yaml", r"(?m)^(  newTag: ).*()$", "semantic"),
 )
 """File, pattern around the version, and which form of the version stands there."""
 

@@ -14,6 +14,25 @@
 {{- (first .).Files.Get (last .) | replace "kueue-system" (first .).Release.Namespace }}
 {{- end }}
 
+{{- /* Sets the image and the place of a pod as the values say: (list $ pod). Its first container runs the program. */ -}}
+{{- define "multiqueue.place" -}}
+{{- $root := first . }}
+{{- $pod := last . }}
+{{- $values := $root.Values.controllerManager }}
+{{- $image := $values.manager.image }}
+{{- $program := first $pod.containers }}
+{{- $_ := set $program "image" (printf "%s:%s" $image.repository ($image.tag | default $root.Chart.AppVersion)) }}
+{{- $_ := set $program "imagePullPolicy" $image.pullPolicy }}
+{{- with $values.manager.priorityClassName }}
+{{- $_ := set $pod "priorityClassName" . }}
+{{- end }}
+{{- range $field := list "imagePullSecrets" "nodeSelector" "tolerations" }}
+{{- with get $values $field }}
+{{- $_ := set $pod $field . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* The manager's Configuration. */ -}}
 {{- define "multiqueue.configuration" -}}
 {{- $given := .Values.managerConfig.controllerManagerConfigYaml | default (.Files.Get "files/manager/controller_manager_config.yaml") }}

@@ -53,6 +53,7 @@ def command(
 async def _run(target: ClusterTarget, host: str, port: int, namespace: str) -> None:
     from multiqueue.jobs.setup import list_remote_kinds
     from multiqueue.kube.client import KubeClient
+    from multiqueue.serving.server import DRAIN_SECONDS
     from multiqueue.webhooks.guard.service import GuardOptions, WorkerGuard
 
     by_url = bool(host) or not is_in_cluster()
@@ -61,6 +62,7 @@ async def _run(target: ClusterTarget, host: str, port: int, namespace: str) -> N
         host=host or ("127.0.0.1" if by_url else ""),
         port=port,
         by_url=by_url,
+        drain_seconds=DRAIN_SECONDS,
     )
     kinds = [kind.integration for kind in list_remote_kinds()]
     async with KubeClient(await load_credentials(target), user_agent="multiqueue-guard") as client:

@@ -36,6 +36,8 @@ TIMEOUT_SECONDS = 2
 """The timeout is short and failures are ignored: a missing guard must not stop the worker."""
 WRITE_SECONDS = 1.0
 """How often marks are written for the guard's next process."""
+LAST_WRITE_SECONDS = 5.0
+"""How long a guard that ends tries to write its marks: well within its pod's grace period."""
 CHECK_SECONDS = 300.0
 """How often certificate and registration are checked."""
 
@@ -51,12 +53,14 @@ class GuardOptions:
         host: The address to listen on.
         port: The port to listen on; 0 for any.
         by_url: Whether the API server reaches it by URL on that host, instead of the Service.
+        drain_seconds: How long requests are still answered after the end was asked for.
     """
 
     namespace: str = "kueue-system"
     host: str = ""
     port: int = 9443
     by_url: bool = False
+    drain_seconds: float = 0.0
 
 
 class NotRegisteredError(Exception):
@@ -92,6 +96,7 @@ class WorkerGuard:
             host=options.host,
             port=options.port,
             context=build_server_context(Configuration().tls),
+            drain_seconds=options.drain_seconds,
         )
         self.registered = asyncio.Event()
         """Set once the API server calls the guard."""
@@ -111,7 +116,7 @@ class WorkerGuard:
         """Guard until cancelled.
 
         Before it answers the first request, it lists existing objects and reads the marks that an
-        earlier guard wrote.
+        earlier guard wrote. After the last answer it writes the marks for the next guard.
         """
         self._book = EpochBook(await self._read_marks(), is_held=self._is_held)
         informers = [self._follow(resource) for resource in self._resources]
@@ -128,6 +133,7 @@ class WorkerGuard:
                 await self._look_after()
         finally:
             await self._server.stop()
+            await self._write_last_marks()
 
     def _follow(self, resource: Resource) -> Informer[dict[str, Any]]:
         informer = Informer[dict[str, Any]](
@@ -167,6 +173,15 @@ class WorkerGuard:
             self._written = await REGISTRATION.run(
                 self._write_marks, on=KubeError, tell=_tell("marks not written, retrying")
             )
+
+    async def _write_last_marks(self) -> None:
+        if self._book.version == self._written:
+            return
+        try:
+            async with asyncio.timeout(LAST_WRITE_SECONDS):
+                await self._write_marks()
+        except (KubeError, TimeoutError) as error:
+            log.warning("the marks of the last second are not written", error=str(error))
 
     async def _write_marks(self) -> int:
         """Write the marks; return their version."""

@@ -45,8 +45,9 @@ def test_it_is_written_wherever_the_tree_states_it(tmp_path: Path) -> None:
     assert '__version__ = "9.8.7rc1"\n' in (tmp_path / "multiqueue/__init__.py").read_text()
     chart = (tmp_path / "config/helm/Chart.yaml").read_text()
     assert "\nversion: 9.8.7-rc.1\nappVersion: 9.8.7-rc.1\n" in chart
-    manager = (tmp_path / "config/manager/kustomization.yaml").read_text()
-    assert manager.endswith("  newTag: 9.8.7-rc.1\n")
+    for base in ("manager", "worker-guard"):
+        kustomization = (tmp_path / "config" / base / "kustomization.yaml").read_text()
+        assert kustomization.endswith("  newTag: 9.8.7-rc.1\n")
 
 
 def test_a_file_that_states_no_version_is_named(tmp_path: Path) -> None:
