@@ -14,8 +14,11 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Configuration
 from multiqueue.api.serde import decode
 from multiqueue.kube.clock import SystemClock
-from multiqueue.runtime.live_whatifs import MAX_WORKLOADS, SECONDS, LiveWhatIfs
+from multiqueue.runtime.live_whatifs import MAX_WORKLOADS, LiveWhatIfs
 from multiqueue.visibility.fleet.whatifs import WhatIfFailure, WhatIfProblem, WhatIfQuestion
+
+PATIENCE = 100.0
+"""The process of a what-if has the lowest priority: on a busy machine it takes long to begin."""
 
 
 class Stored(list[Any]):
@@ -28,7 +31,7 @@ class Stored(list[Any]):
         return ()
 
 
-def make_whatifs(*workloads: api.Workload, seconds: float = SECONDS) -> LiveWhatIfs:
+def make_whatifs(*workloads: api.Workload, seconds: float = PATIENCE) -> LiveWhatIfs:
     """What-ifs of a manager that knows these Workloads and nothing else."""
     stores: Any = defaultdict(lambda: SimpleNamespace(store=Stored()))
     stores["workloads"].store.extend(workloads)
