@@ -59,12 +59,21 @@ class LiveWhatIfs:
         context: The manager's context.
         fleet: The workers.
         starts: Estimates when a job that waits would start.
+        seconds: How long a what-if may take.
     """
 
-    def __init__(self, context: ManagerContext, fleet: Fleet, starts: ManagerStarts) -> None:
+    def __init__(
+        self,
+        context: ManagerContext,
+        fleet: Fleet,
+        starts: ManagerStarts,
+        *,
+        seconds: float = SECONDS,
+    ) -> None:
         self._context = context
         self._fleet = fleet
         self._starts = starts
+        self._seconds = seconds
 
     async def try_out(self, question: WhatIfQuestion) -> Json:
         """Return what a change would make different.
@@ -73,7 +82,7 @@ class LiveWhatIfs:
             WhatIfFailure: there is no answer; it says why.
         """
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(self._seconds):
                 objects = [*await self._read_nodes(), *self._take()]
                 header = {
                     "changes": list(question.changes),
@@ -85,7 +94,7 @@ class LiveWhatIfs:
         except TimeoutError:
             raise WhatIfFailure(
                 WhatIfProblem.TOO_SLOW,
-                f"the what-if took longer than {SECONDS:g} s and was stopped; {ELSEWHERE}",
+                f"the what-if took longer than {self._seconds:g} s and was stopped; {ELSEWHERE}",
             ) from None
         if "error" in answer:
             raise WhatIfFailure(PROBLEMS[answer["error"]], answer["message"])

@@ -10,6 +10,17 @@ from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_
 from multiqueue.cli.durations import DurationType
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
+KINDS = (
+    "ClusterQueue",
+    "Cohort",
+    "LocalQueue",
+    "ResourceFlavor",
+    "AdmissionCheck",
+    "MultiKueueCluster",
+    "DispatchProfile",
+)
+"""The kinds whose changes `visibility.fleet.service` notes."""
+
 
 @click.command("changes")
 @click.option(
@@ -21,7 +32,12 @@ from multiqueue.cli.output import echo, output_option, print_data, print_table
     help="How far to go back, such as 30m or 12h.",
 )
 @click.option(
-    "--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; may be repeated."
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    type=click.Choice(KINDS, case_sensitive=False),
+    help="Only this kind; may be repeated.",
 )
 @cluster_options
 @output_option

@@ -74,8 +74,8 @@ def show_tried(snapshot: Snapshot, tried: TriedChanges) -> None:
     echo()
     sums = tried.difference.sums
     echo(
-        f"{sums.starts} start now, {sums.stopped} are stopped, {sums.longer} wait longer, "
-        f"{sums.never} can never start; {sums.gpu_hours_lost:g} GPU-hours of work are at stake"
+        f"Start now: {sums.starts}, stopped: {sums.stopped}, wait longer: {sums.longer}, can never "
+        f"start: {sums.never}; {sums.gpu_hours_lost:g} GPU-hours of work are at stake"
     )
     echo(
         f"GPUs of quota without a job: {sums.gpus_idle_before} before, {sums.gpus_idle_after} "

@@ -46,6 +46,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["run", "--feature-gates", "NoSuchGate=true"],
         ["apiserver", "--nodes", "toaster"],
         ["demo", "--once", "--serve"],
+        ["changes", "--kind", "toaster"],
     ],
 )
 def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -111,3 +112,30 @@ def test_a_configuration_that_cannot_be_read_is_told() -> None:
     found = child.answer_lines([orjson.dumps(header), *lines[1:]])
     assert found["error"] == "snapshot"
     assert "configuration cannot be read" in found["message"]
+
+
+LITTLE_MEMORY = """
+import resource
+from pathlib import Path
+
+from multiqueue.whatif import child
+
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+child.MEMORY = pages * resource.getpagesize() + (64 << 20)
+child.run()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+async def test_who_asks_for_more_than_the_memory_is_told() -> None:
+    """The question is larger than what the process may have beside itself."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-c", LITTLE_MEMORY),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    lines = make_lines(make_snapshot(), job=None, padding="x" * (80 << 20))
+    output, _ = await process.communicate(b"\n".join([*lines, b""]))
+    found = orjson.loads(output)
+    assert found["error"] == "too large"
+    assert found["message"].startswith("it takes more than ")
