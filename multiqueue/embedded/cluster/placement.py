@@ -1,6 +1,6 @@
 """Finds the node for a pod: resources, node selectors, required affinity and taints. Pure.
 
-Selectors, affinity and taints are judged by the rules of the engine (E-131).
+Selectors, affinity and taints are judged by the rules of the engine.
 
 `NodeLedger` mirrors nodes and the pods on them incrementally; a placement costs one pass over the
 nodes.
@@ -25,7 +25,7 @@ UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSc
 
 
 @dataclass(slots=True)
-class _NodeRoom:
+class _FreeNode:
     """A node, and what its pods leave free."""
 
     node: Node
@@ -45,7 +45,7 @@ class NodeLedger:
     """Free resources per node. Pods are known by uid; every call may be repeated."""
 
     def __init__(self) -> None:
-        self._rooms: dict[str, _NodeRoom] = {}
+        self._rooms: dict[str, _FreeNode] = {}
         self._node_of: dict[str, str] = {}
         self._waiting: dict[str, dict[str, Amounts]] = {}
 
@@ -57,7 +57,7 @@ class NodeLedger:
         read = read_node(orjson.dumps(node)).node
         if not read.schedulable:
             read = replace(read, taints=(*read.taints, UNSCHEDULABLE_TAINT))
-        room = self._rooms[name] = _NodeRoom(read, dict(read.allocatable), pods)
+        room = self._rooms[name] = _FreeNode(read, dict(read.allocatable), pods)
         for requests in pods.values():
             _subtract(room.free, requests)
 
@@ -138,7 +138,7 @@ def _subtract(free: Amounts, requests: Mapping[str, int]) -> None:
         free[name] = free.get(name, 0) - amount
 
 
-def _free_share(room: _NodeRoom, requests: Mapping[str, int]) -> float:
+def _free_share(room: _FreeNode, requests: Mapping[str, int]) -> float:
     """Return the free share of the scarcest requested resource; accelerators precede cpu."""
     extended = [name for name in requests if "/" in name]
     judged = extended or ["cpu"]
@@ -150,7 +150,7 @@ def _free_share(room: _NodeRoom, requests: Mapping[str, int]) -> float:
 
 
 def _refusal(
-    room: _NodeRoom, node_filter: NodeFilter, requests: Mapping[str, int]
+    room: _FreeNode, node_filter: NodeFilter, requests: Mapping[str, int]
 ) -> list[str] | None:
     if not room.node.ready:
         return ["node(s) were not ready"]

@@ -11,12 +11,15 @@ from multiqueue.embedded.server.auth import API_SERVER
 from multiqueue.embedded.server.background import Background
 from multiqueue.embedded.server.converters import Converters, with_conversion
 from multiqueue.embedded.server.custom import kind_from_crd
-from multiqueue.embedded.server.delete import CRD_CLEANUP, DeleteOptions, delete, is_finished
+from multiqueue.embedded.server.delete import (
+    CRD_CLEANUP,
+    delete_all,
+    is_finished,
+)
 from multiqueue.embedded.server.kinds import GroupPlural, JsonObject, Kind, Registry
 from multiqueue.embedded.server.objects import Objects
-from multiqueue.embedded.server.status import StatusError, forbidden
+from multiqueue.embedded.server.status import forbidden
 from multiqueue.embedded.server.store import ObjectStore
-from multiqueue.embedded.server.target import target_of
 from multiqueue.embedded.server.versions import to_storage
 from multiqueue.embedded.server.watch import Event
 
@@ -166,7 +169,8 @@ class CrdController:
         if crd != definition.decode():
             store.put(KEY, crd)
         kind = self._objects.registry.get(crd["spec"]["group"], crd["spec"]["names"]["plural"])
-        remaining = await self._delete_objects(kind) if kind is not None else 0
+        call = self._objects.call(API_SERVER)
+        remaining = await delete_all(self._objects, call, kind) if kind is not None else 0
         definition = store.get(KEY, "", name)
         if definition is not None and not remaining:
             crd = definition.decode()
@@ -179,26 +183,6 @@ class CrdController:
                 store.remove(definition, crd)
             else:
                 store.put(KEY, crd)
-
-    async def _delete_objects(self, kind: Kind) -> int:
-        """Delete all objects of a kind; the answer is how many wait for something."""
-        call, remaining = self._objects.call(API_SERVER), 0
-        for entry in list(self._objects.store.collection(kind.key).entries()):
-            if entry.deleting:
-                remaining += 1
-                continue
-            try:
-                outcome = await delete(
-                    self._objects,
-                    call,
-                    target_of(kind, entry),
-                    DeleteOptions(propagation="Background"),
-                )
-                remaining += not outcome.gone
-            except StatusError as error:
-                if error.code != 404:
-                    raise
-        return remaining
 
     def _say(self, crd: JsonObject, status: str, reason: str, message: str) -> None:
         """Set the Terminating condition of a definition."""

@@ -9,11 +9,11 @@ from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server.admission.webhook_match import WebhookReview
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.entry import StoredObject, decode_in
-from multiqueue.embedded.server.kinds import JsonObject
+from multiqueue.embedded.server.kinds import JsonObject, Kind
 from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError, bad_request, conflict, not_found
 from multiqueue.embedded.server.store import ObjectStore
-from multiqueue.embedded.server.target import OperationTarget
+from multiqueue.embedded.server.target import OperationTarget, target_of
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -137,6 +137,26 @@ async def delete(
             continue
         return _commit(objects.store, call, target, options, entry)
     raise conflict(target.kind, target.name)
+
+
+async def delete_all(objects: Objects, call: Call, kind: Kind, namespace: str | None = None) -> int:
+    """Delete the objects of a kind, of one namespace or of all; return how many are still there.
+
+    Raises:
+        StatusError: as `delete`.
+    """
+    remaining = 0
+    for entry in list(objects.store.collection(kind.key).entries(namespace)):
+        if entry.deleting:
+            remaining += 1
+            continue
+        options, target = DeleteOptions(propagation="Background"), target_of(kind, entry)
+        try:
+            remaining += not (await delete(objects, call, target, options)).gone
+        except StatusError as error:
+            if error.code != 404:
+                raise
+    return remaining
 
 
 def _check_preconditions(

@@ -5,14 +5,12 @@ from datetime import UTC, datetime
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server.auth import NAMESPACE_CONTROLLER
 from multiqueue.embedded.server.background import Background
-from multiqueue.embedded.server.call import Call
-from multiqueue.embedded.server.delete import DeleteOptions, delete, is_finished
-from multiqueue.embedded.server.entry import StoredObject
+from multiqueue.embedded.server.delete import delete_all, is_finished
 from multiqueue.embedded.server.metadata import generated_uid
 from multiqueue.embedded.server.objects import Objects
-from multiqueue.embedded.server.status import StatusError, forbidden, not_found
+from multiqueue.embedded.server.status import forbidden, not_found
 from multiqueue.embedded.server.store import ObjectStore
-from multiqueue.embedded.server.target import OperationTarget, target_of
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.watch import Event
 
 KEY = ("", "namespaces")
@@ -111,23 +109,9 @@ class NamespaceController:
         remaining = 0
         for kind in self._objects.registry:
             if kind.namespaced:
-                for entry in list(store.collection(kind.key).entries(name)):
-                    remaining += not await self._delete(call, target_of(kind, entry), entry)
+                remaining += await delete_all(self._objects, call, kind, name)
         if not remaining:
             self._let_go(name)
-
-    async def _delete(self, call: Call, target: OperationTarget, entry: StoredObject) -> bool:
-        """Whether the object is gone."""
-        if entry.deleting:
-            return False
-        try:
-            return (
-                await delete(self._objects, call, target, DeleteOptions(propagation="Background"))
-            ).gone
-        except StatusError as error:
-            if error.code == 404:
-                return True
-            raise
 
     def _let_go(self, name: str) -> None:
         entry = self._objects.store.get(KEY, "", name)

@@ -25,12 +25,14 @@ class PolicyRule:
     paths: tuple[str, ...] = ()
 
     def applies_to(self, wanted: Attributes) -> bool:
-        """Whether the rule matches the request, without regard to the object's name."""
+        """Whether the rule allows the request."""
         if not (ALL in self.verbs or wanted.verb in self.verbs):
             return False
         if wanted.path:
             return any(_covers_path(path, wanted.path) for path in self.paths)
         if not (ALL in self.groups or wanted.group in self.groups):
+            return False
+        if self.names and wanted.name not in self.names:
             return False
         return (
             ALL in self.resources
