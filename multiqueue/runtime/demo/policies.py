@@ -12,7 +12,13 @@ POLICIES: Mapping[str, Mapping[str, Any]] = {
         "maxPreemptedWorkloads": 8,
         "prefer": "LeastLostWork",
         "protection": {"minRun": {"queue": "5s", "reclaim": "5s"}, "growth": 2, "longest": "1m"},
-        "waiting": {"claims": 1, "after": "10s", "horizon": "10m", "ownQuota": "Waits"},
+        "waiting": {
+            "passing": 100,
+            "claims": 1,
+            "after": "10s",
+            "horizon": "10m",
+            "ownQuota": "Waits",
+        },
     }
 }
 """Jobs of the demo take seconds, not hours. Its teams let their own jobs wait for each other's."""
