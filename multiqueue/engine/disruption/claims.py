@@ -6,10 +6,11 @@ on another Workload starts only if that does not make the start later. Who ranks
 held up, nor is who stays within the quota of another ClusterQueue, unless the policy of that one
 says so.
 
-Deviates: from P-69 to P-78. There is one claim for each tree, because the room of one flavor may
-depend on the loans of another. Only declared run times (maximumExecutionTimeSeconds) count; a start
-that depends on other holders is unknown, and nothing is kept for it. A claim is about quota, so
-flavors with a topology have none.
+Deviates: from P-69 to P-78. Ranks are those of the time of submission, not of turns (P-67): who
+waited long enough for a claim is passed by nobody more for taking less. There is one claim for each
+tree, because the room of one flavor may depend on the loans of another. Only declared run times
+(maximumExecutionTimeSeconds) count; a start that depends on other holders is unknown, and nothing
+is kept for it. A claim is about quota, so flavors with a topology have none.
 
 Units: times are whole seconds since the epoch.
 """
@@ -25,7 +26,7 @@ from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.disruption.cost import started_at
 from multiqueue.engine.disruption.held_back import format_seconds_since_epoch
 from multiqueue.engine.preemption.simulation import without
-from multiqueue.engine.queues.entry import Entry, QueuePlace
+from multiqueue.engine.queues.entry import Entry, QueuePlace, rank_of
 from multiqueue.lib.amount import Amount
 from multiqueue.model.disruption_policy import ClaimRule
 from multiqueue.model.workload import Workload
@@ -91,7 +92,7 @@ class Claims:
         A claim goes to the first in the order of the queue whose start is known and near enough.
         """
         holder = self.of(tree)
-        if holder is not None and holder.entry.rank < claim.entry.rank:
+        if holder is not None and _is_before(holder.entry, claim.entry):
             return None
         start = self.find_start(tree, claim, now)
         if start is not None and now < start <= now + claim.rule.horizon:
@@ -121,7 +122,7 @@ class Claims:
 
     def would_delay(self, tree: Tree, claim: Claim, other: ClaimPasser, now: int) -> int | None:
         """Return the start that another Workload would make later; None if it may start (P-74)."""
-        if claim.entry is other.entry or other.entry.rank < claim.entry.rank:
+        if claim.entry is other.entry or _is_before(other.entry, claim.entry):
             return None
         holders = list(self._list_holders(tree))
         start = find_start(tree, claim, holders, now)
@@ -161,6 +162,10 @@ def _with_usage(tree: Tree, candidate: ClaimPasser) -> Iterator[None]:
     finally:
         for slot, amount in amounts:
             node.remove_usage(slot, amount)
+
+
+def _is_before(one: Entry, other: Entry) -> bool:
+    return rank_of(one.workload) < rank_of(other.workload)
 
 
 def is_waiting(claim: Claim, tree: Tree) -> bool:

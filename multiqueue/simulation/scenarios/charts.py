@@ -67,7 +67,7 @@ def draw_sizes(groups: Groups, name: str) -> str:
         points = [(across(n), up(waits[size])) for n, size in enumerate(sizes) if size in waits]
         parts.append(svg.line(points, colour, system))
         parts += [
-            svg.dot(point, colour, f"{system}, {size} GPUs: {format_seconds(waits[size])}")
+            svg.dot(point, colour, f"{system}, {_tell(size)}: {format_seconds(waits[size])}")
             for point, size in zip(points, (size for size in sizes if size in waits), strict=True)
         ]
     places = [(float(n), str(size)) for n, size in enumerate(sizes)]

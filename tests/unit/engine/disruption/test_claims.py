@@ -106,6 +106,13 @@ def test_a_job_waits_if_it_would_delay_the_claim(lasts: int) -> None:
     assert "room is kept for this Workload, which starts by" in world.reason("gang")
 
 
+@pytest.mark.parametrize("lasts", [0, 3 * HOUR])
+def test_turns_let_nobody_pass_a_claim(lasts: int) -> None:
+    world = make_busy(ClaimRule(passing=1000, claims=1, after=10), 12)
+    assert submit(world, job("x", 1, lasts=lasts, after=30)) == []
+    assert "delay one that is promised to start by" in world.reason("x")
+
+
 @pytest.mark.parametrize("rule", [None, ClaimRule(), ClaimRule(claims=1, after=HOUR)])
 def test_without_a_claim_everything_that_fits_starts(rule: ClaimRule | None) -> None:
     assert submit(make_busy(rule, 12), job("x", 1, after=30)) == ["x"]
