@@ -58,6 +58,8 @@ COMMANDS = {
     "version": "Print the version",
 }
 
+OF_KUBECTL = frozenset({"get", "describe", "edit", "patch"})
+"""Commands that are kubectl's, for the kinds of queues."""
 SHORT_WITH_VALUE = re.compile(r"^(-[A-Za-z])=(?=.)")
 
 NOTES = (
@@ -72,6 +74,18 @@ NOTES = (
 
 class ProgramGroup(LazyGroup):
     """Reads the command line for all commands."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command, or make it: kubectl's, and kueuectl's that stop and resume."""
+        if cmd_name in OF_KUBECTL:
+            from multiqueue.cli.kueuectl.hand_over import make_hand_over_group
+
+            return make_hand_over_group(cmd_name)
+        if cmd_name in {"stop", "resume"}:
+            from multiqueue.cli.kueuectl.holding import make_resume, make_stop
+
+            return make_stop() if cmd_name == "stop" else make_resume()
+        return super().get_command(ctx, cmd_name)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Accept ``-o=json`` as kubectl does; click would make the sign a part of the value."""

@@ -1,5 +1,0 @@
-"""``multiqueue resume``: kueuectl's command."""
-
-from multiqueue.cli.kueuectl.holding import make_resume
-
-command = make_resume()
