@@ -99,7 +99,9 @@ GENTLE = DisruptionRules(
     cost=CostRule(longest_notice=300),
     waiting=ClaimRule(claims=1, after=14_400),
 )
-"""What config/samples-disruption/1-gentle.yaml says; a test compares them. No job asks for notice."""
+"""What config/samples-disruption/1-gentle.yaml says; a test compares them.
+
+No job of the scenario asks for notice."""
 
 
 def make_jobs(seed: int, rate: float, *, days: float = DAYS) -> tuple[PoolJob, ...]:
