@@ -20,6 +20,8 @@ from multiqueue.engine.world import EngineParts, Head
 def note_decision(world: EngineParts, tree: Tree, head: Head, decision: HeadDecision) -> None:
     """Note whose room a head needs now, and keep it for the head (P-54)."""
     notices, entry = world.disruption.notices, head.entry
+    if not notices.is_used and world.disruption.governance.of_tree(tree) is None:
+        return
     if isinstance(decision, Skip | Evict):
         return  # it is judged again
     if not isinstance(decision, Preempt) or not isinstance(head.verdict, Nominated):

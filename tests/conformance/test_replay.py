@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from multiqueue.model.disruption_policy import DisruptionRules
+from multiqueue.model.disruption_policy import CostRule, DisruptionRules
 from tests.conformance.governed import POLICY, govern
 from tests.conformance.replay import DATA, first_difference, replay
 
@@ -28,12 +28,16 @@ def test_decides_as_recorded(scenario: Path) -> None:
 EMPTY = DisruptionRules(name=POLICY)
 UNREACHED = DisruptionRules(name=POLICY, max_preempted_workloads=1_000_000)
 
+NOTICE = DisruptionRules(name=POLICY, cost=CostRule(longest_notice=300))
+ASKS_FOR_NOTHING = {
+    "empty on queues": ("ClusterQueue", EMPTY),
+    "empty on cohorts": ("Cohort", EMPTY),
+    "a limit that nobody reaches": ("ClusterQueue", UNREACHED),
+    "a notice that nobody asks for": ("ClusterQueue", NOTICE),
+}
 
-@pytest.mark.parametrize(
-    ("kind", "policy"),
-    [("ClusterQueue", EMPTY), ("Cohort", EMPTY), ("ClusterQueue", UNREACHED)],
-    ids=["empty on queues", "empty on cohorts", "a limit that nobody reaches"],
-)
+
+@pytest.mark.parametrize(("kind", "policy"), ASKS_FOR_NOTHING.values(), ids=ASKS_FOR_NOTHING.keys())
 @pytest.mark.parametrize("scenario", SCENARIOS[4::16], ids=lambda path: path.stem)
 def test_a_policy_that_asks_for_nothing_changes_nothing(
     scenario: Path, kind: str, policy: DisruptionRules

@@ -54,6 +54,11 @@ class Notices:
         self._wanted: dict[Entry, frozenset[Entry]] = {}
         self._preemptors: dict[str, Entry] = {}
 
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody may have a notice."""
+        return bool(self._noticed)
+
     def follow(self, key: str, entry: Entry | None) -> None:
         """Take over the newest state of a Workload; None once it is gone."""
         if entry is not None and entry.notice is not None:

@@ -122,8 +122,10 @@ def order_of(entry: Entry) -> Order:
 
     Who leaves anyway comes first, then lower priority, then the younger reservation.
     """
-    workload = entry.workload
-    return (not entry.was_told, workload.priority, -entry.reserved_at, workload.uid, entry.key)
+    workload, evicted = entry.workload, entry.workload.evicted
+    is_evicted = evicted is not None and evicted.status == "True"
+    is_told = is_evicted or (workload.notice is not None and entry.notice is not None)
+    return (not is_told, workload.priority, -entry.reserved_at, workload.uid, entry.key)
 
 
 def rank_limit(policy: PreemptionPolicy, workload: Workload) -> RankLimit | None:

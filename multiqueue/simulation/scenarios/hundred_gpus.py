@@ -27,6 +27,7 @@ from multiqueue.model.cluster_queue import (
 from multiqueue.model.disruption_policy import (
     BudgetRule,
     ClaimRule,
+    CostRule,
     DisruptionRules,
     Preference,
     ProtectionRule,
@@ -101,9 +102,12 @@ GENTLE = DisruptionRules(
         max_preemptions=3,
         concede=900,
     ),
+    cost=CostRule(longest_notice=300),
     waiting=ClaimRule(passing=100, claims=1, after=14_400),
 )
-"""What config/samples-disruption/1-gentle.yaml says; a test compares them."""
+"""What config/samples-disruption/1-gentle.yaml says; a test compares them.
+
+No job of the scenario asks for notice."""
 
 
 def make_jobs(seed: int, rate: float, *, days: float = DAYS) -> tuple[PoolJob, ...]:
