@@ -82,7 +82,7 @@ class SimulatedReconciler:
 
     def _observe(self, managed: Managed) -> GroupView:
         local, memory = managed.as_local(), managed.memory
-        memory.note(local, self._workers.keys())
+        memory.note(local, self._workers.__contains__)
         states = [self._state(name, managed, local) for name in sorted(self._workers)]
         for state in states:
             memory.see(state)

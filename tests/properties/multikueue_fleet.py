@@ -74,7 +74,7 @@ class Fleet:
 
     def view(self) -> GroupView:
         seen = {w.name for w in self.workers.values() if w.seen_since_start}
-        self.memory.note(self.local, seen)
+        self.memory.note(self.local, lambda name: self.workers[name].up)
         clusters = tuple(self._state(self.workers[name], seen) for name in sorted(self.workers))
         return GroupView(
             key="ns/job",

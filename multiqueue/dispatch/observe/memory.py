@@ -7,7 +7,7 @@ clusters that it has not been connected to since it started (M-230, M-231).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -33,8 +33,10 @@ class GroupMemory:
         last_cluster: The cluster that was last seen with the latch; kept during an eviction, which
             clears the latch.
         suspects: Clusters where a job of ours was seen or may be: its creation was begun, or the
-            cluster was nominated when this process started and was not connected since. A cluster
-            that is seen without a job is removed.
+            cluster is nominated, not connected, and not in ``looked``. A cluster that is seen
+            without a job is removed.
+        looked: Clusters that were seen without a job. Only this process could create one there
+            since, and that is recorded in ``suspects``.
         refusals: Clusters that turned out to be unable to take it: why, and until when that is
             believed.
         stopping: Clusters that were seen with something of ours during an eviction here, and since
@@ -56,6 +58,7 @@ class GroupMemory:
     uid: str = ""
     last_cluster: str | None = None
     suspects: set[str] = field(default_factory=set)
+    looked: set[str] = field(default_factory=set)
     refusals: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     stopping: dict[str, float] = field(default_factory=dict)
     rounds: tuple[Round, ...] = ()
@@ -70,12 +73,15 @@ class GroupMemory:
     fleet: tuple[int, tuple[str, ...]] | None = None
     trouble: Trouble | None = None
 
-    def note(self, local: LocalWorkload | None, seen: Collection[str]) -> None:
+    def note(self, local: LocalWorkload | None, is_connected: Callable[[str], bool]) -> None:
         """Update the memory from the state of the Workload.
+
+        A nominated cluster is suspect until it was looked at for this very Workload. A connection
+        may end before that, so it does not matter whether there ever was one.
 
         Args:
             local: Its state now.
-            seen: Clusters that this process has been connected to.
+            is_connected: Whether a cluster is connected now.
         """
         if local is None:
             return
@@ -83,7 +89,9 @@ class GroupMemory:
             self.last_cluster = local.cluster_name
         elif not local.has_quota:
             self.last_cluster = None
-        self.suspects.update(name for name in local.nominated if name not in seen)
+        for name in local.nominated:
+            if name not in self.looked and not is_connected(name):
+                self.suspects.add(name)
         if local.evicted_at is None:
             self.stopping.clear()
         if local.epoch != self.epoch:
@@ -105,6 +113,7 @@ class GroupMemory:
             self.suspects.add(cluster.name)
         elif cluster.reachable and cluster.job_known:
             self.suspects.discard(cluster.name)
+            self.looked.add(cluster.name)
 
     def _see_gate(self, cluster: ClusterState) -> None:
         """Note when a gate was opened; it still counts once its copy is gone."""

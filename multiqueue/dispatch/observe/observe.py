@@ -154,7 +154,7 @@ class Observer:
             elastic=self._elastic and is_elastic(workload),
             earlier=self._list_earlier(workload),
         )
-        memory.note(local, self._fleet.seen)
+        memory.note(local, lambda name: self._fleet.find_session(name) is not None)
         memory.hear(list_constraints(workload, job))
         prospects = self._look_ahead(workload, local, configured)
         look = ClusterQuestion(

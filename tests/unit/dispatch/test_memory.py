@@ -18,12 +18,16 @@ from tests.unit.dispatch.builders import (
 )
 
 
-def test_a_nominated_cluster_that_was_never_seen_is_suspect():
+def test_a_nominated_cluster_is_suspect_until_it_was_looked_at_for_this_workload():
+    """Also if it was connected for a moment before: nobody looked then (I-1)."""
     memory = GroupMemory()
     local = make_local(nominated=("a", "b"))
-    memory.note(local, seen={"b"})
-    assert memory.may_run_unseen("a", local, seen={"b"})
-    assert not memory.may_run_unseen("b", local, seen={"b"})
+    memory.note(local, {"b"}.__contains__)
+    memory.see(make_cluster("b"))
+    assert memory.may_run_unseen("a", local, seen={"a", "b"})
+    assert not memory.may_run_unseen("b", local, seen={"a", "b"})
+    memory.note(local, {"a"}.__contains__)
+    assert not memory.may_run_unseen("b", local, seen={"a", "b"})
 
 
 def test_what_was_ever_evicted_may_run_wherever_nobody_has_looked_yet():
@@ -39,7 +43,7 @@ def test_the_cluster_that_runs_it_may_do_so_unseen():
 
 def test_one_that_was_seen_without_a_job_is_no_suspect_any_more():
     memory, local = GroupMemory(), make_local(nominated=("a",))
-    memory.note(local, seen=frozenset())
+    memory.note(local, set[str]().__contains__)
     memory.see(make_cluster("a"))
     assert not memory.may_run_unseen("a", local, seen={"a"})
     memory.see(make_cluster("a", job=make_remote_job()))
@@ -55,7 +59,7 @@ def test_one_where_its_job_is_being_created_stays_suspect():
 def test_a_worker_that_came_back_or_was_added_is_asked_about():
     """G-4: also where it does not show its queues, so that nobody hears of room there."""
     memory, local = GroupMemory(), make_local(nominated=("a",))
-    memory.note(local, seen={"a"})
+    memory.note(local, {"a"}.__contains__)
     memory.asked_at, memory.fleet = T0, (1, ("a",))
     clusters = [make_cluster("a")]
     assert not is_ask_due(memory, local, clusters, (1, ("a",)), T0)
@@ -136,7 +140,7 @@ def test_another_reservation_knows_nothing_of_rounds_and_openings():
     """G-5: evicted and queued again within a round."""
     memory = GroupMemory(asked_at=T0, opening=Opening(cluster="a", at=T0), epoch="e1")
     memory.add_round(T0, ("a",))
-    memory.note(make_local(epoch="e2"), seen={"a"})
+    memory.note(make_local(epoch="e2"), {"a"}.__contains__)
     assert (memory.rounds, memory.opening, memory.asked_at) == ((), None, None)
 
 
