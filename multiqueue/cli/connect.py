@@ -43,19 +43,24 @@ def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     The command gets ``target`` for them, and for ``--namespace``.
     """
-    return kubeconfig_options(connection_options(function))
+    return _give_target(connection_options(function), take_flags)
 
 
 def kubeconfig_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--kubeconfig`` and ``--context`` alone; the command gets ``target`` for them."""
+    return _give_target(function, lambda _: ConnectionFlags())
 
+
+def _give_target(
+    function: Callable[..., Any], find_flags: Callable[[dict[str, Any]], ConnectionFlags]
+) -> Callable[..., Any]:
     @functools.wraps(function)
     def command(*arguments: Any, **options: Any) -> Any:
         target = ClusterTarget(
             kubeconfig=options.pop("kubeconfig"),
             context=options.pop("context"),
             namespace=options.pop("namespace", None),
-            flags=take_flags(options),
+            flags=find_flags(options),
         )
         return function(*arguments, target=target, **options)
 

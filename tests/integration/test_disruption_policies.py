@@ -145,7 +145,7 @@ async def test_a_job_runs_for_its_minimum_before_it_is_stopped() -> None:
         await until(cluster, lambda: running(cluster, "high"), "the other running")
         assert 600 <= (clock.now() - began).total_seconds() <= 640
         assert record(cluster, "low").startswith("1 stop: 2026-01-01T00:10:0")
-        assert record(cluster, "low").endswith("Z Queue 720 cq")
+        assert record(cluster, "low").endswith(f"Z Queue 720 cq/{NAMESPACE}")
         await asyncio.sleep(2)
         events = (await cluster.client.list(resources.EVENTS, namespace=NAMESPACE)).items
         told = [event["message"] for event in events if event["reason"] == "Preempted"]
@@ -295,6 +295,7 @@ async def test_a_job_that_declares_less_passes_one_that_waits(passing: int, firs
         for name, says in (("long", "5h"), ("short", "10m")):
             await submit(cluster, ranked(name, "low", pods=2, runtime=says))
             await until_waiting(cluster, name, "insufficient unused quota")
+            await asyncio.sleep(1)  # times have whole seconds
         waiting = {"long", "short"}
         await until(cluster, lambda: any(running(cluster, each) for each in waiting), "one running")
         assert [each for each in sorted(waiting) if running(cluster, each)] == [first]

@@ -226,4 +226,4 @@ async def test_eta_of_a_job_that_nobody_submitted(
     assert f"Start:  now once {len(stopped | again)} job" in text
     assert all(f"/{name}" in text.partition("Stops:")[2] for name in stopped | again)
     assert 'no LocalQueue "research/no", only research/jobs' in missing
-    assert "give one of -f and --gpus" in nothing
+    assert "give one of -f, --gpus and --calibration" in nothing

@@ -104,7 +104,7 @@ async def test_a_job_that_saves_in_time_is_stopped_then_and_loses_little() -> No
         assert (over.status, over.reason) == ("False", "Saved")
         await until(cluster, lambda: running(cluster, "high"), "high running")
         assert await annotation(cluster, "low") == ""
-        assert record(cluster, "low").endswith("Z Queue 120 cq")
+        assert record(cluster, "low").endswith(f"Z Queue 120 cq/{NAMESPACE}")
         (told,) = await events_of(cluster, "PreemptionNotice")
         assert told.startswith("will be stopped at 2026-01-01T01:02:3")
         (stopped,) = await events_of(cluster, "Preempted")
