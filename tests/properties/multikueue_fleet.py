@@ -289,7 +289,10 @@ class Fleet:
         self.local = replace(self.local, finished=True)
 
     def restart(self) -> None:
-        """Kill the manager; the next one knows only what the API says, and lists every worker."""
+        """Kill the manager; the next one knows only what the API says, and lists every worker.
+
+        A worker may be lost again before this Workload is looked at.
+        """
         self.memory = GroupMemory()
         for worker in self.workers.values():
             worker.seen_since_start = worker.up
@@ -298,7 +301,6 @@ class Fleet:
                 worker.lost_at = max(worker.lost_at, self.now - LOST_TIMEOUT + FIRST_CHANCE)
             if worker.up:
                 worker.deliver()
-        self.view()  # every object that a first list shows calls for a look
 
     # ------------------------------------------------------------ the core controllers
 
