@@ -1,6 +1,6 @@
 """Defaults of Pod specs and templates, as core/v1 applies them.
 
-Not of what only a container would find: ports, variables, probes, volumes.
+Not of what only a container would find: variables, probes, volumes.
 """
 
 from multiqueue.embedded.server.kinds import JsonObject
@@ -54,6 +54,8 @@ def _default_container(container: JsonObject) -> None:
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     container.setdefault("imagePullPolicy", pull_policy(container.get("image", "")))
+    for port in container.get("ports", ()):
+        port.setdefault("protocol", "TCP")  # a part of the key by which ports are merged
 
 
 def pull_policy(image: str) -> str:
