@@ -42,6 +42,16 @@ def evicted(**fields):
     return make_local(evicted_at=T0 - minutes(1), was_evicted=True, **fields)
 
 
+@pytest.mark.parametrize(("reason", "rule"), [("OwnerNotFound", "evict"), ("Succeeded", "finish")])
+def test_a_copy_without_a_job_is_no_end_of_what_is_being_evicted(reason: str, rule: str):
+    """Its job was removed first; the worker may finish the copy before it is removed, too."""
+    copy = make_copy(finished=make_finish(reason), deactivating=True)
+    plan = make_plan(evicted(), make_cluster("a", workload=copy))
+    assert plan.rule == rule
+    if rule == "evict":
+        assert [removal.cluster for removal in plan.removals] == ["a"]
+
+
 class TestIgnore:
     def test_a_workload_without_check_and_copies_is_left_alone(self):
         """M-80."""
