@@ -33,7 +33,7 @@ SAMPLES = (
     "samples-topology",
     "samples-dispatch",
     "samples-disruption",
-    "samples-quota",
+    "samples-quota-plan",
 )
 SYSTEM = "kueue-system"
 

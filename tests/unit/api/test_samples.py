@@ -25,7 +25,7 @@ WORKER_SAMPLES = ROOT / "config" / "samples-worker"
 PROVISIONING_SAMPLES = ROOT / "config" / "samples-provisioning"
 DISPATCH_SAMPLES = ROOT / "config" / "samples-dispatch"
 DISRUPTION_SAMPLES = ROOT / "config" / "samples-disruption"
-QUOTA_SAMPLES = ROOT / "config" / "samples-quota"
+QUOTA_PLAN_SAMPLES = ROOT / "config" / "samples-quota-plan"
 TOPOLOGY_SAMPLES = ROOT / "config" / "samples-topology"
 PUBLISHED = ROOT / "tests" / "integration" / "manifests"
 KINDS = {kind.kind: kind for kind in map(kind_from_crd, load_crds())}
@@ -39,7 +39,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         TOPOLOGY_SAMPLES,
         DISPATCH_SAMPLES,
         DISRUPTION_SAMPLES,
-        QUOTA_SAMPLES,
+        QUOTA_PLAN_SAMPLES,
         PUBLISHED,
     )
     for folder in folders:
