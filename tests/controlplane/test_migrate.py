@@ -44,7 +44,7 @@ def test_jobs_are_taken_over_and_given_back(
     add_nodes(plane, [make_node(f"node-{i}", "a100", gpus=1) for i in range(1 + RUNNING // 60)])
     install_as_released(plane, installed_by)
     (tmp_path / "config").symlink_to(CONFIG)
-    check, steps, take_over, back = read_commands(installed_by)
+    check, steps, take_over, back, *_ = read_commands(installed_by)
     with deployed_manager(plane, tmp_path) as deployed:
         wait_for_leader(plane)
         submit_jobs(plane)
@@ -74,6 +74,41 @@ def test_jobs_are_taken_over_and_given_back(
         again = run(plane, tmp_path, "multiqueue migrate --rollback kueue-backup.json")
         assert "restore:" not in again
         assert deployed.programs == ["upstream", "ours", "upstream"]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("installed_by", ["helm", "kubectl"])
+def test_jobs_are_given_back_without_the_backup(
+    installed_by: str,
+    start_control_plane: StartControlPlane,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last commands of docs/migrate.md are run, after those of the take-over."""
+    require("helm", "kueue", "kwok", "kube-scheduler")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", HOST)
+    plane = start_control_plane("plane", extra_arguments=["--enable-aggregator-routing=true"])
+    add_nodes(plane, [make_node("node-0", "a100", gpus=1)])
+    install_as_released(plane, installed_by)
+    (tmp_path / "config").symlink_to(CONFIG)
+    _, _, take_over, _, *alone = read_commands(installed_by)
+    with deployed_manager(plane, tmp_path) as deployed:
+        wait_for_leader(plane)
+        submit_jobs(plane, running=4, waiting=6)
+        run(plane, tmp_path, take_over)
+        (tmp_path / "kueue-backup.json").unlink()
+        before = observe(plane)
+        ours = set(hook_names(plane))
+
+        run(plane, tmp_path, *alone)
+        until(lambda: deployed.programs == ["upstream", "ours", "upstream"], "upstream's manager")
+        wait_for_leader(plane)
+        until(lambda: webhooks_answer(plane), "upstream's webhooks")
+        assert set(hook_names(plane)) != ours, "multiqueue's webhooks are still registered"
+        assert observe(plane) == before
+        assert len(who_gets_the_quota_of(plane, "running-1")) == 1
+        found = plane.kubectl("get", "apiservices", "--output=name")
+        assert not re.search(r"\.(fleet|remote)\.multiqueue\.dev", found)
 
 
 @pytest.mark.timeout(300)
@@ -106,9 +141,13 @@ def install_as_released(plane: RealControlPlane, installed_by: str) -> None:
         chart = str(upstream_chart()), "--create-namespace"
         helm("install", "kueue", *chart, kubeconfig=plane.kubeconfig)
     else:
-        base = upstream_chart().parents[1] / "config" / "default"
-        plane.kubectl("apply", "--server-side", "-k", str(base))
+        plane.kubectl("apply", "--server-side", "-k", str(upstream_base()))
     plane.wait_until_served()
+
+
+def upstream_base() -> Path:
+    """What upstream's manifests.yaml is made from."""
+    return upstream_chart().parents[1] / "config" / "default"
 
 
 def state_of(plane: RealControlPlane) -> str:
@@ -120,12 +159,13 @@ def state_of(plane: RealControlPlane) -> str:
 def read_commands(installed_by: str) -> list[str]:
     """The blocks of commands on the page; those of helm are replaced as the page says."""
     page = PAGE.read_text()
-    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    *blocks, by_helm, by_kubectl = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     if installed_by == "helm":
-        return blocks
+        return [*blocks, by_helm]
     (start,) = re.findall(r"`(kubectl apply [^`]*)`", page)
     blocks = [re.sub(r"helm upgrade .*", start, block) for block in blocks]
-    return [re.sub(r"helm rollback .*", "", block) for block in blocks]
+    blocks = [re.sub(r"helm rollback .*", "", block) for block in blocks]
+    return [*blocks, by_kubectl.replace("--filename MANIFESTS", f"--kustomize {upstream_base()}")]
 
 
 def run(plane: RealControlPlane, folder: Path, *blocks: str, fails: int = 0) -> str:
@@ -295,9 +335,28 @@ def assert_new_jobs_are_refused(plane: RealControlPlane) -> None:
 
 def assert_webhooks_answer(plane: RealControlPlane) -> None:
     """Its webhook suspends a job that is not suspended; the reconcilers see nothing of this one."""
+    assert is_suspended_at_once(plane)
+
+
+def is_suspended_at_once(plane: RealControlPlane) -> bool:
     job = json.dumps(make_job("late", 0))
     made = plane.kubectl("create", "--dry-run=server", "-o=json", "-f", "-", stdin=job)
-    assert json.loads(made)["spec"]["suspend"] is True
+    return bool(json.loads(made)["spec"].get("suspend"))
+
+
+def webhooks_answer(plane: RealControlPlane) -> bool:
+    """Whether a webhook is asked already, and answers."""
+    try:
+        return is_suspended_at_once(plane)
+    except subprocess.CalledProcessError:
+        return False  # it is registered, and nobody answers yet
+
+
+def hook_names(plane: RealControlPlane) -> list[str]:
+    """The names of the registered webhooks for new objects."""
+    configuration = "mutatingwebhookconfiguration/kueue-mutating-webhook-configuration"
+    found = plane.kubectl("get", configuration, "--output=jsonpath={.webhooks[*].name}")
+    return found.split()
 
 
 def get(plane: RealControlPlane, kind: str) -> list[dict[str, Any]]:
