@@ -1,15 +1,12 @@
 """The function libraries that Kubernetes adds to CEL."""
 
 from multiqueue.lib.cel.functions.comparisons import COMPARISONS
-from multiqueue.lib.cel.functions.formats import FORMATS
 from multiqueue.lib.cel.functions.function import Function, Opaque, Overload
 from multiqueue.lib.cel.functions.lists import LISTS
-from multiqueue.lib.cel.functions.network import NETWORK
 from multiqueue.lib.cel.functions.quantities import QUANTITIES
 from multiqueue.lib.cel.functions.texts import TEXTS
-from multiqueue.lib.cel.functions.urls import URLS
 
-FUNCTIONS: tuple[Function, ...] = (*LISTS, *TEXTS, *URLS, *QUANTITIES, *NETWORK, *FORMATS)
+FUNCTIONS: tuple[Function, ...] = (*LISTS, *TEXTS, *QUANTITIES)
 """Everything that is called; each name may have overloads in several libraries."""
 
 OPAQUE_TYPES: tuple[Opaque, ...] = tuple(

@@ -1,8 +1,8 @@
 """What a function of a library is: declared to the checker, called at run time.
 
-The library hands no values of foreign types through Python. At run time a quantity, an address or
-a format is therefore a map with one entry, its type and its canonical text, so that ``==`` holds
-for equal ones; the checker knows it as a type of its own.
+The library hands no values of foreign types through Python. At run time a quantity is therefore a
+map with one entry, its type and its canonical text, so that ``==`` holds for equal ones; the
+checker knows it as a type of its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,17 +18,16 @@ class Opaque:
     """As the checker names it: ``kubernetes.`` and a word."""
     read: Callable[[str], Any]
     """From the canonical text."""
-    write: Callable[[Any], str] = str
+    write: Callable[[Any], str]
     """To the canonical text."""
 
-    def wrap(self, value: Any) -> dict[str, str | None]:
-        """A value as CEL holds it; None is the absent value of an optional one."""
-        return {self.name: None if value is None else self.write(value)}
+    def wrap(self, value: Any) -> dict[str, str]:
+        """A value as CEL holds it."""
+        return {self.name: self.write(value)}
 
-    def unwrap(self, held: Mapping[str, str | None]) -> Any:
+    def unwrap(self, held: Mapping[str, str]) -> Any:
         """Back."""
-        text = held[self.name]
-        return None if text is None else self.read(text)
+        return self.read(held[self.name])
 
     def holds(self, held: Any) -> bool:
         """Whether that is one of these."""
