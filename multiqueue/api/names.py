@@ -5,7 +5,7 @@ Parity: the names of Kueue 0.20. Nothing else in the code spells these strings.
 
 from __future__ import annotations
 
-from typing import Final, NewType
+from typing import Final
 
 GROUP: Final = "kueue.x-k8s.io"
 V1BETA1: Final = f"{GROUP}/v1beta1"
@@ -13,15 +13,6 @@ V1BETA2: Final = f"{GROUP}/v1beta2"
 OWN_GROUP: Final = "multiqueue.dev"
 """API group of the kinds that upstream does not have."""
 V1ALPHA1: Final = f"{OWN_GROUP}/v1alpha1"
-
-WorkloadKey = NewType("WorkloadKey", str)
-"""``namespace/name`` of a Workload."""
-LocalQueueKey = NewType("LocalQueueKey", str)
-"""``namespace/name`` of a LocalQueue."""
-ClusterQueueName = NewType("ClusterQueueName", str)
-CohortName = NewType("CohortName", str)
-FlavorName = NewType("FlavorName", str)
-ResourceName = NewType("ResourceName", str)
 
 # Labels
 QUEUE_NAME: Final = f"{GROUP}/queue-name"
@@ -241,7 +232,6 @@ DEFAULT_NAMESPACE: Final = "kueue-system"
 
 # Field managers: one per writer, so that ownership stays readable in managedFields.
 FIELD_MANAGER: Final = "kueue"
-ADMISSION_FIELD_MANAGER: Final = "kueue-admission"
 PROJECTION_FIELD_MANAGER: Final = "multiqueue-projection"
 
 

@@ -10,7 +10,6 @@ _LABEL_1035 = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = rf"({_QUALIFIED})?"
 _CONFIG_KEY = r"[-._a-zA-Z0-9]+"
-_PORT_NAME = r"[-a-z0-9]+"
 
 _QUALIFIED_TEXT = (
     "must consist of alphanumeric characters, '-', '_' or '.', "
@@ -126,35 +125,6 @@ def config_key(value: str) -> Messages:
     elif value.startswith(".."):
         messages += ("must not start with '..'",)
     return messages
-
-
-def environment_name(value: str) -> Messages:
-    """Names of environment variables: printable ASCII without the equals sign."""
-    if not value:
-        return ("environment variable name must consist of at least one character",)
-    if any(character == "=" or not " " <= character <= "~" for character in value):
-        text = (
-            "a valid environment variable name must consist only of printable ASCII characters "
-            "other than '='"
-        )
-        return (text,)
-    return ()
-
-
-def port_name(value: str) -> Messages:
-    """Names of container and service ports."""
-    messages = []
-    if len(value) > 15:
-        messages.append("must be no more than 15 bytes")
-    if not re.fullmatch(_PORT_NAME, value):
-        messages.append("must contain only alphanumeric characters (a-z, 0-9), and hyphens (-)")
-    if not re.search(r"[a-z]", value):
-        messages.append("must contain at least one letter (a-z)")
-    if "--" in value:
-        messages.append("must not contain consecutive hyphens")
-    if value.startswith("-") or value.endswith("-"):
-        messages.append("must not begin or end with a hyphen")
-    return tuple(messages)
 
 
 def port_number(value: int) -> Messages:

@@ -16,7 +16,7 @@ from multiqueue.visibility.expiring import ExpiringCache
 from multiqueue.visibility.refusals import StatusRefusal, cannot_review
 from multiqueue.visibility.slots import Slots
 
-ALLOWED_SECONDS = DENIED_SECONDS = 10.0
+ALLOWED_SECONDS = 10.0
 """How long a review stays valid, as in upstream's delegated authorizer."""
 MAX_ANSWERS = 4096
 MAX_REVIEWS, MAX_REVIEWS_OF_A_USER = 256, 64

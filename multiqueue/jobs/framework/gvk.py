@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from multiqueue.kube.resources import Resource
 
@@ -40,11 +40,6 @@ class GroupVersionKind(NamedTuple):
         """Build from the two fields of an object or owner reference."""
         group, _, version = api_version.rpartition("/")
         return cls(group, version, kind)
-
-    @classmethod
-    def of_object(cls, obj: dict[str, Any]) -> Self:
-        """Build from an object's own ``apiVersion`` and ``kind``."""
-        return cls.of(obj.get("apiVersion", ""), obj.get("kind", ""))
 
     @classmethod
     def of_resource(cls, resource: Resource) -> Self:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from multiqueue.api.names import key_of, split_key
@@ -36,8 +36,6 @@ MAX_MOVED = 200
 """Waiting Workloads at the head of a queue whose new positions are sent at once."""
 OWNER_LABEL = "multiqueue.dev/owner"
 """The label of a Namespace that names the team it belongs to."""
-
-FindStart = Callable[[str], Mapping[str, Any] | None]
 
 
 class RowStarts(Protocol):

@@ -87,7 +87,6 @@ class WorkerConnection:
         health: How it does.
         lost: Since when it is not connected; None while it is.
         seen: Whether it was ever connected in this process.
-        retired: Whether its MultiKueueCluster is gone.
         moving: Whether its kubeconfig leads to another cluster, but objects of ours are on the
             previous one.
     """
@@ -110,7 +109,6 @@ class WorkerConnection:
         self.lost: Moment | None = Moment(ago=lost_for or timedelta())
         self._was_there = lost_for is not None
         self.seen = False
-        self.retired = False
         self.moving = False
         self.health = health
         self._adapters = adapters

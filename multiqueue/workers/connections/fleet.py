@@ -253,7 +253,6 @@ class Fleet:
             self._connections[name] = connection
             self._unknown_since.pop(name, None)
             self._start(connection)
-        connection.retired = False
         return connection
 
     def retire(self, name: str, *, give_up_after: timedelta) -> bool:
@@ -265,7 +264,6 @@ class Fleet:
         connection = self._connections.get(name)
         if connection is None:
             return True
-        connection.retired = True
         session = connection.session
         if session is not None and not session.is_empty:
             return False

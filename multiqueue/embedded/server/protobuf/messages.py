@@ -79,18 +79,13 @@ def type_of(api_version: str, kind: str) -> str:
     return name
 
 
-def fields_of(type_name: str) -> dict[int, Field]:
-    """The fields of a message type, by number. Shared: read only."""
-    return _fields(type_name)
-
-
 def fill(target: JsonObject, type_name: str, data: bytes) -> None:
     """Add the fields of a message to an object; a message that comes twice is merged.
 
     Raises:
         Malformed: the bytes are no such message.
     """
-    fields = _fields(type_name)
+    fields = fields_of(type_name)
     for number, wire_type, value in read_fields(data):
         field = fields.get(number)
         if field is None:
@@ -249,7 +244,8 @@ def _table() -> dict[str, Any]:
 
 
 @cache
-def _fields(type_name: str) -> dict[int, Field]:
+def fields_of(type_name: str) -> dict[int, Field]:
+    """The fields of a message type, by number. Shared: read only."""
     rows: dict[str, str] = _table()["types"][type_name]
     return {int(number): _field(*row.split()) for number, row in rows.items()}
 

@@ -23,8 +23,6 @@ LONG = "a" * 64
         ),
         (names.label_value, ["", "a", "A_b.c"], ["a b", "-a", LONG]),
         (names.config_key, ["a", ".hidden", "A_b"], ["", "a b", ".", "..", "..a"]),
-        (names.environment_name, ["A", "a.b c"], ["", "a=b", "ä"]),
-        (names.port_name, ["http", "a-1"], ["1", "-a", "a--b", "A", "a" * 16]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
