@@ -33,7 +33,7 @@ from multiqueue.dispatch.wake.waiting import Rank, WaitingLane
 from multiqueue.dispatch.wake.wake import Wakes
 from multiqueue.dispatcher_host.choice import DispatcherChoice
 from multiqueue.engine.engine import Engine
-from multiqueue.forecast.views import Forecasts
+from multiqueue.forecast.forecasts import Forecasts
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.errors import NotFound

@@ -25,7 +25,7 @@ from multiqueue.dispatcher_host.choice import DispatcherChoice
 from multiqueue.dispatcher_host.profile_status import ProfileReconciler
 from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.drain.controller import DrainReconciler
-from multiqueue.forecast.views import Forecasts
+from multiqueue.forecast.forecasts import Forecasts
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.fleet_gate import FleetGate

@@ -18,9 +18,9 @@ from multiqueue.dispatcher_host.answer import take
 from multiqueue.model.workload import Admission
 from multiqueue.plugins import Dispatcher, DispatchView, Nomination, Prospect
 from multiqueue.simulation.agenda import BEGIN, SimulationAgenda
+from multiqueue.simulation.dispatch_views import Views
 from multiqueue.simulation.manager import Managed, SimulatedManager
 from multiqueue.simulation.progress import Guess
-from multiqueue.simulation.views import Views
 from multiqueue.simulation.worker import SimulatedWorker
 
 MAX_PASSES = 8

@@ -9,12 +9,12 @@ from typing import Any
 
 from multiqueue.plugins import Dispatcher
 from multiqueue.simulation.agenda import BEGIN, SimulationAgenda, Timer
+from multiqueue.simulation.dispatch_views import Views
 from multiqueue.simulation.fleet import SimulatedFleet
 from multiqueue.simulation.knowledge import Knowledge
 from multiqueue.simulation.manager import Managed, SimulatedManager
 from multiqueue.simulation.reconciles import SimulatedReconciler
 from multiqueue.simulation.traces.trace import Trace, TraceJob
-from multiqueue.simulation.views import Views
 from multiqueue.simulation.worker import SimulatedWorker
 
 RECHECK_SECONDS = 0.2

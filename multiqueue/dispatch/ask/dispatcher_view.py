@@ -18,7 +18,7 @@ from multiqueue.dispatch.decide.view import LocalWorkload
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.dispatch.wake.global_queue import GlobalQueue
-from multiqueue.forecast.views import Forecasts
+from multiqueue.forecast.forecasts import Forecasts
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.model.build_workload import BuildOptions

@@ -14,7 +14,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import PRICES, RUNTIME, SPEEDS
 from multiqueue.api.serde import decode
 from multiqueue.forecast.asked import Asking
-from multiqueue.forecast.views import NOT_READ, Forecasts
+from multiqueue.forecast.forecasts import NOT_READ, Forecasts
 from multiqueue.model.build_workload import DEFAULT_OPTIONS
 from multiqueue.plugins import Basis, ClusterView, Prospect
 from multiqueue.plugins.testing import make_cluster
