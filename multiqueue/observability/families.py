@@ -3,9 +3,9 @@
 A class that declares its metrics in its body, one per line, is the table of metrics::
 
     class Metrics(MetricTable):
-        pending = gauge("kueue_pending_workloads", "Workloads that wait.", "cluster_queue")
+        pending = gauge("kueue_pending_workloads", "Workloads that wait.", "cluster_queue status")
 
-    metrics.pending.child("team-a").set(3)
+    metrics.pending.child("team-a", "active").set(3)
 """
 
 from __future__ import annotations
@@ -122,18 +122,17 @@ class MetricTable:
             family.forget(**wanted)
 
 
-def counter(name: str, help: str, *labels: str) -> Declared[Counter]:  # noqa: A002
-    """Declare a counter; by convention its name ends in ``_total``."""
-    return Declared(
-        name, help, labels, lambda registry: Counter(name, help, labels, registry=registry)
-    )
+def counter(name: str, help: str, labels: str = "") -> Declared[Counter]:  # noqa: A002
+    """Declare a counter; by convention its name ends in ``_total``.
+
+    Labels are words, separated by spaces.
+    """
+    return _declare(Counter, name, help, labels)
 
 
-def gauge(name: str, help: str, *labels: str) -> Declared[Gauge]:  # noqa: A002
+def gauge(name: str, help: str, labels: str = "") -> Declared[Gauge]:  # noqa: A002
     """Declare a gauge."""
-    return Declared(
-        name, help, labels, lambda registry: Gauge(name, help, labels, registry=registry)
-    )
+    return _declare(Gauge, name, help, labels)
 
 
 class _Unnamed(Generic[M]):
@@ -147,7 +146,7 @@ class _Unnamed(Generic[M]):
         return ()
 
 
-def gauge_beside_counter(name: str, help: str, *labels: str) -> Declared[Gauge]:  # noqa: A002
+def gauge_beside_counter(name: str, help: str, labels: str = "") -> Declared[Gauge]:  # noqa: A002
     """Declare a gauge of the name that a counter has without its ``_total``.
 
     Kueue has such pairs. The text format, which is the only one served, tells them apart;
@@ -155,25 +154,34 @@ def gauge_beside_counter(name: str, help: str, *labels: str) -> Declared[Gauge]:
     """
 
     def make(registry: CollectorRegistry) -> Gauge:
-        metric = Gauge(name, help, labels, registry=None)
+        metric = Gauge(name, help, labels.split(), registry=None)
         registry.register(_Unnamed(metric))
         return metric
 
-    return Declared(name, help, labels, make)
+    return Declared(name, help, tuple(labels.split()), make)
 
 
 def histogram(
     name: str,
     help: str,  # noqa: A002
-    *labels: str,
+    labels: str = "",
+    *,
     buckets: Sequence[float],
 ) -> Declared[Histogram]:
     """Declare a histogram."""
+    return _declare(Histogram, name, help, labels, buckets=buckets)
+
+
+def _declare(
+    kind: type[M],
+    name: str,
+    help: str,  # noqa: A002
+    labels: str,
+    **more: Any,
+) -> Declared[M]:
+    split = tuple(labels.split())
     return Declared(
-        name,
-        help,
-        labels,
-        lambda registry: Histogram(name, help, labels, buckets=buckets, registry=registry),
+        name, help, split, lambda registry: kind(name, help, split, registry=registry, **more)
     )
 
 

@@ -18,12 +18,12 @@ from typing import Protocol
 import prometheus_client
 
 from multiqueue.observability.dispatch_metrics import DispatchMetrics
-from multiqueue.observability.families import ROLE, counter, exponential, gauge, histogram
-from multiqueue.observability.queue_metrics import BY_FLAVOR, BY_PRIORITY, CQ
+from multiqueue.observability.families import counter, exponential, gauge, histogram
+from multiqueue.observability.queue_metrics import BY_FLAVOR, BY_PRIORITY
 
-BY_WORKER = (CQ, "cluster", ROLE)
-OF_WORKER = ("cluster", ROLE)
-BY_EVICTION = (CQ, "reason", "underlying_cause", "priority_class", ROLE)
+BY_WORKER = "cluster_queue cluster replica_role"
+OF_WORKER = "cluster replica_role"
+BY_EVICTION = "cluster_queue reason underlying_cause priority_class replica_role"
 ATTEMPT_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 REQUEST_BUCKETS = tuple(sorted((*ATTEMPT_BUCKETS, 0.0025, 30.0)))
 
@@ -58,12 +58,7 @@ class ManagerMetrics(DispatchMetrics):
     build_info = gauge(
         "kueue_build_info",
         "Build of this program; always 1.",
-        "git_version",
-        "git_commit",
-        "build_date",
-        "go_version",
-        "compiler",
-        "platform",
+        "git_version git_commit build_date go_version compiler platform",
     )
 
     component_restarts_total = counter(
@@ -81,263 +76,229 @@ class ManagerMetrics(DispatchMetrics):
     admission_attempts_total = counter(
         "kueue_admission_attempts_total",
         "Cycles that tried to admit, by result: success or inadmissible.",
-        "result",
-        ROLE,
+        "result replica_role",
     )
     admission_attempt_duration_seconds = histogram(
         "kueue_admission_attempt_duration_seconds",
         "Seconds that a cycle took, by result: success or inadmissible.",
-        "result",
-        ROLE,
+        "result replica_role",
         buckets=ATTEMPT_BUCKETS,
     )
     admission_stage_seconds = histogram(
         "multiqueue_admission_stage_seconds",
         "Seconds from an event to the admission that follows it, by stage: event (seen, until its "
         "cycle begins), cycle, queue (decided, until a writer is free) and write.",
-        "stage",
-        ROLE,
+        "stage replica_role",
         buckets=REQUEST_BUCKETS,
     )
     pending_workloads = gauge(
         "kueue_pending_workloads",
         "Workloads that wait, by status: active or inadmissible.",
-        CQ,
-        "status",
-        ROLE,
+        "cluster_queue status replica_role",
     )
     quota_reserved_workloads_total = counter(
-        "kueue_quota_reserved_workloads_total",
-        "Workloads that got quota.",
-        *BY_PRIORITY,
+        "kueue_quota_reserved_workloads_total", "Workloads that got quota.", BY_PRIORITY
     )
     quota_reserved_wait_time_seconds = histogram(
         "kueue_quota_reserved_wait_time_seconds",
         "Seconds from creation or requeuing to quota.",
-        *BY_PRIORITY,
+        BY_PRIORITY,
         buckets=exponential(14),
     )
     admitted_workloads_total = counter(
-        "kueue_admitted_workloads_total",
-        "Workloads that were admitted.",
-        *BY_PRIORITY,
+        "kueue_admitted_workloads_total", "Workloads that were admitted.", BY_PRIORITY
     )
     admission_wait_time_seconds = histogram(
         "kueue_admission_wait_time_seconds",
         "Seconds from creation or requeuing to admission.",
-        *BY_PRIORITY,
+        BY_PRIORITY,
         buckets=exponential(16),
     )
     pod_scheduling_gate_removal_seconds = histogram(
         "kueue_pod_scheduling_gate_removal_seconds",
         "Seconds from the pod, or its admission where that is later, to the end of its gate.",
-        "name",
-        CQ,
-        "is_group",
-        ROLE,
+        "name cluster_queue is_group replica_role",
         buckets=REQUEST_BUCKETS,
     )
     evicted_workloads_total = counter(
-        "kueue_evicted_workloads_total",
-        "Workloads that lost their quota.",
-        *BY_EVICTION,
+        "kueue_evicted_workloads_total", "Workloads that lost their quota.", BY_EVICTION
     )
     preempted_workloads_total = counter(
         "kueue_preempted_workloads_total",
         "Workloads that were told to leave for one of this queue.",
-        "preempting_cluster_queue",
-        "reason",
-        ROLE,
+        "preempting_cluster_queue reason replica_role",
     )
     preemption_cost_device_seconds_total = counter(
         "multiqueue_preemption_cost_device_seconds_total",
         "Device-seconds that have to be done again because Workloads of this queue left for "
         "others, as far as budgets count them; of queues under a DisruptionPolicy.",
-        CQ,
-        "cause",
-        ROLE,
+        "cluster_queue cause replica_role",
     )
     notices_total = counter(
         "multiqueue_notices_total",
         "Notices of preemption that are over, by how they ended: the job saved its work, it was "
         "stopped without that, or it runs on because nobody needs its room any more.",
-        CQ,
-        "result",
-        ROLE,
+        "cluster_queue result replica_role",
     )
     evicted_workloads_once_total = counter(
         "kueue_evicted_workloads_once_total",
         "Workloads that lost their quota for this reason for the first time.",
-        *BY_EVICTION,
+        BY_EVICTION,
     )
     pods_ready_to_evicted_time_seconds = histogram(
         "kueue_pods_ready_to_evicted_time_seconds",
         "Seconds from ready pods to the eviction.",
-        CQ,
-        "reason",
-        "underlying_cause",
-        ROLE,
+        "cluster_queue reason underlying_cause replica_role",
         buckets=exponential(14),
     )
     ready_wait_time_seconds = histogram(
         "kueue_ready_wait_time_seconds",
         "Seconds from creation or requeuing to ready pods.",
-        *BY_PRIORITY,
+        BY_PRIORITY,
         buckets=exponential(14),
     )
     admitted_until_ready_wait_time_seconds = histogram(
         "kueue_admitted_until_ready_wait_time_seconds",
         "Seconds from admission to ready pods.",
-        *BY_PRIORITY,
+        BY_PRIORITY,
         buckets=exponential(14),
     )
     replaced_workload_slices_total = counter(
-        "kueue_replaced_workload_slices_total", "Slices that a larger one took over from.", CQ, ROLE
+        "kueue_replaced_workload_slices_total",
+        "Slices that a larger one took over from.",
+        "cluster_queue replica_role",
     )
     finished_workloads_total = counter(
-        "kueue_finished_workloads_total", "Workloads that finished.", CQ, "priority_class", ROLE
+        "kueue_finished_workloads_total",
+        "Workloads that finished.",
+        "cluster_queue priority_class replica_role",
     )
     reserving_active_workloads = gauge(
-        "kueue_reserving_active_workloads", "Workloads that hold quota.", CQ, ROLE
+        "kueue_reserving_active_workloads",
+        "Workloads that hold quota.",
+        "cluster_queue replica_role",
     )
     admitted_active_workloads = gauge(
-        "kueue_admitted_active_workloads", "Workloads that are admitted and not finished.", CQ, ROLE
+        "kueue_admitted_active_workloads",
+        "Workloads that are admitted and not finished.",
+        "cluster_queue replica_role",
     )
 
     # Queues
     cluster_queue_status = gauge(
         "kueue_cluster_queue_status",
         "1 for the status that the queue has: pending, active or terminating.",
-        CQ,
-        "status",
-        ROLE,
+        "cluster_queue status replica_role",
     )
     cluster_queue_resource_reservation = gauge(
-        "kueue_cluster_queue_resource_reservation",
-        "Reserved quota.",
-        *BY_FLAVOR,
+        "kueue_cluster_queue_resource_reservation", "Reserved quota.", BY_FLAVOR
     )
     cluster_queue_resource_usage = gauge(
-        "kueue_cluster_queue_resource_usage",
-        "Quota in use by admitted Workloads.",
-        *BY_FLAVOR,
+        "kueue_cluster_queue_resource_usage", "Quota in use by admitted Workloads.", BY_FLAVOR
     )
     cluster_queue_nominal_quota = gauge(
-        "kueue_cluster_queue_nominal_quota",
-        "Nominal quota.",
-        *BY_FLAVOR,
+        "kueue_cluster_queue_nominal_quota", "Nominal quota.", BY_FLAVOR
     )
 
     cluster_queue_weighted_share = gauge(
         "kueue_cluster_queue_weighted_share",
         "Share of borrowed quota by weight, in 1/1000; NaN for weight 0.",
-        CQ,
-        "cohort",
-        ROLE,
+        "cluster_queue cohort replica_role",
     )
     cohort_weighted_share = gauge(
         "kueue_cohort_weighted_share",
         "Share of borrowed quota by weight, in 1/1000; NaN for weight 0.",
-        "cohort",
-        ROLE,
+        "cohort replica_role",
     )
 
     # Across clusters (M-220)
     multikueue_workloads_dispatched_total = counter(
         "multikueue_workloads_dispatched_total",
         "Copies of Workloads created on a worker.",
-        *BY_WORKER,
+        BY_WORKER,
     )
     multikueue_workloads_admitted_total = counter(
-        "multikueue_workloads_admitted_total",
-        "Workloads that a worker admitted first.",
-        *BY_WORKER,
+        "multikueue_workloads_admitted_total", "Workloads that a worker admitted first.", BY_WORKER
     )
     substituted_flavors_total = counter(
         "multiqueue_substituted_flavors_total",
         "Resources of pod sets that a worker ran on another flavor than the manager reserved.",
-        CQ,
-        "cluster",
-        "reserved",
-        "ran",
-        ROLE,
+        "cluster_queue cluster reserved ran replica_role",
     )
     worker_admission_seconds = histogram(
         "multiqueue_worker_admission_seconds",
         "Seconds from quota here to the admission by the worker that runs it.",
-        *BY_WORKER,
+        BY_WORKER,
         buckets=exponential(12),
     )
     worker_rejections_total = counter(
         "multiqueue_worker_rejections_total",
         "Workloads that a worker did not take (Refused), or took and did not keep.",
-        CQ,
-        "cluster",
-        "reason",
-        ROLE,
+        "cluster_queue cluster reason replica_role",
     )
     worker_wasted_copies_total = counter(
         "multiqueue_worker_wasted_copies_total",
         "Offers of Workloads to a worker that were withdrawn before it ran them.",
-        *BY_WORKER,
+        BY_WORKER,
     )
     worker_offered_workloads = gauge(
         "multiqueue_worker_offered_workloads",
         "Workloads that a worker is offered and no worker has taken yet.",
-        *OF_WORKER,
+        OF_WORKER,
     )
     worker_running_workloads = gauge(
         "multiqueue_worker_running_workloads",
         "Workloads that a worker has taken and that have not ended.",
-        *OF_WORKER,
+        OF_WORKER,
     )
     worker_connected = gauge(
-        "multiqueue_worker_connected", "1 while a worker is connected.", "cluster", ROLE
+        "multiqueue_worker_connected", "1 while a worker is connected.", "cluster replica_role"
     )
     worker_credentials_expire_seconds = gauge(
         "multiqueue_worker_credentials_expire_seconds",
         "Seconds until what a manager shows a worker is not good any more; none where it says no "
         "end.",
-        *OF_WORKER,
+        OF_WORKER,
     )
     worker_credentials_expiring = gauge(
         "multiqueue_worker_credentials_expiring",
         "1 while what a manager shows a worker should be renewed: the condition "
         "CredentialsExpiring.",
-        *OF_WORKER,
+        OF_WORKER,
     )
     worker_health = gauge(
         "multiqueue_worker_health",
         "How well a worker does: 1 all well, 0 it is not sent anything for now.",
-        *OF_WORKER,
+        OF_WORKER,
     )
     worker_cordoned = gauge(
-        "multiqueue_worker_cordoned", "1 while nothing new goes to a worker.", "cluster", ROLE
+        "multiqueue_worker_cordoned",
+        "1 while nothing new goes to a worker.",
+        "cluster replica_role",
     )
     worker_drain_left = gauge(
-        "multiqueue_worker_drain_left",
-        "Workloads on a worker that is being drained.",
-        *OF_WORKER,
+        "multiqueue_worker_drain_left", "Workloads on a worker that is being drained.", OF_WORKER
     )
     drain_moves_total = counter(
-        "multiqueue_drain_moves_total", "Workloads sent off a worker by a drain.", "cluster", ROLE
+        "multiqueue_drain_moves_total",
+        "Workloads sent off a worker by a drain.",
+        "cluster replica_role",
     )
     drain_lost_gpu_seconds_total = counter(
         "multiqueue_drain_lost_gpu_seconds_total",
         "Accelerator-seconds since admission of Workloads sent off a worker by a drain.",
-        *OF_WORKER,
+        OF_WORKER,
     )
     remote_sync_lag_seconds = histogram(
         "multiqueue_remote_sync_lag_seconds",
         "Seconds from a change on a worker to its copy here.",
-        *OF_WORKER,
+        OF_WORKER,
         buckets=REQUEST_BUCKETS,
     )
     dispatch_duration_seconds = histogram(
         "multiqueue_dispatch_duration_seconds",
         "Seconds that a dispatcher took to nominate.",
-        "dispatcher",
-        ROLE,
+        "dispatcher replica_role",
         buckets=REQUEST_BUCKETS,
     )
 
@@ -345,16 +306,12 @@ class ManagerMetrics(DispatchMetrics):
     api_requests_total = counter(
         "multiqueue_api_requests_total",
         "Requests, by method, collection and status; 0 is no answer.",
-        "cluster",
-        "method",
-        "resource",
-        "code",
+        "cluster method resource code",
     )
     api_request_duration_seconds = histogram(
         "multiqueue_api_request_duration_seconds",
         "Seconds of a request.",
-        "cluster",
-        "method",
+        "cluster method",
         buckets=REQUEST_BUCKETS,
     )
     api_rate_limit = gauge(
@@ -366,14 +323,12 @@ class ManagerMetrics(DispatchMetrics):
     watch_restarts_total = counter(
         "multiqueue_watch_restarts_total",
         "Times that a watch began again, by reason.",
-        "cluster",
-        "resource",
-        "reason",
+        "cluster resource reason",
     )
 
     # Internals
     reconciles_total = counter(
-        "multiqueue_reconciles_total", "Reconciles, by outcome.", "reconciler", "outcome"
+        "multiqueue_reconciles_total", "Reconciles, by outcome.", "reconciler outcome"
     )
     reconcile_duration_seconds = histogram(
         "multiqueue_reconcile_duration_seconds",
