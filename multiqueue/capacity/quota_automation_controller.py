@@ -65,9 +65,7 @@ class QuotaAutomation:
         self._fleet = fleet
         self._limits = limits
         self._timeout = context.config.multi_kueue.worker_lost_timeout
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, metrics=context.metrics
-        )
+        self._reconciler = Reconciler(self.name, self.reconcile, metrics=context.metrics)
         informers = context.informers
         informers.cluster_queues.add_handler(self._on_cluster_queue)
         informers.local_queues.add_handler(self._on_local_queue)

@@ -43,10 +43,10 @@ class ClusterQueueController:
         self._echo: dict[str, str] = {}
         self._gauges = ClusterQueueGauges(context)
         workers = context.config.controller.workers_for("ClusterQueue", GROUP, CONCURRENCY)
-        self._reconciler: Reconciler[str] = Reconciler(
+        self._reconciler = Reconciler(
             self.name, self.reconcile, concurrency=workers, metrics=context.metrics
         )
-        self._statuses: Reconciler[str] = Reconciler(
+        self._statuses = Reconciler(
             f"{self.name}-status",
             self.write_status,
             concurrency=workers,

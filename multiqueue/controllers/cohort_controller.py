@@ -32,7 +32,7 @@ class CohortController:
         self._engine = engine
         self._lent = LentGpus(context, engine)
         workers = context.config.controller.workers_for("Cohort", GROUP, 1)
-        self._reconciler: Reconciler[str] = Reconciler(
+        self._reconciler = Reconciler(
             self.name,
             self.reconcile,
             concurrency=workers,

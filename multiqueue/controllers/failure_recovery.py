@@ -86,7 +86,7 @@ class FailureRecovery:
         self._pods: Informer[Object] = Informer(
             context.client, PODS, indexers={BY_NODE: lambda pod: [_node_of(pod)]}
         )
-        self._reconciler: Reconciler[str] = Reconciler(self.name, self.reconcile)
+        self._reconciler = Reconciler(self.name, self.reconcile)
 
     async def run(self) -> None:
         """Recover until cancelled."""

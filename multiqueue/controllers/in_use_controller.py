@@ -45,7 +45,7 @@ class InUseController:
         workers = context.config.controller.workers_for(
             informer.resource.kind, informer.resource.group, 1
         )
-        self._reconciler: Reconciler[str] = Reconciler(name, self.reconcile, concurrency=workers)
+        self._reconciler = Reconciler(name, self.reconcile, concurrency=workers)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""

@@ -50,10 +50,10 @@ class LocalQueueController:
         self._echo: dict[str, str] = {}
         self._local_gauges = LocalQueueGauges(context)
         workers = context.config.controller.workers_for("LocalQueue", GROUP, CONCURRENCY)
-        self._reconciler: Reconciler[str] = Reconciler(
+        self._reconciler = Reconciler(
             self.name, self.reconcile, concurrency=workers, metrics=context.metrics
         )
-        self._statuses: Reconciler[str] = Reconciler(
+        self._statuses = Reconciler(
             f"{self.name}-status",
             self.write_status,
             concurrency=workers,

@@ -52,9 +52,7 @@ class AdmissionCheckReconciler:
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, metrics=context.metrics
-        )
+        self._reconciler = Reconciler(self.name, self.reconcile, metrics=context.metrics)
         informers = context.informers
         informers.admission_checks.add_handler(self._on_check)
         informers.multikueue_configs.add_handler(lambda _old, _new: self._enqueue_all())

@@ -39,9 +39,7 @@ class ProfileReconciler:
     def __init__(self, context: ManagerContext, choice: DispatcherChoice) -> None:
         self._context = context
         self._choice = choice
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, metrics=context.metrics
-        )
+        self._reconciler = Reconciler(self.name, self.reconcile, metrics=context.metrics)
         context.informers.dispatch_profiles.add_handler(self._on_profile)
         context.informers.workloads.add_handler(self._on_workload)
         choice.on_news = self._tell_soon

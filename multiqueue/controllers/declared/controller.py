@@ -53,9 +53,7 @@ class DeclaredJobs:
         self._tasks: asyncio.TaskGroup | None = None
         self._running: dict[str, tuple[JobReconciler, asyncio.Task[None]]] = {}
         self._read: dict[str, int] = {}
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, metrics=context.metrics
-        )
+        self._reconciler = Reconciler(self.name, self.reconcile, metrics=context.metrics)
         context.integrations.add_listener(on_added=self._on_added, on_removed=self._on_removed)
         kinds.on_change = self._reconciler.queue.add
 

@@ -114,11 +114,8 @@ class ElasticUngater:
             meta=lambda pod: ObjectKeyAndVersion(pod.key, pod.version, pod.uid),
             indexers={BY_JOB: _by_job},
         )
-        self._reconciler: Reconciler[JobKey] = Reconciler(
-            self.name,
-            self.reconcile,
-            concurrency=CONCURRENCY,
-            metrics=context.metrics,
+        self._reconciler = Reconciler(
+            self.name, self.reconcile, concurrency=CONCURRENCY, metrics=context.metrics
         )
 
     async def run(self) -> None:

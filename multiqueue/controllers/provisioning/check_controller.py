@@ -50,9 +50,7 @@ class ProvisioningCheckController:
     def __init__(self, context: ManagerContext, watch: RequestWatch) -> None:
         self._context = context
         self._watch = watch
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, metrics=context.metrics
-        )
+        self._reconciler = Reconciler(self.name, self.reconcile, metrics=context.metrics)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""

@@ -52,11 +52,8 @@ class ProvisioningController:
         self._jitter = jitter
         self._cleanup = context.config.gates.enabled(Gate.CLEANUP_PROVISIONING_REQUESTS_ON_EVICTION)
         self._executor = ProvisioningExecutor(context, watch)
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name,
-            self.reconcile,
-            concurrency=CONCURRENCY,
-            metrics=context.metrics,
+        self._reconciler = Reconciler(
+            self.name, self.reconcile, concurrency=CONCURRENCY, metrics=context.metrics
         )
 
     async def run(self) -> None:

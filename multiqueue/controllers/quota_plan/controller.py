@@ -88,9 +88,7 @@ class QuotaPlanController:
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
         self._records: dict[str, DemandRecord] = {}
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, metrics=context.metrics
-        )
+        self._reconciler = Reconciler(self.name, self.reconcile, metrics=context.metrics)
         context.informers.quota_plans.add_handler(self._on_plan)
 
     async def run(self) -> None:

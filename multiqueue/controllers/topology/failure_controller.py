@@ -59,11 +59,8 @@ class NodeFailureController:
         self._watch = watch
         self._rules = FailureRules.from_gates(context.config.gates)
         self.placements = PlacementIndex()
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name,
-            self.reconcile,
-            concurrency=CONCURRENCY,
-            metrics=context.metrics,
+        self._reconciler = Reconciler(
+            self.name, self.reconcile, concurrency=CONCURRENCY, metrics=context.metrics
         )
 
     async def run(self) -> None:

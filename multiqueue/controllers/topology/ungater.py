@@ -42,11 +42,8 @@ class TopologyUngater:
         self._context = context
         self._watch = watch
         self._slots = asyncio.Semaphore(WRITES_AT_A_TIME)
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name,
-            self.reconcile,
-            concurrency=CONCURRENCY,
-            metrics=context.metrics,
+        self._reconciler = Reconciler(
+            self.name, self.reconcile, concurrency=CONCURRENCY, metrics=context.metrics
         )
 
     async def run(self) -> None:

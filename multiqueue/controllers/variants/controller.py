@@ -62,11 +62,8 @@ class VariantController:
         is_short = context.config.gates.enabled(Gate.SHORT_WORKLOAD_NAMES)
         self._name_limit = SHORT_NAME if is_short else MAX_NAME
         workers = context.config.controller.workers_for("Workload", GROUP, CONCURRENCY)
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name,
-            self.reconcile,
-            concurrency=workers,
-            metrics=context.metrics,
+        self._reconciler = Reconciler(
+            self.name, self.reconcile, concurrency=workers, metrics=context.metrics
         )
 
     async def run(self) -> None:

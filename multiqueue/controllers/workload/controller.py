@@ -89,11 +89,11 @@ class WorkloadController:
         self._is_admitting = is_admitting
         self._options = WorkloadOptions.from_config(context.config)
         workers = context.config.controller.workers_for("Workload", GROUP, CONCURRENCY)
-        self._reconciler: Reconciler[str] = Reconciler(
+        self._reconciler = Reconciler(
             self.name, self.reconcile, concurrency=workers, metrics=context.metrics
         )
         self._limiter = context.client.limiter
-        self.reasons: Reconciler[str] = Reconciler(
+        self.reasons = Reconciler(
             f"{self.name}-reasons",
             self.explain,
             concurrency=EXPLAINERS,

@@ -43,9 +43,7 @@ class Autoscaler:
         self._nodes = nodes
         self._groups: dict[str, str] = {}
         self._requests: Informer[Object] = Informer(client, PROVISIONING_REQUESTS)
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=CONCURRENCY
-        )
+        self._reconciler = Reconciler(self.name, self.reconcile, concurrency=CONCURRENCY)
         self._requests.add_handler(self._on_request)
 
     async def run(self) -> None:

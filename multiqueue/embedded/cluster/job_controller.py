@@ -60,9 +60,7 @@ class JobController:
         self._recorder = recorder
         self._memory: dict[str, JobMemory] = {}
         self._deleted_pods: set[str] = set()
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=CONCURRENCY
-        )
+        self._reconciler = Reconciler(self.name, self.reconcile, concurrency=CONCURRENCY)
         informers.jobs.add_handler(self._on_job)
         informers.pods.add_handler(self._on_pod)
 

@@ -52,7 +52,7 @@ class KindController:
         self._owners: dict[str, SimulatedKind] = {}
         self._jobs: dict[str, Informer[Object]] = {}
         self._related: dict[Resource, Informer[Object]] = {}
-        self._reconciler: Reconciler[tuple[str, str]] = Reconciler(self.name, self.reconcile)
+        self._reconciler = Reconciler(self.name, self.reconcile)
         for each in SIMULATED_KINDS:
             if each.children is not None:
                 row = _ROWS[each.framework]

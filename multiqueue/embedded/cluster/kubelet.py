@@ -44,9 +44,7 @@ class Kubelet:
         self._node_names = node_names
         self._pace = pace
         self._runs: dict[str, PodRun] = {}
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=CONCURRENCY
-        )
+        self._reconciler = Reconciler(self.name, self.reconcile, concurrency=CONCURRENCY)
         informers.pods.add_handler(self._on_pod)
         informers.nodes.add_handler(self._on_node)
 

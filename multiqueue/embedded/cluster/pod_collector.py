@@ -39,7 +39,7 @@ class PodCollector:
         self._informers = informers
         self._clock = clock
         self._missing_since: dict[str, float] = {}
-        self._reconciler: Reconciler[str] = Reconciler(self.name, self.reconcile)
+        self._reconciler = Reconciler(self.name, self.reconcile)
         informers.pods.add_handler(self._on_pod)
         informers.nodes.add_handler(self._on_node)
 

@@ -78,7 +78,7 @@ class JobReconciler:
         workers = context.config.controller.workers_for(
             integration.resource.kind, integration.resource.group, CONCURRENCY
         )
-        self._reconciler: Reconciler[str] = Reconciler(
+        self._reconciler = Reconciler(
             self.name, self.reconcile, concurrency=workers, metrics=context.metrics
         )
 

@@ -59,9 +59,7 @@ class GroupOwnerReconciler:
         self._observer = JobObserver(context, kind, self._source, dispatches=False)
         self._executor = JobExecutor(context)
         workers = context.config.controller.workers_for(kind.gvk.kind, kind.gvk.group, CONCURRENCY)
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=workers
-        )
+        self._reconciler = Reconciler(self.name, self.reconcile, concurrency=workers)
 
     async def run(self) -> None:
         """Reconcile until cancelled, once all needed informers are synced."""

@@ -73,11 +73,8 @@ class ClusterReconciler:
         self._context = context
         self._fleet = fleet
         self._servers = fleet.servers
-        self._reconciler: Reconciler[str] = Reconciler(
-            self.name,
-            self.reconcile,
-            concurrency=CONCURRENCY,
-            metrics=context.metrics,
+        self._reconciler = Reconciler(
+            self.name, self.reconcile, concurrency=CONCURRENCY, metrics=context.metrics
         )
         context.informers.multikueue_clusters.add_handler(self._on_cluster)
         self._sources = ClusterSources(context, self._reconciler.queue.add, path_prefix=path_prefix)
