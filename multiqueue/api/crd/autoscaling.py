@@ -9,7 +9,7 @@ from typing import Any
 
 from multiqueue.api.autoscaling import GROUP, VERSIONS, ProvisioningRequest
 from multiqueue.api.conditions import ProvisioningCondition
-from multiqueue.api.crd.kinds import Column
+from multiqueue.api.crd.kinds import AGE, Column, condition
 from multiqueue.api.crd.schema import object_schema
 
 PLURAL = "provisioningrequests"
@@ -39,16 +39,16 @@ def provisioning_request_crd() -> dict[str, Any]:
 
 def _version(name: str) -> dict[str, Any]:
     columns = [
-        Column(name="Class", path=".spec.provisioningClassName"),
+        Column("Class", ".spec.provisioningClassName"),
         *(
-            Column(name=str(type_), path=f'.status.conditions[?(@.type=="{type_}")].status')
+            Column(type_, condition(type_))
             for type_ in (
                 ProvisioningCondition.ACCEPTED,
                 ProvisioningCondition.PROVISIONED,
                 ProvisioningCondition.FAILED,
             )
         ),
-        Column(name="Age", path=".metadata.creationTimestamp", type="date"),
+        AGE,
     ]
     return {
         "name": name,

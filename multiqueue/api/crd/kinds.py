@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from multiqueue.api import v1beta2
 from multiqueue.api.v1beta2.admission_check import ProvisioningRequestConfig
 from multiqueue.api.v1beta2.meta import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column:
     """One printer column."""
 
     name: str
     path: str
-    type: str = "string"
-    wide: bool = False
     description: str = ""
+    type: str = field(default="string", kw_only=True)
+    wide: bool = field(default=False, kw_only=True)
 
     def as_dict(self) -> dict[str, object]:
         """Return an entry of additionalPrinterColumns."""
@@ -47,11 +47,12 @@ class CustomKind:
         return self.struct.__name__
 
 
-_AGE = Column(name="Age", path=".metadata.creationTimestamp", type="date")
+AGE = Column("Age", ".metadata.creationTimestamp", type="date")
 
 
-def _active(path: str = "Active") -> str:
-    return f'.status.conditions[?(@.type=="{path}")].status'
+def condition(kind: str, part: str = "status") -> str:
+    """Return the path of a part of a condition."""
+    return f'.status.conditions[?(@.type=="{kind}")].{part}'
 
 
 KINDS: tuple[CustomKind, ...] = (
@@ -60,9 +61,9 @@ KINDS: tuple[CustomKind, ...] = (
         plural="admissionchecks",
         short_names=("ac",),
         columns=(
-            Column(name="Controller", path=".spec.controllerName"),
-            Column(name="Active", path=_active()),
-            _AGE,
+            Column("Controller", ".spec.controllerName"),
+            Column("Active", condition("Active")),
+            AGE,
         ),
     ),
     CustomKind(
@@ -70,29 +71,25 @@ KINDS: tuple[CustomKind, ...] = (
         plural="clusterqueues",
         short_names=("cq",),
         columns=(
+            Column("Cohort", ".spec.cohortName", "Cohort that this ClusterQueue belongs to"),
             Column(
-                name="Cohort",
-                path=".spec.cohortName",
-                description="Cohort that this ClusterQueue belongs to",
-            ),
-            Column(
-                name="Strategy",
-                path=".spec.queueingStrategy",
+                "Strategy",
+                ".spec.queueingStrategy",
+                "The queueing strategy used to prioritize workloads",
                 wide=True,
-                description="The queueing strategy used to prioritize workloads",
             ),
             Column(
-                name="Pending Workloads",
-                path=".status.pendingWorkloads",
+                "Pending Workloads",
+                ".status.pendingWorkloads",
+                "Number of pending workloads",
                 type="integer",
-                description="Number of pending workloads",
             ),
             Column(
-                name="Admitted Workloads",
-                path=".status.admittedWorkloads",
+                "Admitted Workloads",
+                ".status.admittedWorkloads",
+                "Number of admitted workloads that haven't finished yet",
                 type="integer",
                 wide=True,
-                description="Number of admitted workloads that haven't finished yet",
             ),
         ),
     ),
@@ -103,20 +100,18 @@ KINDS: tuple[CustomKind, ...] = (
         short_names=("queue", "queues", "lq"),
         namespaced=True,
         columns=(
+            Column("ClusterQueue", ".spec.clusterQueue", "Backing ClusterQueue"),
             Column(
-                name="ClusterQueue", path=".spec.clusterQueue", description="Backing ClusterQueue"
+                "Pending Workloads",
+                ".status.pendingWorkloads",
+                "Number of pending workloads",
+                type="integer",
             ),
             Column(
-                name="Pending Workloads",
-                path=".status.pendingWorkloads",
+                "Admitted Workloads",
+                ".status.admittedWorkloads",
+                "Number of admitted workloads that haven't finished yet",
                 type="integer",
-                description="Number of pending workloads",
-            ),
-            Column(
-                name="Admitted Workloads",
-                path=".status.admittedWorkloads",
-                type="integer",
-                description="Number of admitted workloads that haven't finished yet",
             ),
         ),
     ),
@@ -124,7 +119,7 @@ KINDS: tuple[CustomKind, ...] = (
         struct=v1beta2.MultiKueueCluster,
         plural="multikueueclusters",
         short_names=("mkc",),
-        columns=(Column(name="Connected", path=_active()), _AGE),
+        columns=(Column("Connected", condition("Active")), AGE),
     ),
     CustomKind(
         struct=v1beta2.MultiKueueConfig,
@@ -153,12 +148,7 @@ KINDS: tuple[CustomKind, ...] = (
         short_names=("wpc",),
         has_status=False,
         columns=(
-            Column(
-                name="Value",
-                path=".value",
-                type="integer",
-                description="Value of workloadPriorityClass's Priority",
-            ),
+            Column("Value", ".value", "Value of workloadPriorityClass's Priority", type="integer"),
         ),
     ),
     CustomKind(
@@ -167,21 +157,16 @@ KINDS: tuple[CustomKind, ...] = (
         short_names=("kwl", "kueueworkload", "kueueworkloads"),
         namespaced=True,
         columns=(
+            Column("Queue", ".spec.queueName", "Name of the queue submitted to"),
             Column(
-                name="Queue", path=".spec.queueName", description="Name of the queue submitted to"
+                "Reserved in",
+                ".status.admission.clusterQueue",
+                "Name of the ClusterQueue where the workload is reserving quota",
             ),
+            Column("Admitted", condition("Admitted"), "Admission status"),
+            Column("Finished", condition("Finished"), "Workload finished"),
             Column(
-                name="Reserved in",
-                path=".status.admission.clusterQueue",
-                description="Name of the ClusterQueue where the workload is reserving quota",
-            ),
-            Column(name="Admitted", path=_active("Admitted"), description="Admission status"),
-            Column(name="Finished", path=_active("Finished"), description="Workload finished"),
-            Column(
-                name="Age",
-                path=".metadata.creationTimestamp",
-                type="date",
-                description="Time this workload was created",
+                "Age", ".metadata.creationTimestamp", "Time this workload was created", type="date"
             ),
         ),
         selectable_fields=(".status.admission.clusterQueue",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiqueue.api.crd.kinds import Column, CustomKind
+from multiqueue.api.crd.kinds import AGE, Column, CustomKind, condition
 from multiqueue.api.v1alpha1 import (
     DispatchProfile,
     DisruptionPolicy,
@@ -11,80 +11,58 @@ from multiqueue.api.v1alpha1 import (
     UsageReport,
 )
 
-_AGE = Column(name="Age", path=".metadata.creationTimestamp", type="date")
 _PROFILE_COLUMNS = (
-    Column(name="Dispatcher", path=".spec.dispatcher"),
-    Column(name="Active", path='.status.conditions[?(@.type=="Active")].status'),
+    Column("Dispatcher", ".spec.dispatcher"),
+    Column("Active", condition("Active")),
     Column(
-        name="Healthy",
-        path='.status.conditions[?(@.type=="Healthy")].status',
-        description="Whether its dispatcher answers, and keeps its promises",
+        "Healthy", condition("Healthy"), "Whether its dispatcher answers, and keeps its promises"
     ),
+    Column("Decisions", ".status.decisions", "Questions that were answered", type="integer"),
     Column(
-        name="Decisions",
-        path=".status.decisions",
+        "Failures",
+        ".status.failures",
+        "Questions that its dispatcher had no answer to",
         type="integer",
-        description="Questions that were answered",
     ),
     Column(
-        name="Failures",
-        path=".status.failures",
+        "Differences",
+        ".status.shadow.differences",
+        "Answers of the shadow that name other clusters",
         type="integer",
-        description="Questions that its dispatcher had no answer to",
     ),
-    Column(
-        name="Differences",
-        path=".status.shadow.differences",
-        type="integer",
-        description="Answers of the shadow that name other clusters",
-    ),
-    Column(name="Canary", path=".status.canary.state", description="Running, Returned or Broken"),
-    _AGE,
+    Column("Canary", ".status.canary.state", "Running, Returned or Broken"),
+    AGE,
 )
 _DISRUPTION_COLUMNS = (
-    Column(name="Prefer", path=".spec.prefer", description="Whom preemption stops first"),
-    Column(name="Active", path='.status.conditions[?(@.type=="Active")].status'),
-    Column(name="Reason", path='.status.conditions[?(@.type=="Active")].reason'),
-    _AGE,
+    Column("Prefer", ".spec.prefer", "Whom preemption stops first"),
+    Column("Active", condition("Active")),
+    Column("Reason", condition("Active", "reason")),
+    AGE,
 )
 _JOB_KIND_COLUMNS = (
-    Column(name="Group", path=".spec.group"),
-    Column(name="Kind", path=".spec.kind"),
+    Column("Group", ".spec.group"),
+    Column("Kind", ".spec.kind"),
+    Column("Accepted", condition("Accepted"), "Whether its expressions can be used"),
+    Column("Active", condition("Active"), "Whether its objects are queued"),
+    Column("Reason", condition("Active", "reason"), "Why they are, or are not"),
     Column(
-        name="Accepted",
-        path='.status.conditions[?(@.type=="Accepted")].status',
-        description="Whether its expressions can be used",
+        "Healthy", condition("Healthy"), "Whether every expression had a value for every object"
     ),
-    Column(
-        name="Active",
-        path='.status.conditions[?(@.type=="Active")].status',
-        description="Whether its objects are queued",
-    ),
-    Column(
-        name="Reason",
-        path='.status.conditions[?(@.type=="Active")].reason',
-        description="Why they are, or are not",
-    ),
-    Column(
-        name="Healthy",
-        path='.status.conditions[?(@.type=="Healthy")].status',
-        description="Whether every expression had a value for every object",
-    ),
-    _AGE,
+    AGE,
 )
 
 _PLAN_COLUMNS = (
-    Column(name="Cohort", path=".spec.cohort"),
-    Column(name="Mode", path=".spec.mode"),
-    Column(name="State", path=".status.state", description="What the plan does now"),
-    Column(name="Proposal", path=".status.proposal.hash", description="What may be approved"),
-    Column(name="Changes", path=".status.changes", type="integer", description="Applied so far"),
-    _AGE,
+    Column("Cohort", ".spec.cohort"),
+    Column("Mode", ".spec.mode"),
+    Column("State", ".status.state", "What the plan does now"),
+    Column("Proposal", ".status.proposal.hash", "What may be approved"),
+    Column("Changes", ".status.changes", "Applied so far", type="integer"),
+    AGE,
 )
 _USAGE_COLUMNS = (
-    Column(name="Through", path=".status.through", description="Until when all is counted"),
-    Column(name="Gap", path=".status.gapSeconds", type="integer", description="In seconds"),
-    _AGE,
+    Column("Through", ".status.through", "Until when all is counted"),
+    Column("Gap", ".status.gapSeconds", "In seconds", type="integer"),
+    AGE,
 )
 
 OWN_KINDS = tuple(
