@@ -55,8 +55,12 @@ EXPIRED = (
 """The last frame of a feed whose reader has to log in again, as the fleet API words it."""
 
 
-class SessionOver(Exception):  # noqa: N818 - a fact, which ends a stream
-    """The reader's credentials are not valid any more."""
+class StreamOver(Exception):  # noqa: N818 - a fact, which ends a stream
+    """A stream ends here: the credentials have ``expired``, or the server stops."""
+
+    def __init__(self, *, expired: bool) -> None:
+        super().__init__()
+        self.expired = expired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +72,12 @@ class PageReader:
         about: What ``about.json`` says: ``context``, ``namespace``, ``demo``; ``login`` if there
             was one.
         action: What the page sends with each action; empty: the reader has no actions.
-        name: The reader in the log; empty: nothing is logged.
-        valid: A context that raises `SessionOver` in its block when the session ends.
+        valid: A context that raises `StreamOver` in its block when a stream has to end.
     """
 
     client: KubeClient
     about: Mapping[str, Any]
     action: str
-    name: str = ""
     valid: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
 
 
@@ -210,10 +212,11 @@ async def _stream(
                     await response.prepare(request)
                 if chunk:
                     await response.write(chunk)
-    except SessionOver:
+    except StreamOver as over:
         if not response.prepared:
-            return build_status(401, "Unauthorized", "Unauthorized")
-        if request.rel_url.raw_path.endswith("/feeds"):
+            code, reason = (401, "Unauthorized") if over.expired else (503, "ServiceUnavailable")
+            return build_status(code, reason, "the stream is over")
+        if over.expired and request.rel_url.raw_path.endswith("/feeds"):
             await response.write(EXPIRED)
     return response
 
