@@ -22,6 +22,7 @@ BASES = (
     "worker-role-pods",
     "worker-projection-role",
     "worker-guard",
+    "dashboard",
 )
 ADDITIONS = ("prometheus", "prometheus-tls", "certmanager")
 """In an order in which each may be applied alone; the namespace is the manager's."""

@@ -1,15 +1,15 @@
-"""Who may use the listener on this machine: it adds credentials, so it must know its reader.
+"""Who may use a listener: it adds credentials, so it must know its reader and its page.
 
-The address that is printed has a key. The first request exchanges it for a cookie, and the page is
-loaded again without the key, so that it stays in no history. Everything without the cookie is
-refused, and so is whatever another web site makes a browser send.
+On this machine, the address that is printed has a key. The first request exchanges it for a cookie,
+and the page is loaded again without the key, so that it stays in no history. Everything without the
+cookie is refused, and so is whatever another web site makes a browser send.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 KEY_BYTES = 16
@@ -24,8 +24,53 @@ class Refusal:
     text: str
 
 
-class Door:
-    """Checks requests.
+class SameOrigin:
+    """Tells requests of our own page from those that another web site makes a browser send.
+
+    Args:
+        scheme: ``http`` or ``https``.
+        is_ours: Whether a value of ``Host`` is an address of this listener.
+        told: What the refusal of a foreign ``Host`` says.
+    """
+
+    def __init__(self, scheme: str, is_ours: Callable[[str], bool], told: str) -> None:
+        self._scheme = scheme
+        self._is_ours = is_ours
+        self._told = told
+
+    def check_host(self, headers: Mapping[str, str]) -> Refusal | None:
+        """Return why a request means another host: a name may be made to point here."""
+        return None if self._is_ours(headers.get("Host", "")) else Refusal(self._told)
+
+    def check_origin(self, headers: Mapping[str, str]) -> Refusal | None:
+        """Return why a request comes from elsewhere; None if this page or its reader sent it."""
+        refusal = self.check_host(headers)
+        if refusal is not None:
+            return refusal
+        if headers.get("Origin") not in {None, f"{self._scheme}://{headers['Host']}"}:
+            return Refusal("requests of other web sites are refused")
+        if headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
+            return Refusal("links from other web sites are refused; enter the address yourself")
+        return None
+
+    def check_sent(self, headers: Mapping[str, str], content_type: str) -> Refusal | None:
+        """Return why a body is refused: a form of another web site cannot send one like this."""
+        if headers.get("Origin") is None or content_type != "application/json":
+            return Refusal("questions and actions are sent by this page only, as JSON")
+        return None
+
+
+def check_action(headers: Mapping[str, str], action: str) -> Refusal | None:
+    """Return why an action is refused; ``action`` is what the page has, or empty. Parity: S-38."""
+    if not action:
+        return Refusal("the dashboard was started with --read-only")
+    if _is_same(headers.get(ACTION_HEADER, ""), action):
+        return None
+    return Refusal(f"actions need the header {ACTION_HEADER} with the value that the page has")
+
+
+class Door(SameOrigin):
+    """Checks requests on this machine.
 
     Args:
         port: The port of the listener: cookies are shared by all ports of a host.
@@ -40,7 +85,9 @@ class Door:
         self._pass = secrets.token_urlsafe(KEY_BYTES)
         self.action = secrets.token_urlsafe(KEY_BYTES)
         self._cookie = f"multiqueue-{port}"
-        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+        hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+        told = "this address is for 127.0.0.1 and localhost only"
+        super().__init__("http", hosts.__contains__, told)
 
     @property
     def cookie(self) -> str:
@@ -54,29 +101,6 @@ class Door:
     def check(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Refusal | None:
         """Return why a request is refused; None if it may pass."""
         return self.check_origin(headers) or self._check_cookie(cookies)
-
-    def check_origin(self, headers: Mapping[str, str]) -> Refusal | None:
-        """Return why a request comes from elsewhere; None if this page or its reader sent it."""
-        if headers.get("Host", "") not in self._hosts:
-            return Refusal("this address is for 127.0.0.1 and localhost only")
-        origin = headers.get("Origin")
-        if origin is not None and origin.removeprefix("http://") not in self._hosts:
-            return Refusal("requests of other web sites are refused")
-        if headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
-            return Refusal("links from other web sites are refused; open the printed address")
-        return None
-
-    def check_sent(self, headers: Mapping[str, str], content_type: str) -> Refusal | None:
-        """Return why a body is refused: a form of another web site cannot send one like this."""
-        if headers.get("Origin") is None or content_type != "application/json":
-            return Refusal("questions and actions are sent by this page only, as JSON")
-        return None
-
-    def check_action(self, headers: Mapping[str, str]) -> Refusal | None:
-        """Return why an action is refused. Parity: S-38."""
-        if _is_same(headers.get(ACTION_HEADER, ""), self.action):
-            return None
-        return Refusal(f"actions need the header {ACTION_HEADER} with the value that the page has")
 
     def _check_cookie(self, cookies: Mapping[str, str]) -> Refusal | None:
         given = cookies.get(self._cookie, "")

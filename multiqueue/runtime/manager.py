@@ -15,6 +15,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -58,6 +59,9 @@ from multiqueue.visibility.setup import VisibilityService, build_visibility, fin
 from multiqueue.webhooks.setup import WebhookService, build_webhooks
 from multiqueue.workers.kubeconfigs.worker_clients import WorkerAccess
 
+if TYPE_CHECKING:
+    from multiqueue.dashboard.service import DashboardService
+
 NOT_SYNCED = "informers are not synced"
 WEBHOOK_SECONDS = 10.0
 """How long a new leader waits for its webhooks; a wrong registration blocks its writes."""
@@ -98,6 +102,7 @@ class Manager:
         health_port: The port of health once it is served; None if it is not.
         identity: The name of this replica, which the lease has while it leads.
         visibility: The visibility API; None if it is not served.
+        dashboard: The dashboard; None if it is not served. Off means that it is not imported.
     """
 
     name = "manager"
@@ -129,6 +134,7 @@ class Manager:
         self._stopping = False
         self._webhooks: WebhookService | None = None
         self.visibility: VisibilityService | None = None
+        self.dashboard: DashboardService | None = None
         self._endpoint: MetricsEndpoint | None = None
 
     async def run(self) -> None:
@@ -166,6 +172,7 @@ class Manager:
             self._webhooks = build_webhooks(context)
             self._keep(scope, self._webhooks)
         self._start_visibility(scope, context, engine, multikueue)
+        self._start_dashboard(scope, context)
         informers = list_informers(context.informers)
         for informer in informers:
             self._keep(scope, Component(f"informer-{informer.resource.plural}", informer.run))
@@ -215,6 +222,19 @@ class Manager:
             whatifs=LiveWhatIfs(context, multikueue.fleet, starts),
         )
         self._keep(scope, self.visibility)
+
+    def _start_dashboard(self, scope: TaskScope, context: ManagerContext) -> None:
+        address = parse_bind_address(self.config.dashboard.bind_address)
+        if address is None:
+            return
+        if self.visibility is None:
+            log.warning("no dashboard: the visibility API, which it shows, is not served")
+            return
+        from multiqueue.dashboard.service import DashboardService
+
+        certificates = self.visibility.certificates
+        self.dashboard = DashboardService(context, self._credentials, certificates, address)
+        self._keep(scope, self.dashboard)
 
     def _keep(self, scope: TaskScope, runnable: Runnable) -> None:
         scope.create_task(self._supervisor.keep(runnable), name=runnable.name)

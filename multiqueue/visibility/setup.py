@@ -29,6 +29,7 @@ from multiqueue.kube.resources import CONFIG_MAPS
 from multiqueue.kube.retries import REGISTRATION
 from multiqueue.kube.tls import build_server_context
 from multiqueue.lib.addresses import is_loopback
+from multiqueue.lib.server_address import parse_server
 from multiqueue.visibility import front_proxy
 from multiqueue.visibility.answers import Answers
 from multiqueue.visibility.authentication import Authenticator
@@ -49,6 +50,7 @@ from multiqueue.visibility.remote import RemoteAnswers, WorkerClients
 from multiqueue.visibility.server import VisibilityHttpServer
 from multiqueue.workers.connections.fleet import Fleet
 
+DASHBOARD_SERVICE = "multiqueue-dashboard"
 SECRET_NAME = "kueue-visibility-server-cert"  # noqa: S105 - the name of a Secret
 CERTIFICATE_FOLDER = Path("/visibility")
 """The folder where upstream's manifests mount cert-manager's certificate."""
@@ -113,7 +115,6 @@ def build_visibility(  # noqa: PLR0913 - the parts of the manager that it shows
     host = address[0]
     is_outside = not environment.get("KUBERNETES_SERVICE_HOST")
     name = EXTERNAL_SERVICE_NAME if is_outside else SERVICE_NAME
-    service = f"{name}.{config.namespace}"
     source: CertificateSource
     if config.internal_cert_management.enable:
         source = SecretCertificates(
@@ -121,7 +122,11 @@ def build_visibility(  # noqa: PLR0913 - the parts of the manager that it shows
             context.clock,
             namespace=config.namespace,
             name=SECRET_NAME,
-            hosts=[f"{service}.svc", f"{service}.svc.cluster.local", *([host] if host else [])],
+            hosts=[
+                *list_service_names(name, config.namespace),
+                *([host] if host else []),
+                *list_dashboard_names(config),
+            ],
         )
     else:
         source = FileCertificates(CERTIFICATE_FOLDER)
@@ -141,12 +146,27 @@ def build_visibility(  # noqa: PLR0913 - the parts of the manager that it shows
     )
 
 
+def list_dashboard_names(config: Configuration) -> list[str]:
+    """Return the host names of the dashboard, which has the same certificate; empty: it is off."""
+    if config.dashboard.bind_address in {"", "0"}:
+        return []
+    url = config.dashboard.url
+    named = [parse_server(url, schemes=("https",)).host] if url else []
+    return [*list_service_names(DASHBOARD_SERVICE, config.namespace), *named]
+
+
+def list_service_names(service: str, namespace: str) -> list[str]:
+    """Return the host names of a Service."""
+    return [f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local"]
+
+
 class VisibilityService:
     """Serves the visibility API, and keeps certificate and registration up to date.
 
     Attributes:
         registered: Set once the API server knows this server's address.
         fleet: The fleet API.
+        certificates: Where the certificate comes from.
     """
 
     name = "visibility"
@@ -169,7 +189,7 @@ class VisibilityService:
     ) -> None:
         self.registered = asyncio.Event()
         self._context = context
-        self._source = source
+        self.certificates = source
         self._host, port = address
         self._leading = leading if registers_leader else None
         self._trust = FrontProxyTrust()
@@ -254,7 +274,7 @@ class VisibilityService:
         """Wait for the first certificate; without one nothing can be served."""
 
         async def show() -> None:
-            self.server.show(await self._source.load())
+            self.server.show(await self.certificates.load())
 
         def tell(error: BaseException) -> None:
             self._tell("visibility certificate not available, retrying", str(error))
@@ -282,7 +302,7 @@ class VisibilityService:
         external = None
         if self._leading is not None:
             external = External(host=self._host, port=self.server.port)
-        serving = await self._source.load()
+        serving = await self.certificates.load()
         # Register the CA before serving a certificate that it signed.
         missing = await self._registrar.ensure(serving.authority, external)
         self.server.show(serving)

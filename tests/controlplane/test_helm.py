@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from multiqueue.api.config import load_configuration
+from multiqueue.api.config.types import Dashboard
 from tests.controlplane import binaries
 from tests.controlplane.conftest import StartControlPlane, require
 from tests.controlplane.installed import CONFIG, NAMESPACE, leader
@@ -121,6 +123,30 @@ def test_monitoring_is_that_of_config() -> None:
     charted = render("--set=enablePrometheus=true,enableCertManager=true")
     for key, wanted in build("prometheus-tls").items():
         assert charted[key] == wanted
+
+
+def test_the_dashboard_is_that_of_config() -> None:
+    """Switched on in the configuration, with its host name in the certificate."""
+    url = "https://queue.example.com:9443"
+    plain = render("--set=enableCertManager=true")
+    charted = render(
+        "--set=enableCertManager=true,dashboard.enabled=true", f"--set=dashboard.url={url}"
+    )
+    kustomized = build("dashboard")
+    assert charted.keys() - plain.keys() == kustomized.keys()
+    service = charted["Service", "multiqueue-dashboard"]
+    assert service["spec"].pop("type") == "ClusterIP"
+    assert {key: charted[key] for key in kustomized} == kustomized
+    text = charted[CONFIG_MAP]["data"]["controller_manager_config.yaml"]
+    assert load_configuration(text).dashboard == Dashboard(bind_address=":8444", url=url)
+    names = charted["Certificate", "kueue-visibility-cert"]["spec"]["dnsNames"]
+    assert names[-1] == "queue.example.com"
+    wanted = [f"multiqueue-dashboard.{NAMESPACE}.svc{end}" for end in ("", ".cluster.local")]
+    assert names[-3:-1] == wanted
+    taken = 'dashboard: {bindAddress: ":1"}'
+    given = f"--set-string={CONFIGURATION}=kind: Configuration\n{taken}"
+    with pytest.raises(AssertionError, match="leads to port 8444"):
+        render("--set=dashboard.enabled=true", given)
 
 
 def test_the_guard_of_a_worker_is_that_of_config() -> None:

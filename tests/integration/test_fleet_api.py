@@ -24,6 +24,7 @@ from multiqueue.kube.resources import (
     WORKLOADS,
     Resource,
 )
+from multiqueue.runtime.manager import Manager
 from multiqueue.runtime.manifests import apply_all
 from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.authorization import ApiAction, action_of, review_spec
@@ -47,6 +48,7 @@ class Reader:
     asker: Asker
     client: KubeClient
     fleet: FleetApi
+    manager: Manager
 
     @property
     def namespace(self) -> str:
@@ -98,7 +100,7 @@ async def waiting(*jobs: str) -> AsyncIterator[Reader]:
         assert manager.visibility is not None
         await manager.visibility.registered.wait()
         assert manager.visibility.server.fleet is not None
-        reader = Reader(asker, client, manager.visibility.server.fleet)
+        reader = Reader(asker, client, manager.visibility.server.fleet, manager)
         for count, name in enumerate(jobs, start=1):
             await submit(asker, client, (name, "a"))
 

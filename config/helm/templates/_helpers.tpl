@@ -53,6 +53,15 @@
 {{- if and (not .Values.enableCertManager) (eq (toString $internal.enable) "false") }}
 {{- fail "internalCertManagement.enable of the configuration is false, so nobody makes certificates: set enableCertManager" }}
 {{- end }}
+{{- with .Values.dashboard }}
+{{- if .enabled }}
+{{- $given := $config.dashboard | default dict }}
+{{- if not (has ($given.bindAddress | default ":8444") (list ":8444")) }}
+{{- fail "dashboard.enabled: the Service leads to port 8444; remove dashboard.bindAddress from the configuration" }}
+{{- end }}
+{{- $_ := set $config "dashboard" (merge (dict "bindAddress" ":8444") $given (dict "url" .url)) }}
+{{- end }}
+{{- end }}
 {{- with .Values.controllerManager.featureGates }}
 {{- $gates := $config.featureGates | default dict }}
 {{- range . }}

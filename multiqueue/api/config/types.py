@@ -26,6 +26,7 @@ INITIAL_SHARE = "LessThanInitialShare"
 PROCESS, THREAD = "Process", "Thread"
 WARN, DENY = "Warn", "Deny"
 JSON, SLACK = "JSON", "Slack"
+TOKEN = "Token"  # noqa: S105 - the name of a way to log in
 
 
 class Section(
@@ -416,6 +417,25 @@ class VisibilityServer(Section, frozen=True, kw_only=True):
     """Port of the aggregated API."""
 
 
+class DashboardAuth(Section, frozen=True, kw_only=True):
+    """How readers of the dashboard say who they are."""
+
+    mode: str = TOKEN
+    """``Token``: a form takes a bearer token, and a TokenReview says whose it is."""
+
+
+class Dashboard(Section, frozen=True, kw_only=True):
+    """The dashboard beside the manager. Each reader logs in, and has the reader's own rights."""
+
+    bind_address: str = ""
+    """Address that the dashboard listens on with TLS, such as ``:8444``; empty: there is none."""
+    url: str = ""
+    """Address that readers open, such as ``https://queue.example.com``, if it is not that of the
+    Service. Requests for other host names are refused."""
+    auth: DashboardAuth = DashboardAuth()
+    """How readers say who they are."""
+
+
 class NotificationReceiver(Section, frozen=True, kw_only=True):
     """Where notifications about jobs are sent."""
 
@@ -491,6 +511,8 @@ class Configuration(Section, frozen=True, kw_only=True):
     """How long our objects are kept."""
     visibility_server: VisibilityServer = VisibilityServer()
     """Where the aggregated API listens."""
+    dashboard: Dashboard = Dashboard()
+    """Deviates: an extension of ours. The dashboard beside the manager; off by default."""
     notifications: Notifications = Notifications()
     """Deviates: an extension of ours. Who is told what happens to jobs that have the annotation
     ``multiqueue.dev/notify``; by default nobody."""

@@ -24,6 +24,7 @@ from multiqueue.api.config.validate_dispatching import dispatcher_isolation
 from multiqueue.api.config.validate_endpoints import (
     allowed_proxies,
     controllers,
+    dashboard,
     leader_election,
     notifications,
     ports,
@@ -308,6 +309,7 @@ _RULES: tuple[Callable[[Configuration], Iterator[str]], ...] = (
     _multikueue,
     dispatcher_isolation,
     allowed_proxies,
+    dashboard,
     notifications,
     _fair_sharing,
     resources,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from multiqueue.api.config.checks import unique
-from multiqueue.api.config.types import JSON, SLACK, Configuration
+from multiqueue.api.config.types import JSON, SLACK, TOKEN, Configuration
 from multiqueue.api.serde import encode
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 from multiqueue.lib.server_address import PROXY_SCHEMES, AddressError, parse_server
@@ -35,6 +35,23 @@ def ports(config: Configuration) -> Iterator[str]:
         "health.healthProbeBindAddress", config.health.health_probe_bind_address
     )
     yield from _bind_address("pprofBindAddress", config.pprof_bind_address)
+
+
+def dashboard(config: Configuration) -> Iterator[str]:
+    """Check where the dashboard listens, and how its readers reach it."""
+    section = config.dashboard
+    yield from _bind_address("dashboard.bindAddress", section.bind_address)
+    if section.url:
+        try:
+            if parse_server(section.url, schemes=("https",)).path.strip("/"):
+                yield f'dashboard.url: "{section.url}" has a path; write https://host:port only'
+        except AddressError as error:
+            yield (
+                f"dashboard.url: an address that {error}; write a URL such as "
+                '"https://queue.example.com"'
+            )
+    if section.auth.mode != TOKEN:
+        yield f'dashboard.auth.mode: "{section.auth.mode}" is unknown; use {TOKEN}'
 
 
 def _port(path: str, value: int) -> Iterator[str]:

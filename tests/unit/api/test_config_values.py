@@ -116,6 +116,10 @@ def errors_of(text: str) -> list[tuple[str, str]]:
             "must not be negative",
         ),
         ("visibilityServer: {bindPort: 0}", "visibilityServer.bindPort", "is not a port"),
+        ("dashboard: {bindAddress: here}", "dashboard.bindAddress", "is not an address"),
+        ('dashboard: {url: "http://a"}', "dashboard.url", "does not begin with https://"),
+        ('dashboard: {url: "https://a/b"}', "dashboard.url", "has a path"),
+        ("dashboard: {auth: {mode: None}}", "dashboard.auth.mode", "use Token"),
         (
             "featureGates: {PriorityBoost: true, TLSOptions: yes please}",
             "featureGates[TLSOptions]",

@@ -3,8 +3,8 @@ import { useEffect, useState } from "./html.mjs";
 import { messageOf } from "./feed.mjs";
 
 export const FLEET = "/apis/fleet.multiqueue.dev/v1alpha1";
-/** What the page sends with each action; empty: it has none. */
-export const session = { action: "" };
+/** What the page sends with each action (empty: it has none), how often the reader logged in, and what to do if a login is needed. */
+export const session = { action: "", logins: 0, ended: null };
 const REMOTE = "/apis/remote.multiqueue.dev/v1alpha1";
 
 /** The path of something of a job. @param {string} name `namespace/name` of its Workload. @param {string} what */
@@ -24,6 +24,7 @@ export function useAnswer(path, seconds = 0, body = "") {
       try {
         const response = await fetch(path, { signal: abort.signal, cache: "no-store", ...(body && { method: "POST", body, headers: { "Content-Type": "application/json", "X-Multiqueue-Action": session.action } }) });
         if (response.ok) setAnswer({ data: await response.json(), error: null });
+        else if (response.status === 401 && session.ended) session.ended();
         else setAnswer({ data: null, error: { code: response.status, message: await messageOf(response) } });
       } catch (error) {
         if (abort.signal.aborted) return;
@@ -33,6 +34,6 @@ export function useAnswer(path, seconds = 0, body = "") {
     };
     ask();
     return () => { abort.abort(); clearTimeout(timer); };
-  }, [path, body, round]);
+  }, [path, body, round, session.logins]);
   return { ...answer, again: () => setRound(round + 1) };
 }

@@ -28,7 +28,7 @@ const THEMES = ["", "light", "dark"];
 function useFleet(about) {
   const store = useMemo(() => new Store(), []);
   useEffect(() => {
-    if (!about) return undefined;
+    if (!about || about.closed) return undefined;
     let scope = "";
     const url = () => {
       const topics = scope ? ["totals", `standings:${scope}`] : TOPICS;
@@ -52,10 +52,19 @@ function App() {
   const [about, setAbout] = useState(null);
   const [help, setHelp] = useState(false);
   const [theme, setTheme] = useState(localStorage.getItem("theme") ?? "");
+  const [login, setLogin] = useState(null);
   const store = useFleet(about);
-  useEffect(() => {
-    fetch("/about.json").then((answer) => answer.json()).catch(() => ({ namespace: "", context: "" })).then((told) => { session.action = told.action ?? ""; setAbout(told); });
-  }, []);
+  const open = async () => {
+    const told = await fetch("/about.json").then((answer) => (answer.status === 401 ? { closed: true } : answer.json())).catch(() => ({ namespace: "", context: "" }));
+    session.action = told.action ?? "";
+    if (told.closed || told.login) {
+      const found = await import("./login.mjs");
+      found.enter(told, about, store);
+      setLogin(found);
+    }
+    setAbout(told);
+  };
+  useEffect(() => { open(); }, []);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
     localStorage.setItem("theme", theme);
@@ -67,6 +76,7 @@ function App() {
     onEscape: () => setHelp(false),
   }), [store]);
   useEffect(() => { document.title = `${route.parts.at(-1) ?? titleOf(route.page)} - multiqueue`; }, [route]);
+  if (!about || about.closed) return about && html`<${login.LoginPage} open=${open} />`;
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <header class="top">
@@ -74,9 +84,10 @@ function App() {
       <nav aria-label="Pages">${NAV.map(([page, title]) => html`<a href=${`#/${page}`} aria-current=${page === route.page ? "page" : undefined}>${title}</a>`)}</nav>
       <${Search} store=${store} />
       <${Light} store=${store} />
-      <span class="reader soft">${safe(store.link.reader)}${about?.demo ? " (demo)" : ""}</span>
+      ${about.login ? html`<${login.LogOut} about=${about} />` : html`<span class="reader soft">${safe(store.link.reader)}${about.demo ? " (demo)" : ""}</span>`}
     </header>
-    <${Page} route=${route} store=${store} />
+    ${about.login && html`<${login.LoginBar} about=${about} store=${store} open=${open} />`}
+    <div class=${store.link.state === "signed out" ? "stale" : ""}><${Page} route=${route} store=${store} /></div>
     ${help && html`<${Keys} close=${() => setHelp(false)} />`}`;
 }
 

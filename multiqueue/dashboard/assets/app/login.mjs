@@ -1,0 +1,88 @@
+// The login of the dashboard beside the manager. This module is loaded only if there is one.
+import { html, useEffect, useState } from "./html.mjs";
+import { clock, safe } from "./format.mjs";
+import { messageOf } from "./feed.mjs";
+import { session } from "./api.mjs";
+import { useNow } from "./parts.mjs";
+
+const SOON_MS = 5 * 60_000;
+
+/** Go on as the reader that the server told of; another one than before gets a page of their own. */
+export function enter(told, before, store) {
+  if (before?.login && before.login.reader !== told.login?.reader) location.reload();
+  session.ended = () => store.setLink({ state: "signed out" });
+  session.logins += 1;
+  store.setLink({ state: "connecting" });
+  dispatchEvent(new Event("online")); // streams that wait try again
+}
+
+/** The page of a reader who is not known yet. @param {{open: () => void}} props */
+export function LoginPage({ open }) {
+  useEffect(() => { document.title = "Log in - multiqueue"; }, []);
+  return html`<main id="main" class="login">
+    <p class="brand bar"><span class="logo" aria-hidden="true"><i></i><i></i><i></i><i></i></span>multiqueue</p>
+    <div class="card-like"><h1>Log in</h1>
+      <p class="soft bar">You see and change what your token allows in this cluster, and nothing else.</p>
+      <${Form} done=${open} focus />
+    </div>
+    <h2>Where to get a token</h2>
+    <p>For a service account, ask kubectl:</p>
+    <p class="card-like nested bar"><code>kubectl create token NAME -n NAMESPACE --duration 8h</code></p>
+    <p>The ID token of your company's login works too, if the API server of this cluster trusts it.</p>
+    <p class="soft">The token is kept in a sealed cookie that no script can read, until it expires or you log out, for 12 hours at most.</p>
+  </main>`;
+}
+
+/** A login in place: the page behind it stays as it was. @param {{about: any, store: any, open: () => void}} props */
+export function LoginBar({ about, store, open }) {
+  const now = useNow();
+  const [asked, setAsked] = useState(false);
+  const { state, at } = store.link;
+  const done = () => { setAsked(false); open(); };
+  if (state === "signed out") {
+    return html`<section class="note bar" aria-label="Log in again">
+      <p role="status"><strong>Your login has ended.</strong> The page shows what was known ${at ? `at ${clock(new Date(at).toISOString())}` : "before"}. Log in to go on.</p>
+      <${Form} done=${done} namespace=${about.namespace} /></section>`;
+  }
+  const left = Date.parse(about.login.expires) - now;
+  if (left > SOON_MS) return null;
+  return html`<section class="note bar" aria-label="Log in again"><p role="status">Your login ends at ${clock(about.login.expires, false)}.</p>
+    ${asked ? html`<${Form} done=${done} namespace=${about.namespace} />` : html`<button onClick=${() => setAsked(true)}>Log in again</button>`}</section>`;
+}
+
+/** Who is logged in, and the way out. @param {{about: any}} props */
+export function LogOut({ about }) {
+  const leave = async () => {
+    const answer = await send("/logout", {}).catch(() => null);
+    if (answer?.ok || answer?.status === 401) location.reload();
+  };
+  return html`<span class="reader soft" title=${safe(about.login.reader)}>${safe(about.login.reader.split(":").pop())}</span><button onClick=${leave}>Log out</button>`;
+}
+
+function Form({ done, focus = false, namespace = "" }) {
+  const [form, setForm] = useState({ token: "", namespace });
+  const [told, setTold] = useState("");
+  const [busy, setBusy] = useState(false);
+  const submit = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      const answer = await send("/login", form);
+      setTold(answer.ok ? "" : await messageOf(answer));
+      if (answer.ok) done();
+    } catch (error) {
+      setTold(`the manager cannot be reached: ${error.message}`);
+    }
+    setBusy(false);
+  };
+  const field = (name) => ({ value: form[name], onInput: (event) => setForm({ ...form, [name]: event.target.value }), autocomplete: "off", spellcheck: false });
+  return html`<form class="confirm" onSubmit=${submit}>
+    <label>Token <input type="password" required autofocus=${focus} ...${field("token")} /></label>
+    <label>Namespace <input placeholder="if you may see one only" ...${field("namespace")} /></label>
+    <button class="main" disabled=${busy || !form.token.trim()}>Log in</button>
+    ${told && html`<p class="refusal" role="alert">${safe(told)}</p>`}</form>`;
+}
+
+function send(path, body) {
+  return fetch(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json", "X-Multiqueue-Action": session.action } });
+}

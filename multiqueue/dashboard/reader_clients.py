@@ -1,0 +1,88 @@
+"""Clients with the rights of readers, over one pool of connections that has no rights of its own.
+
+The pool knows the API server's address and authority, and nothing of the manager's identity. So a
+request whose token is missing is anonymous: it never has the rights of the manager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import Self
+
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credential_sources import Material
+from multiqueue.kube.credentials import FILE_REFRESH_SECONDS, Credentials
+from multiqueue.kube.limiter import RateLimiter
+from multiqueue.kube.transport import ApiRequest, ApiTransport, HttpTransport, Response
+
+AGENT = "multiqueue-dashboard"
+REQUESTS_PER_SECOND, BURST, IN_FLIGHT = 200.0, 400.0, 256
+"""The budget of all readers together, apart from that of the manager."""
+
+
+class BearerTransport:
+    """Sends requests with the token of a reader over connections that are shared."""
+
+    def __init__(self, shared: ApiTransport, token: str) -> None:
+        self._shared = shared
+        self._authorization = f"Bearer {token}"
+
+    async def send(self, request: ApiRequest) -> Response:
+        """Send one request and read its whole answer."""
+        request.headers["Authorization"] = self._authorization
+        return await self._shared.send(request)
+
+    def stream(self, request: ApiRequest) -> AsyncGenerator[list[bytes], None]:
+        """Send a GET with an endless answer."""
+        request.headers["Authorization"] = self._authorization
+        return self._shared.stream(request)
+
+    async def close(self) -> None:
+        """Do nothing: the connections are those of other readers, too."""
+
+
+class ReaderClients:
+    """Makes the clients of readers.
+
+    Args:
+        credentials: The manager's; only the address and the authority of the server are used.
+    """
+
+    def __init__(self, credentials: Credentials) -> None:
+        async def load() -> Material:
+            return without_identity(credentials.material)
+
+        self._nobody = Credentials(
+            without_identity(credentials.material), load=load, reload_seconds=FILE_REFRESH_SECONDS
+        )
+        # Warnings of the API server are about what a reader asked: the log has no use for them.
+        self._shared = HttpTransport(self._nobody, user_agent=AGENT, on_warning=lambda _: None)
+        self._limiter = RateLimiter(rate=REQUESTS_PER_SECOND, burst=BURST, max_in_flight=IN_FLIGHT)
+
+    def open(self, token: str) -> KubeClient:
+        """Return a client with the rights of a token; it need not be closed."""
+        return KubeClient(
+            self._nobody,
+            limiter=self._limiter,
+            open_transport=lambda *_, **__: BearerTransport(self._shared, token),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close all connections."""
+        await self._shared.close()
+
+
+def without_identity(material: Material) -> Material:
+    """Return where a server is and how it is known, without whoever we are there."""
+    return replace(
+        material,
+        authorization=None,
+        client_certificate=None,
+        client_key=None,
+        impersonation=(),
+        expires_at=None,
+    )

@@ -1,0 +1,210 @@
+"""The dashboard beside the manager: a login, and then the page with the rights of its reader.
+
+Every replica serves. The files of the page have nothing of the cluster and are for everybody; all
+else needs a session, which the cookies have. Parity: S-30, S-33, S-36, S-37, S-38.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import Collection
+from functools import partial
+
+import orjson
+import structlog
+from aiohttp import web
+
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.dashboard.door import SameOrigin, check_action
+from multiqueue.dashboard.login import Login
+from multiqueue.dashboard.page_answers import (
+    ACTIONS,
+    MAX_QUESTION,
+    PageAnswers,
+    PageReader,
+    build_answer,
+    build_status,
+)
+from multiqueue.dashboard.reader_clients import ReaderClients
+from multiqueue.dashboard.sealing import CookieSeal, LoginSession, read_cookies, write_cookies
+from multiqueue.kube.certificate_source import Serving
+from multiqueue.kube.certified_server import CertifiedServer
+from multiqueue.kube.clock import Clock
+from multiqueue.lib.addresses import is_address
+from multiqueue.serving.request import HttpRequest
+from multiqueue.serving.server import Bounds
+from multiqueue.visibility.refusals import StatusRefusal
+from multiqueue.visibility.slots import Slots
+
+LOGIN, LOGOUT = "/login", "/logout"
+BOUNDS = Bounds(connections=512, body_bytes=MAX_QUESTION, header_bytes=32 * 1024)
+"""The cookies of a long token come in one header of up to 12 KB."""
+MAX_REQUESTS, MAX_REQUESTS_OF_A_READER = 256, 64
+"""The limits of concurrent requests and streams."""
+MAX_LOGGED = 253
+"""Characters of what a browser sent that are logged: as many as a name has at most."""
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?", re.IGNORECASE)
+
+log = structlog.get_logger(component="dashboard")
+
+
+class DashboardServer(CertifiedServer):
+    """Serves until stopped.
+
+    Args:
+        login: Checks tokens.
+        clients: Makes the clients of readers.
+        clock: The clock of sessions.
+        names: The host names of this server.
+        host: Where to listen; empty: everywhere.
+        port: The port; 0 takes a free one.
+        context: The TLS settings.
+        drain_seconds: How long requests are answered after the end was asked for.
+    """
+
+    def __init__(
+        self,
+        login: Login,
+        clients: ReaderClients,
+        clock: Clock,
+        *,
+        names: Collection[str],
+        host: str,
+        port: int,
+        context: ssl.SSLContext,
+        drain_seconds: float = 0.0,
+    ) -> None:
+        super().__init__(
+            self._answer,
+            host=host,
+            port=port,
+            context=context,
+            bounds=BOUNDS,
+            drain_seconds=drain_seconds,
+        )
+        self._login = login
+        self._clients = clients
+        self._clock = clock
+        self._seal = CookieSeal()
+        self._stopping = asyncio.Event()
+        self._slots = Slots(MAX_REQUESTS, MAX_REQUESTS_OF_A_READER)
+        told = (
+            "the dashboard does not know this host as its own; set dashboard.url in the "
+            "configuration of the manager to the address that readers open"
+        )
+        self._origin = SameOrigin("https", partial(is_own_host, names), told)
+        self._answers = PageAnswers(clock, self._origin)
+
+    def show(self, serving: Serving) -> None:
+        """Use this certificate from the next connection on, and its key for the cookies."""
+        super().show(serving)
+        self._seal.use(serving.key)
+
+    async def stop(self) -> None:
+        """End all streams, answer for ``drain_seconds``, then close."""
+        self._stopping.set()
+        await super().stop()
+
+    async def _answer(self, request: HttpRequest) -> web.StreamResponse:
+        try:
+            return await self._route(request)
+        except StatusRefusal as refusal:
+            return build_status(refusal.code, refusal.reason, str(refusal))
+
+    async def _route(self, request: HttpRequest) -> web.StreamResponse:
+        refusal = self._origin.check_host(request.headers)
+        if refusal is None and request.method == "GET":
+            found = self._answers.find_file(request.path)
+            if found is not None:  # links from elsewhere may lead here
+                return found
+        refusal = refusal or self._origin.check_origin(request.headers)
+        if refusal is None and request.method == "POST" and request.path in {LOGIN, LOGOUT}:
+            refusal = self._origin.check_sent(request.headers, request.content_type)
+        if refusal is not None:
+            return build_status(403, "Forbidden", refusal.text)
+        if request.method == "POST" and request.path == LOGIN:
+            return await self._log_in(request)
+        session = self._seal.open(read_cookies(request.cookies), self._clock.now())
+        if session is None:
+            return build_status(401, "Unauthorized", "Unauthorized")
+        if request.method == "POST" and request.path == LOGOUT:
+            return _log_out(request, session)
+        with self._slots.take(session.reader):
+            answer = await self._answers.answer(request, self._reader(session))
+        if request.method == "POST" and request.path == ACTIONS:
+            _tell(await request.read(), session, answer.status)
+        return answer
+
+    async def _log_in(self, request: HttpRequest) -> web.Response:
+        address = request.remote or ""
+        try:
+            asked = orjson.loads(await request.read())
+        except (orjson.JSONDecodeError, web.HTTPRequestEntityTooLarge) as error:
+            return build_status(400, "BadRequest", f"the body cannot be read: {error}")
+        try:
+            session = await self._login.enter(asked, address)
+            sealed = self._seal.close(session)
+        except ValueError as error:
+            return build_status(400, "BadRequest", str(error))
+        except StatusRefusal as refusal:
+            log.info("login refused", address=address, code=refusal.code)
+            raise
+        log.info("login", reader=session.reader, address=address)
+        seconds = int((session.expires_at - self._clock.now()).total_seconds())
+        return _set_cookies(sealed, seconds)
+
+    def _reader(self, session: LoginSession) -> PageReader:
+        expires = format_time(session.expires_at)
+        return PageReader(
+            client=self._clients.open(session.token),
+            about={
+                "context": "",
+                "namespace": session.namespace,
+                "demo": False,
+                "login": {"reader": session.reader, "expires": expires},
+            },
+            action=session.action,
+            valid=partial(self._login.while_valid, session, self._stopping),
+        )
+
+
+def is_own_host(names: Collection[str], host: str) -> bool:
+    """Whether a value of ``Host`` names this server: one of its names, or any address.
+
+    Somebody else's name can be made to point here; an address cannot.
+    """
+    match = _HOST.fullmatch(host)
+    if match is None:
+        return False
+    name = match[1].lower()
+    return name == "localhost" or name in names or is_address(name.strip("[]"))
+
+
+def _set_cookies(sealed: str, seconds: int) -> web.Response:
+    answer = build_answer(200, b"{}")
+    for cookie in write_cookies(sealed, seconds):
+        answer.headers.add("Set-Cookie", cookie)
+    return answer
+
+
+def _log_out(request: HttpRequest, session: LoginSession) -> web.Response:
+    refusal = check_action(request.headers, session.action)
+    if refusal is not None:
+        return build_status(403, "Forbidden", refusal.text)
+    return _set_cookies("", 0)
+
+
+def _tell(body: bytes, session: LoginSession, status: int) -> None:
+    """Log an action that was asked for. Parity: S-39."""
+    try:
+        asked = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return
+    if isinstance(asked, dict):
+        named = {
+            name: str(asked.get(name, ""))[:MAX_LOGGED]
+            for name in ("verb", "kind", "namespace", "name")
+        }
+        log.info("action", reader=session.reader, status=status, **named)
