@@ -2,8 +2,10 @@
 
 A report says until when everything is counted. Each write adds what the holds of the namespace used
 since then, and moves that time on, so nothing counts twice however often leaders change. A standby
-remembers the holds that ended, too. A hold that ended while no manager looked, and whose Workload
-does not tell any more, counts until the last write; ``gapSeconds`` says how long that was.
+remembers the holds that ended, too. Those of which no Workload tells any more are written in
+between as ``recentRows``, so that no reader sees sums fall. A hold that ended while no manager
+looked, and whose Workload does not tell any more, counts until the last write; ``gapSeconds`` says
+how long that was.
 """
 
 from __future__ import annotations
@@ -11,15 +13,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import msgspec
 import structlog
 
+from multiqueue.api.names import key_of
 from multiqueue.api.serde import decode, encode
-from multiqueue.api.v1alpha1 import UsageReport, UsageReportStatus
+from multiqueue.api.v1alpha1 import UsageReport, UsageReportRow, UsageReportStatus
 from multiqueue.api.v1alpha1.usage_report import MAX_ROWS
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import ObjectMeta, format_time, parse_time
@@ -35,10 +38,13 @@ from multiqueue.views.usage import (
     end_hold,
     read_hold,
     read_rows,
+    tells,
     write_rows,
 )
 
 WRITE_SECONDS = 300.0
+RECENT_SECONDS = 10.0
+"""How long what a deleted Workload used may be missing; a part of `WRITE_SECONDS`."""
 SPREAD_SECONDS = 0.5
 """Pause after each namespace: at most two writes a second."""
 LAG = timedelta(seconds=30)
@@ -72,6 +78,7 @@ class UsageReports:
         self._open: dict[str, set[str]] = {}
         self._ended: deque[Hold] = deque(maxlen=MAX_ENDED)
         self._known: dict[str, UsageReport] = {}
+        self._vanished: set[str] = set()
         self._began = context.clock.now()
         context.informers.workloads.add_handler(self._on_workload)
 
@@ -80,7 +87,10 @@ class UsageReports:
         self._known.clear()
         await wait_settled(self._context.informers.workloads, self._context.informers.namespaces)
         while True:
-            await asyncio.sleep(WRITE_SECONDS)
+            for _ in range(round(WRITE_SECONDS / RECENT_SECONDS) - 1):
+                await asyncio.sleep(RECENT_SECONDS)
+                await self._write_recent()
+            await asyncio.sleep(RECENT_SECONDS)
             await self.write()
 
     async def write(self) -> None:
@@ -91,20 +101,62 @@ class UsageReports:
             ended.setdefault(hold.namespace, []).append(hold)
         written: set[str] = set()
         for namespace in sorted({*ended, *(name for name, keys in self._open.items() if keys)}):
-            try:
-                await self._write_namespace(namespace, ended.get(namespace, []), now)
-            except NotFound:
-                log.debug(
-                    "namespace is gone, or UsageReports are not installed", namespace=namespace
-                )
-            except KubeError as error:
-                self._known.pop(namespace, None)
-                log.warning("usage not written, trying again", namespace=namespace, error=error)
+            if not await self._try_write(
+                namespace, self._write_namespace(namespace, ended.get(namespace, []), now)
+            ):
                 continue
             written.add(namespace)
-            await asyncio.sleep(SPREAD_SECONDS)
         left = [h for h in self._ended if h.namespace not in written or _end_of(h) > now]
         self._ended = deque(left, maxlen=MAX_ENDED)
+
+    async def _try_write(self, namespace: str, writing: Awaitable[None]) -> bool:
+        """Write to a namespace; return whether that need not be tried again."""
+        try:
+            await writing
+        except NotFound:
+            log.debug("namespace is gone, or UsageReports are not installed", namespace=namespace)
+        except KubeError as error:
+            self._known.pop(namespace, None)
+            log.warning("usage not written, trying again", namespace=namespace, error=error)
+            return False
+        await asyncio.sleep(SPREAD_SECONDS)
+        return True
+
+    async def _write_recent(self) -> None:
+        """Write what ended since the last write, where Workloads do not tell it any more."""
+        for namespace in sorted(self._vanished):
+            self._vanished.discard(namespace)
+            if not await self._try_write(namespace, self._write_recent_of(namespace)):
+                self._vanished.add(namespace)
+
+    async def _write_recent_of(self, namespace: str) -> None:
+        now = self._context.clock.now().astimezone(UTC)
+        month = datetime(now.year, now.month, 1, tzinfo=UTC)
+        if not self._list_vanished(namespace):
+            return
+        report = await self._find(namespace, _name(month))
+        recent = self._recent_rows(namespace, parse_time(report.status.through) or month)
+        if recent == report.status.recent_rows:
+            return
+        if not report.metadata.resource_version:
+            report = await self._create(namespace, report.metadata.name)
+        status = msgspec.structs.replace(report.status, recent_rows=recent)
+        self._known[namespace] = await self._write_status(report, status)
+
+    def _recent_rows(self, namespace: str, since: datetime) -> tuple[UsageReportRow, ...]:
+        """Return what ended holds used after a time, if no Workload tells of them any more."""
+        rows: UsageRows = {}
+        self._add(rows, self._list_vanished(namespace), since, self._context.clock.now())
+        return write_rows(rows)[: self._most_rows]
+
+    def _list_vanished(self, namespace: str) -> list[Hold]:
+        store = self._context.informers.workloads.store
+        return [
+            hold
+            for hold in self._ended
+            if hold.namespace == namespace
+            and not tells(store.get(key_of(namespace, hold.name)), hold)
+        ]
 
     async def _write_namespace(self, namespace: str, ended: Sequence[Hold], now: datetime) -> None:
         month = datetime(now.year, now.month, 1, tzinfo=UTC)
@@ -157,6 +209,7 @@ class UsageReports:
             gap_seconds=report.status.gap_seconds
             + (int(gap.total_seconds()) if gap > SEEN_LATELY else 0),
             rows=write_rows(rows),
+            recent_rows=self._recent_rows(report.metadata.namespace, until),
         )
         if not report.metadata.resource_version:
             report = await self._create(report.metadata.namespace, report.metadata.name)
@@ -204,7 +257,7 @@ class UsageReports:
     async def _write_status(self, report: UsageReport, status: UsageReportStatus) -> UsageReport:
         body = {
             "metadata": {"resourceVersion": report.metadata.resource_version},
-            "status": encode(status),
+            "status": {"recentRows": None, **encode(status)},
         }
         return await self._client.patch(
             USAGE_REPORTS,
@@ -221,9 +274,12 @@ class UsageReports:
         workload = new or old
         assert workload is not None
         if old is not None:
-            ended = end_hold(old, new, self._context.clock.now())
+            now = self._context.clock.now().replace(microsecond=0)  # as times of the API are
+            ended = end_hold(old, new, now)
             if ended is not None:
                 self._ended.append(ended)
+            if ended is not None or new is None:
+                self._vanished.add(workload.metadata.namespace)
         hold = read_hold(new) if new is not None else None
         keys = self._open.setdefault(workload.metadata.namespace, set())
         if hold is not None and hold.ended is None:

@@ -11,32 +11,42 @@ a busy queue changes every second. So the reader's ``uid`` and state are compare
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any
 
+from multiqueue.api.job_kinds import find_job_kind
 from multiqueue.api.serde import decode
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1alpha1 import JobKind
+from multiqueue.api.v1beta2 import Workload, WorkloadPriorityClass
+from multiqueue.api.workload_state import has_quota, is_finished
+from multiqueue.dashboard.action_writer import EVICTION_SECONDS, ActionWriter
 from multiqueue.dashboard.page_actions import (
     ActionKind,
     PageAction,
+    UnknownActionError,
     find_action,
     read_target,
 )
+from multiqueue.jobs.reading import learn_job_kinds
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Conflict, Forbidden, NotFound
 from multiqueue.kube.resources import (
+    JOB_KINDS,
     LOCAL_QUEUES,
-    SELF_SUBJECT_ACCESS_REVIEWS,
+    MULTIKUEUE_CLUSTERS,
+    WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
-    Resource,
 )
 from multiqueue.views.stops import say_stops, sum_stops
 
-FIELD_MANAGER = "multiqueue-dashboard"
 TRIES = 3
 """Changes of an object's status between reading and patching that are borne."""
+MAX_NAMES = 10
+"""Jobs that a question names."""
 
 Json = dict[str, Any]
 
@@ -55,13 +65,16 @@ class PageActions:
 
     def __init__(self, client: KubeClient, now: Callable[[], datetime]) -> None:
         self._client = client
+        self._writer = ActionWriter(client)
         self._now = now
 
     async def describe(self, query: Mapping[str, str]) -> Json:
         """Return what the reader can do with an object; with ``verb``, also what would happen.
 
-        Shape: ``{"uid", "state", "actions": [{"verb", "title", "stops"}], "words"}``. ``actions``
-        is empty if the object is gone, or the reader has no right to read or to patch it.
+        Shape: ``{"uid", "state", "actions": [{"verb", "title", "stops"}], "words", "choices"}``.
+        ``actions`` is empty if the object is gone, or the reader has no right to read or to change
+        it. ``choices`` are the WorkloadPriorityClasses ``{"name", "value"}`` of an action that
+        wants one.
 
         Raises:
             UnknownActionError: The query names no kind or verb of the table.
@@ -75,8 +88,7 @@ class PageActions:
                 raise
             return {"actions": []}
         state = kind.find_state(obj)
-        can = state is not None and await self._may_patch(kind.resource, namespace, name)
-        offered = [each for each in kind.actions if can and each.is_offered(state)]
+        offered = await self._list_offered(kind, obj, state)
         described: Json = {
             "uid": obj["metadata"]["uid"],
             "state": state,
@@ -87,14 +99,43 @@ class PageActions:
         if "verb" in query:
             action = find_action(kind, query["verb"])
             described["words"] = await self._say(kind, action, obj)
+            if action.wants_class:
+                classes = sorted(
+                    await self._list_classes(), key=lambda c: (-c.value, c.metadata.name)
+                )
+                described["choices"] = [
+                    {"name": each.metadata.name, "value": each.value} for each in classes
+                ]
         return described
+
+    async def _list_offered(
+        self, kind: ActionKind, obj: Json, state: str | None
+    ) -> list[PageAction]:
+        """Return what changes the object, and the reader may write."""
+        if state is None:
+            return []
+        await self._learn_kinds(obj)
+        writes = {
+            action.verb: action.list_writes(kind.resource, obj)
+            for action in kind.actions
+            if action.is_offered(state)
+        }
+        wanted = list(dict.fromkeys((w.verb, w.target) for each in writes.values() for w in each))
+        may = await asyncio.gather(*(self._writer.may(verb, target) for verb, target in wanted))
+        allowed = dict(zip(wanted, may, strict=True))
+        return [
+            action
+            for action in kind.actions
+            if (found := writes.get(action.verb))
+            and all(allowed[each.verb, each.target] for each in found)
+        ]
 
     async def act(self, asked: Mapping[str, Any]) -> Json:
         """Take an action on the object that the reader saw, and return its new state.
 
         Args:
             asked: ``kind``, ``namespace``, ``name`` and ``verb``; ``uid`` and ``state`` as
-                `describe` returned them.
+                `describe` returned them; ``choice``: the name of one of its choices.
 
         Raises:
             UnknownActionError: Something of it is missing, or not in the table.
@@ -103,6 +144,7 @@ class PageActions:
         """
         kind, namespace, name = read_target(asked)
         action = find_action(kind, asked.get("verb"))
+        chosen = await self._find_class(asked.get("choice")) if action.wants_class else None
         for number in range(1, TRIES + 1):
             obj = await self._client.get(kind.resource, name, namespace=namespace or None)
             state = kind.find_state(obj)
@@ -115,66 +157,91 @@ class PageActions:
                     f'{kind.resource.kind} "{name}" has changed meanwhile: it was '
                     f'"{asked.get("state")}" and is "{state or "finished"}" now'
                 )
+            await self._learn_kinds(obj)
+            writes = action.list_writes(kind.resource, obj, chosen)
+            if not writes:
+                raise ChangedMeanwhileError(
+                    f'{kind.resource.kind} "{name}" has changed meanwhile: "{action.title}" does '
+                    "nothing to it now"
+                )
             try:
-                await self._patch(kind.resource, namespace, obj, action)
+                for write in writes:
+                    await self._writer.write(write, obj)
             except Conflict:
                 if number == TRIES:
                     raise
             else:
                 break
-        return {"state": action.leads_to}
+        if action.verb == "evict" and not await self._writer.resume_evicted(writes[0].target):
+            raise ChangedMeanwhileError(
+                f'Workload "{name}" was not seen to be evicted within {EVICTION_SECONDS:g} s, and '
+                "is resumed: it ended meanwhile, or no manager acts"
+            )
+        return {"state": action.leads_to or state}
 
-    async def _patch(
-        self, resource: Resource, namespace: str, obj: Json, action: PageAction
-    ) -> None:
-        seen = {name: obj["metadata"][name] for name in ("uid", "resourceVersion")}
-        patch = {**action.patch, "metadata": {**action.patch.get("metadata", {}), **seen}}
-        await self._client.patch(
-            resource,
-            obj["metadata"]["name"],
-            patch,
-            namespace=namespace or None,
-            field_manager=FIELD_MANAGER,
+    async def _learn_kinds(self, obj: Json) -> None:
+        """Know the kind of a job that only a JobKind declares, for the rest of this request."""
+        owners = obj["metadata"].get("ownerReferences") or ()
+        if all(find_job_kind(each["apiVersion"], each["kind"]) for each in owners):
+            return
+        with suppress(Forbidden, NotFound):
+            listed = await self._client.list(JOB_KINDS, decode=partial(decode, JobKind))
+            learn_job_kinds(listed.items)
+
+    async def _list_classes(self) -> list[WorkloadPriorityClass]:
+        listed = await self._client.list(
+            WORKLOAD_PRIORITY_CLASSES, decode=partial(decode, WorkloadPriorityClass)
         )
+        return list(listed.items)
 
-    async def _may_patch(self, resource: Resource, namespace: str, name: str) -> bool:
-        """Ask the API server; a button without the right is not shown."""
-        wanted = {
-            "verb": "patch",
-            "group": resource.group,
-            "resource": resource.plural,
-            "name": name,
-            "namespace": namespace,
-        }
-        review = {
-            "apiVersion": SELF_SUBJECT_ACCESS_REVIEWS.api_version,
-            "kind": SELF_SUBJECT_ACCESS_REVIEWS.kind,
-            "spec": {"resourceAttributes": wanted},
-        }
-        answer = await self._client.create(SELF_SUBJECT_ACCESS_REVIEWS, review)
-        return bool(answer["status"]["allowed"])
+    async def _find_class(self, name: object) -> WorkloadPriorityClass:
+        known = {each.metadata.name: each for each in await self._list_classes()}
+        if not isinstance(name, str) or name not in known:
+            raise UnknownActionError(
+                f"choice: choose from {', '.join(sorted(known)) or 'no WorkloadPriorityClass'}"
+            )
+        return known[name]
 
     async def _say(self, kind: ActionKind, action: PageAction, obj: Json) -> str:
+        if action.wants_class:
+            return f"{action.words} {_say_priority(decode(Workload, obj))}"
         if not action.stops:
             return action.words
         try:
             workloads = await self._list_stopped(kind, obj)
         except Forbidden as error:
             return f"{action.words} How many that are is not known: {error.server_message}."
-        return f"{action.words} Now: {say_stops(sum_stops(workloads, self._now()))}."
+        words = f"{action.words} Now: {say_stops(sum_stops(workloads, self._now()))}."
+        if kind.resource is not MULTIKUEUE_CLUSTERS or not workloads:
+            return words
+        names = sorted(each.metadata.key for each in workloads)
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        return f"{words} There: {', '.join(names[:MAX_NAMES])}{more}."
 
     async def _list_stopped(self, kind: ActionKind, obj: Json) -> list[Workload]:
+        """Return the Workloads with quota that would stop, at once or one after the other."""
         metadata = obj["metadata"]
         if kind.resource is WORKLOADS:
             return [decode(Workload, obj)]
         listed = await self._client.list(
             WORKLOADS, namespace=metadata.get("namespace"), decode=partial(decode, Workload)
         )
+        holders = [
+            each for each in listed.items if has_quota(each.status) and not is_finished(each.status)
+        ]
+        name = metadata["name"]
         if kind.resource is LOCAL_QUEUES:
-            return [each for each in listed.items if each.spec.queue_name == metadata["name"]]
+            return [each for each in holders if each.spec.queue_name == name]
+        if kind.resource is MULTIKUEUE_CLUSTERS:
+            return [each for each in holders if each.status.cluster_name == name]
         return [
             each
-            for each in listed.items
-            if each.status.admission is not None
-            and each.status.admission.cluster_queue == metadata["name"]
+            for each in holders
+            if each.status.admission is not None and each.status.admission.cluster_queue == name
         ]
+
+
+def _say_priority(workload: Workload) -> str:
+    reference = workload.spec.priority_class_ref
+    of = f" (class {reference.name})" if reference is not None else ""
+    return f"Now: priority {workload.spec.priority or 0}{of}."

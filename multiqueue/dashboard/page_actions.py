@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from multiqueue.api.cluster_orders import read_orders
+from multiqueue.api.cluster_orders import format_drain, read_orders
 from multiqueue.api.names import CORDON, DRAIN
 from multiqueue.api.serde import decode
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2 import Workload, WorkloadPriorityClass
 from multiqueue.api.workload_state import is_finished
+from multiqueue.dashboard.job_actions import Write, cancel, evict, set_priority
+from multiqueue.kube.job_objects import JobObject
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
@@ -33,22 +35,43 @@ class PageAction:
     Attributes:
         verb: Its name for programs.
         title: The words of its button.
-        patch: The merge patch.
-        leads_to: The state after it; it is offered in all other states.
         words: What happens.
+        patch: The merge patch of the object.
+        leads_to: The state after it, in which it is not offered; empty: it changes none.
         stops: Whether running jobs stop.
+        job_writes: What it writes instead of the patch, for a Workload and the class that was
+            chosen.
+        wants_class: Whether a WorkloadPriorityClass has to be chosen.
     """
 
     verb: str
     title: str
-    patch: Json
-    leads_to: str
     words: str
+    patch: Json | None = None
+    leads_to: str = ""
     stops: bool = False
+    job_writes: Callable[[Workload, WorkloadPriorityClass | None], Sequence[Write]] | None = None
+    wants_class: bool = False
 
     def is_offered(self, state: str | None) -> bool:
         """Whether it changes an object in this state. A drain is a cordon too, and only ends."""
         return self.leads_to != state and not (self.verb == "cordon" and state == "draining")
+
+    def list_writes(
+        self, resource: Resource, obj: Json, chosen: WorkloadPriorityClass | None = None
+    ) -> Sequence[Write]:
+        """Return what it writes for an object; nothing if it would not change anything."""
+        if self.job_writes is not None:
+            return self.job_writes(decode(Workload, obj), chosen)
+        metadata = obj["metadata"]
+        assert self.patch is not None, "it writes a patch"
+        target = JobObject(
+            resource=resource,
+            namespace=metadata.get("namespace", ""),
+            name=metadata["name"],
+            uid=metadata["uid"],
+        )
+        return (Write(target=target, patch=self.patch),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +147,29 @@ KINDS: Mapping[str, ActionKind] = {
                 words="The job gives its quota back, and waits until it is resumed.",
                 stops=True,
             ),
+            PageAction(
+                verb="evict",
+                title="Evict",
+                words="The job gives its quota back, and waits in its queue to start again.",
+                stops=True,
+                job_writes=evict,
+            ),
+            PageAction(
+                verb="priority",
+                title="Priority",
+                words="A job goes before those of lower priority in its queue, and may stop them "
+                "if its queue preempts.",
+                job_writes=set_priority,
+                wants_class=True,
+            ),
+            PageAction(
+                verb="cancel",
+                title="Cancel job",
+                words="The job is deleted with its pods, and does not come back.",
+                leads_to="gone",
+                stops=True,
+                job_writes=cancel,
+            ),
         ),
     ),
     "multikueueclusters": ActionKind(
@@ -144,6 +190,16 @@ KINDS: Mapping[str, ActionKind] = {
                 patch={"metadata": {"annotations": {CORDON: None, DRAIN: None}}},
                 leads_to="in use",
                 words="Jobs are sent to this worker again. If it is being drained, that ends.",
+            ),
+            PageAction(
+                verb="drain",
+                title="Drain",
+                patch={"metadata": {"annotations": {DRAIN: format_drain()}}},
+                leads_to="draining",
+                words="No job is sent to this worker any more, and those that run there are moved "
+                "a few at a time: each is stopped when another worker has room for it. A job that "
+                "no other worker can hold stays until somebody acts.",
+                stops=True,
             ),
         ),
     ),

@@ -6,21 +6,27 @@ is in memory: a restart begins anew. Parity: S-106.
 
 Times are shown by the minute, and conditions have whole seconds. So a start half a minute outside
 the range counts as inside. "Now" is no estimate, and is not judged.
+
+The same comparison says by which factor later ranges are widened or narrowed (`range_factor`). An
+estimate that is late counts as one that no factor reaches, until its Workload starts.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from multiqueue.api.conditions import WorkloadCondition, find_condition
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import is_finished
+from multiqueue.forecast.range_factor import find_factor, find_needed
+from multiqueue.plugins.forecast import StartEstimate
 from multiqueue.views.calibration import (
     JUDGED,
     WINDOW,
@@ -51,16 +57,43 @@ ENDS_WITH = {
 """The condition that becomes True when what was estimated has come."""
 
 Json = Mapping[str, Any]
+Place = tuple[StartStage, StartHorizon]
 OnJudged = Callable[[StartStage, StartHorizon, EstimateOutcome], None]
+OnFactor = Callable[[StartStage, StartHorizon, float], None]
 
 
-class GivenEstimate(NamedTuple):
-    """An estimate that waits to be judged."""
+@dataclass(slots=True)
+class JudgedEstimate:
+    """What became of an estimate, and by which factor its range was too narrow."""
 
+    outcome: EstimateOutcome
+    needed: float = math.inf
+
+
+@dataclass(slots=True)
+class GivenEstimate:
+    """An estimate that waits to be judged.
+
+    Attributes:
+        below, above: The range around the median, before any factor.
+        judged: How it was judged, if it is late and its Workload has not started.
+    """
+
+    at: datetime
     earliest: datetime
     latest: datetime
+    below: timedelta
+    above: timedelta
     stage: StartStage
     horizon: StartHorizon
+    judged: JudgedEstimate | None = None
+
+    def find_needed(self, started: datetime) -> float:
+        """Return the factor with which its range would have had a start inside."""
+        late_by = started - self.at
+        slack = min(SLACK, abs(late_by))
+        beyond = late_by - slack if late_by > timedelta() else late_by + slack
+        return find_needed(beyond, self.below, self.above)
 
     def judge(self, started: datetime) -> EstimateOutcome:
         """Return how it compares with a start, or with a moment at which nothing has started."""
@@ -78,12 +111,14 @@ class GivenEstimates:
         first_at: When the first was made.
         kept: How many were kept so far.
         waiting: Those that are not judged yet.
+        late: Those that were judged because their range has passed.
         late_at: When the first of these is late, if nothing starts before.
     """
 
     first_at: datetime
     kept: int = 0
     waiting: list[GivenEstimate] = field(default_factory=list)
+    late: list[GivenEstimate] = field(default_factory=list)
     late_at: datetime = NEVER
 
     def is_due(self, now: datetime) -> bool:
@@ -101,6 +136,7 @@ class GivenEstimates:
     def take_late(self, now: datetime) -> list[GivenEstimate]:
         """Remove and return those whose range has passed."""
         late = [each for each in self.waiting if now > each.latest + SLACK]
+        self.late += late
         self.waiting = [each for each in self.waiting if now <= each.latest + SLACK]
         self.late_at = min((each.latest + SLACK for each in self.waiting), default=NEVER)
         return late
@@ -111,25 +147,43 @@ class Calibration:
 
     Args:
         on_judged: Is told of each estimate whose outcome is known.
+        on_factor: Is told of each factor that is computed.
     """
 
-    def __init__(self, on_judged: OnJudged) -> None:
+    def __init__(self, on_judged: OnJudged, on_factor: OnFactor = lambda *_: None) -> None:
         self._on_judged = on_judged
+        self._on_factor = on_factor
         self._given: dict[str, GivenEstimates] = {}
-        self._judged: dict[tuple[StartStage, StartHorizon], deque[EstimateOutcome]] = {}
+        self._judged: dict[Place, deque[JudgedEstimate]] = {}
+        self._factors: dict[Place, float] = {}
 
     @property
     def known(self) -> int:
         """Number of Workloads of which an estimate was kept."""
         return len(self._given)
 
-    def keep(self, key: str, start: Json, now: datetime) -> None:
+    def find_factor(self, stage: StartStage, at: datetime, now: datetime) -> float:
+        """Return by which factor the range of an estimate is to be widened."""
+        return self._find_factor((stage, find_horizon(at - now)))
+
+    def _find_factor(self, place: Place) -> float:
+        known = self._factors.get(place)
+        if known is None:
+            known = find_factor([each.needed for each in self._judged.get(place, ())])
+            self._factors[place] = known
+            self._on_factor(*place, known)
+        return known
+
+    def keep(
+        self, key: str, start: Json, now: datetime, narrow: StartEstimate | None = None
+    ) -> None:
         """Keep an estimate that is given to somebody, if one is due.
 
         Args:
             key: The Workload, ``namespace/name``.
             start: The estimate as `tell_start` returns it; without one, nothing is kept.
             now: The current time.
+            narrow: The same with its range before any factor; by default that of `start`.
         """
         at, earliest, latest = (
             parse_time(start.get(name)) for name in ("at", "earliest", "latest")
@@ -143,7 +197,9 @@ class Calibration:
             given = self._given[key] = GivenEstimates(now)
         if given.is_due(now):
             stage, horizon = StartStage(start["stage"]), find_horizon(at - now)
-            given.keep(GivenEstimate(earliest, latest, stage, horizon))
+            below = at - earliest if narrow is None else narrow.at - narrow.earliest
+            above = latest - at if narrow is None else narrow.latest - narrow.at
+            given.keep(GivenEstimate(at, earliest, latest, below, above, stage, horizon))
 
     def follow(self, key: str, workload: Workload | None, now: datetime) -> None:
         """Judge the estimates of a Workload that changed; None: it was deleted. Cost: O(1)."""
@@ -156,9 +212,13 @@ class Calibration:
         started = {stage: _find_start(workload, stage) for stage in ENDS_WITH}
         for each in given.waiting:
             if (at := started[each.stage]) is not None:
-                self._count(each, each.judge(at))
+                self._count(each, each.judge(at), at)
+        for each in given.late:
+            if (at := started[each.stage]) is not None:
+                self._correct(each, at)
         given.waiting = [each for each in given.waiting if started[each.stage] is None]
-        if started[StartStage.QUOTA] is not None and not given.waiting:
+        given.late = [each for each in given.late if started[each.stage] is None]
+        if started[StartStage.QUOTA] is not None and not given.waiting and not given.late:
             del self._given[key]
 
     def describe(self, start: Json, now: datetime) -> Json | None:
@@ -177,7 +237,9 @@ class Calibration:
                 yield self._tell(stage, horizon)
 
     def _tell(self, stage: StartStage, horizon: StartHorizon) -> Json:
-        return tell_calibration(stage, horizon, self._judged.get((stage, horizon), ()))
+        place = stage, horizon
+        outcomes = [each.outcome for each in self._judged.get(place, ())]
+        return tell_calibration(stage, horizon, outcomes, self._find_factor(place))
 
     def _judge_overdue(self, now: datetime) -> None:
         """Judge those as late whose range has passed: else long waits would be missing."""
@@ -187,15 +249,31 @@ class Calibration:
                 self._count(each, EstimateOutcome.LATE)
 
     def _cancel(self, given: GivenEstimates, now: datetime) -> None:
+        for each in given.late:
+            self._correct(each, now)
         for each in given.waiting:
             is_late = each.judge(now) is EstimateOutcome.LATE
-            self._count(each, EstimateOutcome.LATE if is_late else EstimateOutcome.CANCELLED)
+            self._count(each, EstimateOutcome.LATE if is_late else EstimateOutcome.CANCELLED, now)
 
-    def _count(self, given: GivenEstimate, outcome: EstimateOutcome) -> None:
+    def _count(
+        self, given: GivenEstimate, outcome: EstimateOutcome, started: datetime | None = None
+    ) -> None:
+        """Count an estimate whose outcome is known; `started` is None if the start is not."""
         self._on_judged(given.stage, given.horizon, outcome)
-        if outcome in JUDGED:
-            place = given.stage, given.horizon
-            self._judged.setdefault(place, deque(maxlen=WINDOW)).append(outcome)
+        if outcome not in JUDGED:
+            return
+        place = given.stage, given.horizon
+        given.judged = JudgedEstimate(outcome)
+        self._judged.setdefault(place, deque(maxlen=WINDOW)).append(given.judged)
+        self._factors.pop(place, None)
+        if started is not None:
+            self._correct(given, started)
+
+    def _correct(self, given: GivenEstimate, started: datetime) -> None:
+        """Say of a judged estimate which factor it needed."""
+        if given.judged is not None:
+            given.judged.needed = given.find_needed(started)
+            self._factors.pop((given.stage, given.horizon), None)
 
 
 def _find_start(workload: Workload, stage: StartStage) -> datetime | None:

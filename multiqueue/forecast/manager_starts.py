@@ -27,6 +27,7 @@ from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.forecast.calibration import Calibration
 from multiqueue.forecast.estimates import Budget
 from multiqueue.forecast.other_workload import CheckTimes, read_check_time
+from multiqueue.forecast.range_factor import widen
 from multiqueue.forecast.starts import Starts
 from multiqueue.forecast.worker_forecast import follow
 from multiqueue.jobs.context import ManagerContext
@@ -63,6 +64,8 @@ NO_ESTIMATE: Mapping[Reason, NoEstimate] = {
 """Reasons of waiting that end with a change, and not with the end of other Workloads."""
 
 Json = Mapping[str, Any]
+ToldStart = tuple[Json, StartEstimate | None]
+"""What is told, and the estimate with its range as it was computed; None if there is none."""
 FindRuntime = Callable[[str, Mapping[tuple[str, str], int]], Runtime | None]
 """Returns a Workload's runtime on what it holds; None if there is no such Workload."""
 log = structlog.get_logger("multiqueue.scheduler")
@@ -92,8 +95,14 @@ class ManagerStarts:
         self._find_runtime = find_runtime
         self._options = options
         self._now = context.clock.now
-        judged = context.metrics.start_estimates_total
-        self._calibration = Calibration(lambda *labels: judged.child(*labels).inc())
+        judged, factor = (
+            context.metrics.start_estimates_total,
+            context.metrics.start_estimate_factor,
+        )
+        self._calibration = Calibration(
+            lambda *labels: judged.child(*labels).inc(),
+            lambda stage, horizon, value: factor.child(stage, horizon).set(value),
+        )
         self._starts = Starts()
         self._check_times = CheckTimes()
         self._seen: dict[str, tuple[Workload, str, Basis]] = {}
@@ -135,9 +144,11 @@ class ManagerStarts:
         await self._read_changed()
         now = self._now()
         found = self._answer(key, now)
-        if found is not None:
-            self._calibration.keep(key, found, now)
-        return found
+        if found is None:
+            return None
+        start, narrow = found
+        self._calibration.keep(key, start, now, narrow)
+        return start
 
     def add_calibration(self, start: Json) -> Json:
         """Add how the last estimates held that are like this one, if it is one."""
@@ -167,48 +178,53 @@ class ManagerStarts:
         explanation = Explanation(
             workload=built.key, cluster_queue=queue, cause=reason, note=message
         )
-        return self.add_calibration(self._estimate(built, explanation, self._now()))
+        start, _ = self._estimate(built, explanation, self._now())
+        return self.add_calibration(start)
 
-    def _answer(self, key: str, now: datetime) -> Json | None:
+    def _answer(self, key: str, now: datetime) -> ToldStart | None:
         explanation = self._engine.workload_reason(key)
         workload = self._engine.find_workload(key)
         if explanation is None or workload is None:
             return None
         if key not in self._seen and explanation.reason not in NO_ESTIMATE:
-            return tell_no_start(NoEstimate.STARTING)
-        start = self._estimate(workload, explanation, now)
+            return tell_no_start(NoEstimate.STARTING), None
+        start, narrow = self._estimate(workload, explanation, now)
         held_back = explanation.held_back
         if held_back is None or held_back.promised is None:
-            return start
-        return with_promise(start, datetime.fromtimestamp(held_back.promised, UTC))
+            return start, narrow
+        return with_promise(start, datetime.fromtimestamp(held_back.promised, UTC)), narrow
 
-    def _estimate(self, workload: Workload, explanation: Explanation, now: datetime) -> Json:
+    def _estimate(self, workload: Workload, explanation: Explanation, now: datetime) -> ToldStart:
         code = NO_ESTIMATE.get(explanation.reason)
         if code is not None:
-            return tell_no_start(code, explanation.message)
+            return tell_no_start(code, explanation.message), None
         queue = self._engine.local_queue_target(workload.queue) or ""
         tree = self._engine.parts.cache.tree_by_queue.get(queue)
         if tree is None:
-            return tell_no_start(NoEstimate.STARTING)
+            return tell_no_start(NoEstimate.STARTING), None
         found = self._starts.estimate(tree, workload, now, Budget(left=TRIES))
         if found is None:
-            return tell_no_start(NoEstimate.NEVER, explanation.message)
+            return tell_no_start(NoEstimate.NEVER, explanation.message), None
         if found.latest <= now and explanation.reason is not Reason.PENDING_EVALUATION:
             # There is room in the queues, and the engine still refuses it.
-            return tell_no_start(NoEstimate.PARKED, explanation.message)
+            return tell_no_start(NoEstimate.PARKED, explanation.message), None
         rules = tree.queues[queue].spec.checks
         checks = [rule.name for rule in rules]
         whole = self._add_checks(found, queue, checks)
         stage = StartStage.WHOLE if whole is not None else StartStage.QUOTA
         runtimes = self._count_runtimes(tree.queues)
-        return tell_start(
-            whole or found,
+        narrow = whole or found
+        factor = self._calibration.find_factor(stage, narrow.at, now)
+        told = tell_start(
+            widen(narrow, factor, now),
             made=now,
             stage=stage,
             runtimes=runtimes,
             caveats=self._list_caveats(queue, explanation, runtimes, stage),
             checks=checks,
+            factor=factor,
         )
+        return told, narrow
 
     def _add_checks(
         self, found: StartEstimate, queue: str, checks: list[str]

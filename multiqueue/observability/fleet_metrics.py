@@ -54,6 +54,15 @@ class FleetMetrics(QueueMetrics):
         "start was (horizon: 10m, 1h, 6h or longer).",
         "stage horizon outcome replica_role",
     )
+    start_estimate_factor = gauge(
+        "multiqueue_start_estimate_factor",
+        "How many times as wide as computed the ranges of estimates of starts are: the smallest "
+        "factor (0.5 to 4) with which four in five of the last 200 would have held; 1 while fewer "
+        "than 30 are judged; by stage and horizon as multiqueue_start_estimates_total.",
+        "stage",
+        "horizon",
+        ROLE,
+    )
     worker_gpus = gauge(
         "multiqueue_worker_gpus",
         "Accelerators in the queues of a connected worker, by kind: total, used, free, and "

@@ -61,9 +61,15 @@ def find_horizon(ahead: timedelta) -> StartHorizon:
 
 
 def tell_calibration(
-    stage: StartStage, horizon: StartHorizon, outcomes: Collection[EstimateOutcome]
+    stage: StartStage,
+    horizon: StartHorizon,
+    outcomes: Collection[EstimateOutcome],
+    factor: float,
 ) -> Json:
-    """Return the JSON form of how the last estimates of a stage and horizon held."""
+    """Return the JSON form of how the last estimates of a stage and horizon held.
+
+    ``factor`` says how many times as wide as they were computed their ranges are now.
+    """
     counts = dict.fromkeys(JUDGED, 0)
     for outcome in outcomes:
         counts[outcome] += 1
@@ -73,6 +79,7 @@ def tell_calibration(
         "horizon": horizon,
         "judged": len(outcomes),
         **{outcome.value: count for outcome, count in counts.items()},
+        "factor": factor,
         "words": words,
     }
 

@@ -95,6 +95,7 @@ def tell_start(
     runtimes: TreeRuntimes,
     caveats: Iterable[StartCaveat],
     checks: Iterable[str] = (),
+    factor: float = 1.0,
 ) -> Json:
     """Return the JSON form of an estimate.
 
@@ -105,6 +106,7 @@ def tell_start(
         runtimes: How well the runtimes that it rests on are known.
         caveats: What it leaves out, or rests on.
         checks: The admission checks that come after quota.
+        factor: How many times as wide as it was computed the range is. Parity: S-107.
     """
     facts = {
         "assumed": runtimes.assumed,
@@ -118,6 +120,7 @@ def tell_start(
         "made": format_time(made),
         "stage": stage,
         "ahead": start.ahead,
+        "factor": factor,
         "basis": runtimes.weakest,
         "caveats": [{"code": code, "message": SENTENCES[code].format(**facts)} for code in caveats],
     }

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from math import ceil
 from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason, WorkloadCondition
@@ -24,11 +23,10 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import read_time
 from multiqueue.api.variants import parent_of
 from multiqueue.api.workload_state import find, is_finished
-from multiqueue.model.resources import is_accelerator, parse_request
+from multiqueue.model.resources import CPU, is_accelerator, parse_request
+from multiqueue.model.turn import count_devices
 
 OWNER_LABEL = "multiqueue.dev/owner"
-CPU = "cpu"
-CORES_OF_DEVICE = 64
 MILLI = 1000
 DAY = timedelta(days=1)
 
@@ -62,6 +60,7 @@ class Hold:
     """One reservation of quota.
 
     Attributes:
+        name: The name of the Workload.
         amounts: (flavor, resource, amount): devices, or cores if it holds no device.
         begun: When quota was reserved.
         admitted: When the Workload was admitted; None: not yet.
@@ -74,6 +73,7 @@ class Hold:
 
     uid: str
     namespace: str
+    name: str
     local_queue: str
     cluster_queue: str
     worker: str
@@ -153,6 +153,7 @@ def read_hold(workload: Workload) -> Hold | None:
     hold = Hold(
         uid=workload.metadata.uid,
         namespace=workload.metadata.namespace,
+        name=workload.metadata.name,
         local_queue=workload.spec.queue_name,
         cluster_queue=admission.cluster_queue,
         worker=status.cluster_name or "",
@@ -168,6 +169,14 @@ def read_hold(workload: Workload) -> Hold | None:
     outcome = UsageOutcome.FAILED if failed else UsageOutcome.KEPT
     ended = read_time(finished.last_transition_time) or begun
     return replace(hold, ended=max(begun, ended), outcome=outcome)
+
+
+def tells(workload: Workload | None, hold: Hold) -> bool:
+    """Whether a hold can be read of a Workload: it has it, or finished with it."""
+    if workload is None or workload.metadata.uid != hold.uid:
+        return False
+    told = read_hold(workload)
+    return told is not None and told.begun == hold.begun
 
 
 def end_hold(old: Workload, new: Workload | None, now: datetime) -> Hold | None:
@@ -216,10 +225,11 @@ def _last_stop(workload: Workload, since: datetime) -> tuple[int, str]:
 
 
 def _count_devices(amounts: Iterable[tuple[str, str, float]]) -> float:
-    """Return the devices of a hold as the cost of a stop counts them: 64 cores are one."""
-    held = list(amounts)
-    devices = sum(amount for _, resource, amount in held if resource != CPU)
-    return devices or max(1, ceil(sum(amount for _, _, amount in held) / CORES_OF_DEVICE))
+    """Return the devices of a hold as the cost of a stop counts them (`count_devices`)."""
+    return count_devices(
+        (resource, round(amount * (MILLI if resource == CPU else 1)))
+        for _, resource, amount in amounts
+    )
 
 
 def add_hold(

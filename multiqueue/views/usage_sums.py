@@ -68,7 +68,8 @@ def collect(
         until = parse_time(report.status.through)
         if until is not None:
             through[namespace] = max(until, through.get(namespace, until))
-        for key, figures in read_rows(report.status.rows).items():
+        stored = (read_rows(report.status.rows), read_rows(report.status.recent_rows))
+        for key, figures in (item for each in stored for item in each.items()):
             if key.day >= first:
                 rows.setdefault(namespace, {}).setdefault(key, UsageFigures()).add(figures)
     for workload in workloads:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Look
+from multiqueue.runtime.demo.jobs import DemoJob, build_job
+from tests.browser.conftest import Demo, Look
 
 pytestmark = pytest.mark.browser
 
@@ -31,7 +36,7 @@ def test_a_worker_is_cordoned_and_used_again(look: Look) -> None:
     look.open("#/clusters/worker-h100", "Runs here")
     question = choose(look, "Cordon")
     assert "No job is sent to this worker any more" in question.inner_text()
-    question.get_by_role("button", name="Cancel").click()
+    question.get_by_role("button", name="Back").click()
     look.page.locator(".actions").wait_for()
     assert look.page.locator(".state", has_text="cordoned").count() == 0
     confirm(look, choose(look, "Cordon"), "Cordon", "Uncordon")
@@ -56,7 +61,7 @@ def test_who_stops_jobs_reads_what_is_lost_and_types_the_name(look: Look) -> Non
     for _ in range(20):  # jobs of this queue come and go
         if re.search(stops, question.inner_text()):
             break
-        question.get_by_role("button", name="Cancel").click()
+        question.get_by_role("button", name="Back").click()
         look.page.wait_for_timeout(1000)
         question = choose(look, "Hold and stop jobs")
     assert re.search(stops, question.inner_text())
@@ -88,6 +93,66 @@ def test_a_waiting_job_is_stopped_and_resumed(look: Look) -> None:
     look.complaints[:] = [each for each in look.complaints if "409" not in each]
 
 
+def submit_own_job(demo: Demo, tmp_path: Path, name: str) -> None:
+    """Submit a job that goes before all others, and runs until it is stopped."""
+    job = DemoJob(
+        team="training", name=name, pods=1, gpus_each=1, run_seconds=3600, priority="flagship"
+    )
+    manifest = tmp_path / "job.json"
+    manifest.write_text(json.dumps(build_job(job)))
+    command = [sys.executable, "-m", "multiqueue", "submit", "-f", str(manifest)]
+    where = ["--kubeconfig", demo.kubeconfigs["manager"]]
+    subprocess.run([*command, *where], check=True, capture_output=True, timeout=60)
+
+
+def test_a_running_job_gets_another_priority_is_evicted_and_cancelled(
+    look: Look, demo: Demo, tmp_path: Path
+) -> None:
+    submit_own_job(demo, tmp_path, "own")
+    look.open("#/jobs?search=own", "Jobs")
+    link = look.page.locator(".grid tbody a", has_text="own").first
+    href = str(link.get_attribute("href"))
+    name = href.rpartition("/")[2]
+    look.open(href, "Way")
+    question = choose(look, "Evict")
+    assert re.search(r"1 job with 1 pod on 1 device is stopped", question.inner_text())
+    question.locator("input").fill(name)
+    look.picture("evict-question")
+    question.locator("button.main").click()
+    question.wait_for(state="detached")
+    look.page.get_by_text("Evicted").first.wait_for()
+    look.picture("evicted-job")
+    question = choose(look, "Priority")
+    assert "Now: priority 2000 (class flagship)" in question.inner_text()
+    assert question.locator("button.main").is_disabled()
+    question.locator("select").select_option("batch-training")
+    look.picture("priority-question")
+    question.locator("button.main").click()
+    look.page.locator(".facts dd", has_text=re.compile("^100$")).wait_for()
+    question = choose(look, "Cancel job")
+    assert "is deleted" in question.inner_text()
+    question.locator("input").fill(name)
+    look.picture("cancel-question")
+    question.locator("button.main").click()
+    look.page.get_by_text("There is no job").wait_for()
+    look.picture("cancelled-job")
+    # Its pods end, and it goes, while the page asks for them.
+    look.complaints[:] = [each for each in look.complaints if not re.search("404|409", each)]
+
+
+def test_a_drain_names_the_jobs_that_move(look: Look) -> None:
+    look.open("#/clusters/worker-a100", "Runs here")
+    question = choose(look, "Drain")
+    assert re.search(r"There: [a-z-]+/job-", question.inner_text())
+    question.locator("input").fill("worker-a100")
+    look.picture("drain-question")
+    confirm(look, question, "Drain", "Uncordon")
+    look.page.locator(".state", has_text="drain").first.wait_for()
+    look.picture("drained-worker")
+    assert look.page.locator(".actions button").all_inner_texts() == ["Uncordon"]
+    confirm(look, choose(look, "Uncordon"), "Uncordon", "Drain")
+
+
 def test_a_refusal_is_shown_and_can_be_tried_again(look: Look) -> None:
     look.open("#/queues/research", "Who waits, in order")
     question = choose(look, "Hold")
@@ -106,7 +171,7 @@ def test_a_refusal_is_shown_and_can_be_tried_again(look: Look) -> None:
     question.get_by_role("button", name="Try again").click()
     question.locator("button.main").wait_for()
     look.page.unroute("**/actions.json*")
-    question.get_by_role("button", name="Cancel").click()
+    question.get_by_role("button", name="Back").click()
     look.page.locator(".actions button", has_text="Hold").first.wait_for()
     # The browser itself reports the refused request.
     look.complaints[:] = [each for each in look.complaints if "403" not in each]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
+import orjson
+import pytest
 
 from multiqueue.api.conversion.convert import converters
 from multiqueue.api.crd import load_crds
@@ -18,8 +20,10 @@ from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
+    JOBS,
     LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
     WORKLOADS,
@@ -62,25 +66,27 @@ class Page:
         assert status == 200
         return [each["verb"] for each in told["actions"]]
 
-    async def act(self, target: Json, verb: str, seen: Json | None = None) -> tuple[int, Json]:
+    async def act(
+        self, target: Json, verb: str, seen: Json | None = None, choice: str = ""
+    ) -> tuple[int, Json]:
         """Take an action on an object as it was seen; by default as it is now."""
         if seen is None:
             _, seen = await self.see(target, verb=verb)
-        body = {**target, "verb": verb, "uid": seen.get("uid"), "state": seen.get("state")}
+        known = {"uid": seen.get("uid"), "state": seen.get("state"), "choice": choice}
+        body = {**target, "verb": verb, **known}
         headers = {"Origin": self.base, "X-Multiqueue-Action": self.action}
         path = f"{self.base}/actions.json"
         async with self.browser.post(path, json=body, headers=headers) as got:
             return got.status, await got.json()
 
 
-def make_role(name: str, *rules: tuple[str, list[str]]) -> Json:
-    group = ["kueue.x-k8s.io"]
+def make_role(name: str, *rules: tuple[str, list[str]], group: str = "kueue.x-k8s.io") -> Json:
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
         "metadata": {"name": name},
         "rules": [
-            {"apiGroups": group, "resources": [resource], "verbs": verbs}
+            {"apiGroups": [group], "resources": [resource], "verbs": verbs}
             for resource, verbs in rules
         ],
     }
@@ -98,12 +104,17 @@ def bind(role: str, user: str, namespace: str = "") -> Json:
     }
 
 
-ALL = ["get", "list", "patch"]
+ALL = ["get", "list", "watch", "patch", "delete"]
 KINDS = [target["kind"] for target in OBJECTS]
 RIGHTS = [
     make_role("operate", *((kind, ALL) for kind in KINDS)),
     make_role("look", *((kind, ["get", "list"]) for kind in KINDS)),
     make_role("queues-only", ("clusterqueues", ["get", "patch"])),
+    make_role("run-jobs", ("jobs", ALL), group="batch"),
+    make_role("choose", ("workloadpriorityclasses", ["list"])),
+    bind("run-jobs", "lead", TEAM),
+    bind("run-jobs", "operator"),
+    bind("choose", "operator"),
     bind("operate", "operator"),
     bind("operate", "lead", TEAM),
     bind("look", "viewer"),
@@ -153,6 +164,31 @@ async def action_world(*users: str) -> AsyncIterator[ActionWorld]:
         yield ActionWorld(admin, pages)
 
 
+def make_class(name: str, value: int) -> Json:
+    kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
+    return {**kind, "metadata": {"name": name}, "value": value}
+
+
+CLASSES = (make_class("low", 10), make_class("high", 1000))
+
+
+async def make_waiting_job(client: KubeClient) -> Json:
+    """A Job with a Workload that waits; no manager watches them."""
+    pods = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}
+    job: Json = {"metadata": {"name": "job"}, "spec": {"template": {"spec": pods}}}
+    made = await client.create(JOBS, job, namespace=TEAM)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": made["metadata"]["uid"]}
+    workload = {
+        "metadata": {"name": "job-wl", "ownerReferences": [{**owner, "controller": True}]},
+        "spec": {
+            "queueName": "lq",
+            "podSets": [{"name": "main", "count": 1, "template": {"spec": pods}}],
+        },
+    }
+    await client.create(WORKLOADS, workload, namespace=TEAM)
+    return {"kind": "workloads", "namespace": TEAM, "name": "job-wl"}
+
+
 async def make_objects(client: KubeClient) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}}
     queue = make_local_queue("lq", cluster_queue="cq")
@@ -168,7 +204,7 @@ async def make_objects(client: KubeClient) -> None:
         },
     }
     queues = (make_gpu_queue(8, name="cq"), queue)
-    await create_missing(client, [namespace, *queues, workload, WORKER, *RIGHTS])
+    await create_missing(client, [namespace, *queues, workload, WORKER, *CLASSES, *RIGHTS])
     since = (datetime.now(UTC) - timedelta(minutes=12)).strftime("%Y-%m-%dT%H:%M:%SZ")
     conditions = [
         {
@@ -187,7 +223,7 @@ async def make_objects(client: KubeClient) -> None:
         "resourceUsage": {"nvidia.com/gpu": "6"},
     }
     admission = {"clusterQueue": "cq", "podSetAssignments": [assignment]}
-    status = {"conditions": conditions, "admission": admission}
+    status = {"conditions": conditions, "admission": admission, "clusterName": "w1"}
     patch = {"status": status}
     await client.patch(WORKLOADS, "train", patch, namespace=TEAM, subresource="status")
 
@@ -200,8 +236,8 @@ async def test_buttons_are_those_that_the_readers_rights_allow() -> None:
         }
         hold = ["hold", "stop"]
         assert got == {
-            "operator": [hold, hold, ["stop"], ["cordon"]],
-            "lead": [[], hold, ["stop"], []],
+            "operator": [hold, hold, ["stop", "evict", "cancel"], ["cordon", "drain"]],
+            "lead": [[], hold, ["stop", "evict", "cancel"], []],
             "viewer": [[], [], [], []],
             "clerk": [hold, [], [], []],
             "nobody": [[]] * 4,
@@ -224,16 +260,17 @@ async def test_an_action_does_what_the_command_does_in_the_name_of_the_page() ->
                 assert (await world.spec(target))["stopPolicy"] == policy
         assert await page.act(TRAIN, "stop") == (200, {"state": "stopped"})
         assert (await world.spec(TRAIN))["active"] is False
-        assert await page.verbs(TRAIN) == ["resume"]
+        assert await page.verbs(TRAIN) == ["resume", "evict", "cancel"]
         assert await page.act(TRAIN, "resume") == (200, {"state": "active"})
         assert await page.act(W1, "cordon") == (200, {"state": "cordoned"})
-        assert await page.verbs(W1) == ["uncordon"]
+        assert await page.verbs(W1) == ["uncordon", "drain"]
         worker = await world.client.get(MULTIKUEUE_CLUSTERS, "w1")
         assert worker["metadata"]["annotations"] == {"multiqueue.dev/cordon": "true"}
         managers = {each["manager"] for each in worker["metadata"]["managedFields"]}
         assert "multiqueue-dashboard" in managers
-        drain = {"metadata": {"annotations": {"multiqueue.dev/drain": "true"}}}
-        await world.client.patch(MULTIKUEUE_CLUSTERS, "w1", drain)
+        assert await page.act(W1, "drain") == (200, {"state": "draining"})
+        worker = await world.client.get(MULTIKUEUE_CLUSTERS, "w1")
+        assert worker["metadata"]["annotations"]["multiqueue.dev/drain"] == "true"
         assert await page.verbs(W1) == ["uncordon"], "a drain is a cordon too"
         assert await page.act(W1, "uncordon") == (200, {"state": "in use"})
         worker = await world.client.get(MULTIKUEUE_CLUSTERS, "w1")
@@ -242,13 +279,15 @@ async def test_an_action_does_what_the_command_does_in_the_name_of_the_page() ->
 
 async def test_the_question_says_what_is_lost_as_far_as_the_reader_may_know() -> None:
     async with action_world("operator", "clerk") as world:
-        for target in (CQ, LQ, TRAIN):
-            _, told = await world.pages["operator"].see(target, verb="stop")
+        asked = [(each, "stop") for each in (CQ, LQ, TRAIN)]
+        for target, verb in (*asked, (TRAIN, "evict"), (TRAIN, "cancel"), (W1, "drain")):
+            _, told = await world.pages["operator"].see(target, verb=verb)
             before, _, after = told["words"].partition("stopped; ")
             assert before.endswith("Now: 1 job with 3 pods on 6 devices is ")
             lost, _, rest = after.partition(" ")
             assert 6 * 720 <= int(lost.replace(",", "")) <= 6 * 750
-            assert rest == "device-seconds are lost, but for what the jobs saved."
+            there = " There: team/train." if target is W1 else ""
+            assert rest == f"device-seconds are lost, but for what the jobs saved.{there}"
         _, told = await world.pages["clerk"].see(CQ, verb="stop")
         assert "How many that are is not known: workloads.kueue.x-k8s.io is" in told["words"]
         _, told = await world.pages["clerk"].see(CQ, verb="hold")
@@ -313,3 +352,62 @@ async def test_what_is_not_in_the_table_is_refused_by_name() -> None:
             assert code == 404, told
         assert await page.verbs({**CQ, "name": "other"}) == []
         assert (await page.see({**CQ, "name": "other"}, verb="hold"))[0] == 404
+
+
+async def test_a_class_is_set_on_the_job_which_its_workload_follows() -> None:
+    async with action_world("operator", "lead") as world:
+        job = await make_waiting_job(world.client)
+        page = world.pages["operator"]
+        assert await page.verbs(job) == ["stop", "priority", "cancel"]
+        _, told = await page.see(job, verb="priority")
+        classes = [{"name": "high", "value": 1000}, {"name": "low", "value": 10}]
+        assert told["choices"] == classes
+        assert told["words"].endswith("Now: priority 0.")
+        assert await page.act(job, "priority", choice="high") == (200, {"state": "active"})
+        changed = await world.client.get(JOBS, "job", namespace=TEAM)
+        assert changed["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] == "high"
+        code, told = await page.act(job, "priority", choice="highest")
+        assert (code, told["message"]) == (400, "choice: choose from high, low")
+        code, told = await world.pages["lead"].act(job, "priority", choice="high")
+        assert (code, "cannot list resource" in told["message"]) == (403, True)
+        # A Workload with quota and without a class takes none, so nothing is offered.
+        code, told = await page.act(TRAIN, "priority", choice="high")
+        assert (code, '"Priority" does nothing to it now' in told["message"]) == (409, True)
+
+
+async def test_a_job_is_cancelled_by_deleting_it_and_a_workload_without_one_itself() -> None:
+    async with action_world("operator", "viewer") as world:
+        job = await make_waiting_job(world.client)
+        page = world.pages["operator"]
+        code, told = await world.pages["viewer"].act(job, "cancel")
+        assert (code, 'cannot delete resource "jobs"' in told["message"]) == (403, True)
+        assert await page.act(job, "cancel") == (200, {"state": "gone"})
+        with pytest.raises(NotFound):
+            await world.client.get(JOBS, "job", namespace=TEAM)
+        assert await page.act(TRAIN, "cancel") == (200, {"state": "gone"})
+        assert await page.verbs(TRAIN) == []
+
+
+async def test_an_evicted_job_is_resumed_once_a_manager_evicts_it() -> None:
+    async with action_world("operator") as world:
+        train = await world.client.get(WORKLOADS, "train", namespace=TEAM)
+        version = train["metadata"]["resourceVersion"]
+        asked = asyncio.create_task(world.pages["operator"].act(TRAIN, "evict"))
+        changes = world.client.watch(WORKLOADS, namespace=TEAM, resource_version=version)
+        async with aclosing(changes):
+            train = orjson.loads((await anext(changes)).raw)
+        assert train["spec"]["active"] is False
+        assert not asked.done()
+        evicted = {**train["status"]["conditions"][0], "type": "Evicted"}
+        status = {"conditions": [*train["status"]["conditions"], evicted]}
+        patch = {"status": status}
+        await world.client.patch(WORKLOADS, "train", patch, namespace=TEAM, subresource="status")
+        assert await asked == (200, {"state": "active"})
+        assert (await world.spec(TRAIN))["active"] is True
+
+
+async def test_a_job_that_no_manager_evicts_runs_on() -> None:
+    async with action_world("operator") as world:
+        code, told = await world.pages["operator"].act(TRAIN, "evict")
+        assert (code, "no manager acts" in told["message"]) == (409, True)
+        assert (await world.spec(TRAIN))["active"] is True

@@ -10,10 +10,12 @@ import pytest
 
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1alpha1 import UsageReport, UsageReportRow, UsageReportStatus
+from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.controllers.usage_reports import UsageReports
+from multiqueue.controllers.usage_reports import RECENT_SECONDS, UsageReports
 from multiqueue.kube import resources
 from multiqueue.views.usage import UsageFigures, read_rows
+from multiqueue.views.usage_sums import add_up, collect, list_dicts
 from tests.builders.jobs import make_job
 from tests.builders.queues import make_local_queue
 from tests.builders.workloads import NAMESPACE
@@ -21,7 +23,7 @@ from tests.integration.queue_steps import complete, create_queue, running, submi
 from tests.integration.test_cli_commands import logs_are_not_output
 from tests.integration.test_cli_diagnose import strict_queue
 from tests.queue_manager import QueueCluster, queue_cluster
-from tests.virtual_time import SteppingClock, virtual_time
+from tests.virtual_time import SteppingClock, loop_clock, virtual_time
 
 __all__ = ["logs_are_not_output"]
 
@@ -94,6 +96,47 @@ async def test_nothing_counts_twice_or_is_forgotten_however_often_managers_chang
         assert figures.reserved == 4 * (ended - begun) > 4 * 1600
         assert figures.kept == figures.running
         assert figures.holds == 1
+
+
+async def read_reserved(cluster: QueueCluster) -> int:
+    """What a reader would see reserved at this moment, from reports and Workloads."""
+    reports = await cluster.client.list(resources.USAGE_REPORTS)
+    workloads = await cluster.client.list(resources.WORKLOADS)
+    rows, _ = collect(
+        [decode(UsageReport, each) for each in reports.items],
+        [decode(Workload, each) for each in workloads.items],
+        {},
+        since=datetime(2020, 1, 1, tzinfo=UTC),
+        now=loop_clock().now().replace(microsecond=0),
+    )
+    return sum(row["reserved_s"] for row in list_dicts(add_up(rows, []), []))
+
+
+@virtual_time
+async def test_what_deleted_jobs_reserved_does_not_fall_before_the_next_report() -> None:
+    async with queue_cluster() as cluster, cluster.manager():
+        await create_queue(cluster)
+        seen = [0]
+        for number in range(12):
+            name = f"train-{number}"
+            await submit(cluster, make_job(name, cpu="4"))
+            await cluster.changes.until(lambda name=name: running(cluster, name), f"{name} runs")
+            await asyncio.sleep(40)
+            if number % 3:
+                await complete(cluster, name)
+            seen.append(await read_reserved(cluster))
+            await cluster.client.delete(
+                resources.JOBS, name, namespace=NAMESPACE, propagation="Background"
+            )
+            await cluster.changes.until(lambda name=name: cluster.workload_of(name) is None)
+            await asyncio.sleep(RECENT_SECONDS + 3)
+            seen.append(await read_reserved(cluster))
+        assert seen == sorted(seen)
+        assert 4 * 12 * 40 <= seen[-1] <= 4 * 12 * 46
+        await asyncio.sleep(900)
+        assert await read_reserved(cluster) == seen[-1]
+        (report,) = (await cluster.client.list(resources.USAGE_REPORTS)).items
+        assert not report["status"].get("recentRows")
 
 
 @virtual_time

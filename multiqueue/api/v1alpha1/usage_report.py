@@ -83,6 +83,15 @@ class UsageReportStatus(Struct, frozen=True, kw_only=True):
     rows: Annotated[
         tuple[UsageReportRow, ...], described("The rows.", maxItems=MAX_ROWS, list_type="atomic")
     ] = ()
+    recent_rows: Annotated[
+        tuple[UsageReportRow, ...],
+        described(
+            "What reservations used after that time that have ended, if their Workload is gone or "
+            "queued again. The next write that moves that time on counts it in rows.",
+            maxItems=MAX_ROWS,
+            list_type="atomic",
+        ),
+    ] = ()
 
 
 class UsageReport(Struct, frozen=True, kw_only=True):

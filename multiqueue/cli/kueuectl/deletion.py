@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-from multiqueue.api.job_kinds import find_job_kind
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.api.v1beta2.meta import OwnerReference
 from multiqueue.cli.connect import ClusterTarget, connect
 from multiqueue.cli.declared_kinds import learn_kinds
 from multiqueue.cli.errors import CliError
@@ -18,10 +16,8 @@ from multiqueue.cli.kueuectl.changes import print_object, title_of
 from multiqueue.cli.kueuectl.options import DryRun
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Conflict, NotFound
-from multiqueue.kube.resources import WORKLOADS, Resource, resource_of
-
-Doomed = tuple[Resource, str, str, str]
-"""Collection, namespace, name and uid of an object to delete."""
+from multiqueue.kube.job_objects import JobObject, UnknownJobKindError, list_job_objects
+from multiqueue.kube.resources import WORKLOADS
 
 
 async def delete_workloads(
@@ -67,27 +63,14 @@ async def _get(client: KubeClient, namespace: str, name: str) -> Workload | None
         return None
 
 
-def _list_doomed(workload: Workload) -> list[Doomed]:
-    """Return the jobs of a Workload; the Workload itself if it has none."""
-    metadata = workload.metadata
-    jobs = [(owner, _resource(owner)) for owner in metadata.owner_references]
-    unknown = [owner for owner, resource in jobs if resource is None]
-    if unknown:
-        raise CliError(
-            f'Workload "{metadata.key}" belongs to {unknown[0].kind} "{unknown[0].name}", and '
-            f"{unknown[0].api_version} {unknown[0].kind} is no kind of jobs known here; delete it "
-            "with kubectl"
-        )
-    found = [(r, metadata.namespace, o.name, o.uid) for o, r in jobs if r is not None]
-    return found or [(WORKLOADS, metadata.namespace, metadata.name, metadata.uid)]
+def _list_doomed(workload: Workload) -> list[JobObject]:
+    try:
+        return list_job_objects(workload)
+    except UnknownJobKindError as error:
+        raise CliError(str(error)) from error
 
 
-def _resource(owner: OwnerReference) -> Resource | None:
-    row = find_job_kind(owner.api_version, owner.kind)
-    return resource_of(owner.api_version, row.plural, row.kind) if row is not None else None
-
-
-def _is_confirmed(doomed: list[tuple[Workload, list[Doomed]]], *, one_by_one: bool) -> bool:
+def _is_confirmed(doomed: list[tuple[Workload, list[JobObject]]], *, one_by_one: bool) -> bool:
     """Ask before jobs are deleted; no answer is a no."""
     jobs = [(w, found) for w, found in doomed if w.metadata.owner_references]
     if not jobs:
@@ -95,7 +78,7 @@ def _is_confirmed(doomed: list[tuple[Workload, list[Doomed]]], *, one_by_one: bo
     if one_by_one:
         click.echo("This operation will also delete:")
         for workload, found in jobs:
-            titles = ", ".join(title_of(resource, name) for resource, _, name, _ in found)
+            titles = ", ".join(title_of(each.resource, each.name) for each in found)
             click.echo(f"  - {titles} associated with the {workload.metadata.key} workload")
     else:
         click.echo("This operation will also delete the jobs associated with these workloads.")
@@ -103,16 +86,16 @@ def _is_confirmed(doomed: list[tuple[Workload, list[Doomed]]], *, one_by_one: bo
     return sys.stdin.readline().strip().lower() == "y"
 
 
-async def _delete(client: KubeClient, doomed: Doomed, *, output: str, dry_run: DryRun) -> None:
-    resource, namespace, name, uid = doomed
-    obj: dict[str, Any] = {"metadata": {"name": name, "namespace": namespace, "uid": uid}}
+async def _delete(client: KubeClient, doomed: JobObject, *, output: str, dry_run: DryRun) -> None:
+    resource, name, uid = doomed.resource, doomed.name, doomed.uid
+    obj: dict[str, Any] = {"metadata": {"name": name, "namespace": doomed.namespace, "uid": uid}}
     obj = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
     if dry_run is not DryRun.CLIENT:
         try:
             await client.delete(
                 resource,
                 name,
-                namespace=namespace,
+                namespace=doomed.namespace,
                 propagation="Background",
                 uid=uid,
                 dry_run=dry_run is DryRun.SERVER,

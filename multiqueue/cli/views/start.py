@@ -10,7 +10,7 @@ from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.cli.views.ages import format_seconds
 from multiqueue.views.start import say_caveats, say_start
 
-CALIBRATION_HEADERS = ("STAGE", "AHEAD", "CHECKED", "EARLIER", "IN RANGE", "LATER")
+CALIBRATION_HEADERS = ("STAGE", "AHEAD", "CHECKED", "EARLIER", "IN RANGE", "LATER", "FACTOR")
 
 
 def list_start_lines(start: Mapping[str, Any]) -> list[str]:
@@ -31,7 +31,9 @@ def list_calibration_rows(rows: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
             f"{100 * row[name] / judged:.0f} %" if judged else "-"
             for name in ("early", "inside", "late")
         ]
-        table.append([row["stage"], row["horizon"], judged, *shares])
+        factor = row.get("factor")  # a manager of 0.1 has none
+        shown = "-" if factor is None else f"{factor:g}"
+        table.append([row["stage"], row["horizon"], judged, *shares, shown])
     return table
 
 

@@ -227,7 +227,7 @@ CALIBRATIONS = FleetResource(
     kind="Calibration",
     namespaced=False,
     verbs=("list",),
-    columns=("stage", "horizon", "judged", "early", "inside", "late", "words"),
+    columns=("stage", "horizon", "judged", "early", "inside", "late", "factor", "words"),
     topic="calibrations",
 )
 WHATIFS = FleetResource(

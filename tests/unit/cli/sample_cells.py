@@ -39,6 +39,7 @@ CELLS: dict[str, tuple[object, object]] = {
     "EFFECT": ("starts now", "waits longer"),
     "ENDED": ("1204", "0"),
     "EXEC TIME": ("3h12m", "4d"),
+    "FACTOR": ("1.03", "1"),
     "FAILED": ("1204.5", "0.0"),
     "FATE": ("waits for quota", "runs"),
     "FIELD": ("spec.resourceGroups[0].flavors[a100].resources[nvidia.com/gpu]", "spec.cohortName"),

@@ -197,10 +197,13 @@ async def test_a_workload_of_the_same_name_is_another() -> None:
 
 
 class BusyQueue:
-    """Four GPUs, jobs whose runtimes spread, and each estimate judged by its own words."""
+    """Four GPUs, jobs whose runtimes spread, and each estimate judged by its own words.
 
-    def __init__(self, seed: int) -> None:
-        self.manager, self.dice = Manager(), random.Random(seed)
+    The manager is told of a part of that spread: `said`.
+    """
+
+    def __init__(self, seed: int, said: float = 1.0) -> None:
+        self.manager, self.dice, self.said_spread = Manager(), random.Random(seed), said
         self.minutes: dict[str, float] = {}
         self.ends: list[tuple[datetime, str]] = []
         self.said: dict[str, Told] = {}
@@ -215,7 +218,7 @@ class BusyQueue:
             self.start()
         self.manager.now = arrival = max(arrival, self.manager.now)
         self.minutes[name] = 40 * math.exp(self.dice.gauss(0, 0.8))
-        tenth = math.exp(1.2816 * 0.8)
+        tenth = math.exp(1.2816 * 0.8 * self.said_spread)
         expected = timedelta(minutes=40)
         self.manager.runtimes[f"{NAMESPACE}/{name}"] = Runtime(
             expected=expected, low=expected / tenth, high=expected * tenth

@@ -1,8 +1,8 @@
 // Buttons that change something; each says first what would happen. What may be done, and how, the dashboard's own process decides.
 import { html, useEffect, useState } from "./html.mjs";
 import { session, useAnswer } from "./api.mjs";
-import { safe } from "./format.mjs";
-import { Refusal } from "./parts.mjs";
+import { number, safe } from "./format.mjs";
+import { Choice, Refusal } from "./parts.mjs";
 
 const PATH = "/actions.json";
 
@@ -22,18 +22,22 @@ function Question({ target, action, close }) {
   const asked = { ...target, verb: action.verb };
   const { data, error, again } = useAnswer(`${PATH}?${new URLSearchParams(asked)}`);
   const [typed, setTyped] = useState("");
+  const [choice, setChoice] = useState("");
   const [body, setBody] = useState("");
   if (error) return html`<${Refusal} ...${error} retry=${close} />`;
   const submit = (event) => {
     event.preventDefault();
-    setBody(JSON.stringify({ ...asked, uid: data.uid, state: data.state }));
+    setBody(JSON.stringify({ ...asked, uid: data.uid, state: data.state, choice }));
   };
+  const choices = data?.choices;
+  const ready = (!action.stops || typed === target.name) && (!choices || choice);
   return data && html`<form class="card-like confirm" aria-label=${action.title} onSubmit=${submit}>
     <p role="status"><strong>${action.title}: ${safe(target.name)}.</strong> ${safe(data.words)}</p>
     ${body ? html`<${Done} body=${body} close=${close} retry=${() => { setBody(""); again(); }} />` : html`
       ${action.stops && html`<label>To confirm, type its name <input value=${typed} onInput=${(event) => setTyped(event.target.value)} /></label>`}
-      <button class="main" disabled=${action.stops && typed !== target.name}>${action.title}</button>`}
-    <button type="button" onClick=${close}>Cancel</button></form>`;
+      ${choices && html`<${Choice} title="Class" value=${choice} options=${[["", choices.length ? "choose" : "there is none"], ...choices.map(({ name, value }) => [name, `${name} (${number(value)})`])]} onChoose=${setChoice} />`}
+      <button class="main" disabled=${!ready}>${action.title}</button>`}
+    <button type="button" onClick=${close}>Back</button></form>`;
 }
 
 function Done({ body, close, retry }) {

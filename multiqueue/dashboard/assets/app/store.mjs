@@ -61,8 +61,8 @@ export class Store {
     const columns = this.columns.get(data.topic);
     const topic = this.topics.get(data.topic);
     if (!columns || !topic) return;
-    // A line comes as a whole with each change.
-    const rows = data.topic.startsWith("line:") ? new Map() : topic.rows;
+    // A line or a story comes as a whole with each change; it is empty once its object is gone.
+    const rows = /^(line|story):/.test(data.topic) ? new Map() : topic.rows;
     for (const row of data.rows) rows.set(String(row[0]), { ...zip(columns, row), fresh: Date.now() });
     for (const key of data.gone) rows.delete(String(key));
     this.topics.set(data.topic, { ...topic, rows, asOf: data.asOf });
