@@ -162,6 +162,8 @@ class Disruption:
             return None
         governed = self.governance.of_queue(entry.charged)
         loss = self.losses.of(entry, governed.rules.cost)
+        if self.notices.is_gone(entry):  # the stop takes nothing from it any more
+            loss = Loss(loss.devices, 0, 0, 0)
         at = datetime.fromtimestamp(self.now, UTC)
         namespace, _ = split_key(preemptor)
         stop = Stop(at, cause_of(target.reason), loss.cost, queue, namespace=namespace)
