@@ -26,7 +26,6 @@ from multiqueue.api.variants import parent_of
 from multiqueue.api.workload_state import find, is_finished
 from multiqueue.model.resources import is_accelerator, parse_request
 
-OWNER_LABEL = "multiqueue.dev/owner"
 CPU = "cpu"
 CORES_OF_DEVICE = 64
 MILLI = 1000
