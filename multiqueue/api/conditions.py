@@ -54,6 +54,8 @@ class NoticeEnd(StrEnum):
     """It saved its work, and was stopped."""
     TIMED_OUT = "TimedOut"
     """It was stopped without having said that it saved its work."""
+    ENDED = "Ended"
+    """All its pods were gone before its time was over, so nothing was left to save."""
     RESCINDED = "Rescinded"
     """It runs on: nobody needs its room any more."""
 

@@ -37,7 +37,8 @@ class Notice(NamedTuple):
 
     Shape: ``given_at`` and ``by`` are in seconds since the epoch; ``by`` is 0 if somebody changed
     the message so that it cannot be read. ``reason`` and ``message`` are those of the Preempted
-    condition to come, and ``preemptor`` is the uid of the Workload that the room is for.
+    condition to come, and ``preemptor`` is the uid of the Workload that the room is for. In a
+    drain they are those of the Evicted condition to come, and nobody is the preemptor.
     """
 
     given_at: int
@@ -45,6 +46,11 @@ class Notice(NamedTuple):
     reason: Reason
     message: str
     preemptor: str
+
+    @property
+    def is_of_drain(self) -> bool:
+        """Whether the Workload leaves because its worker is drained."""
+        return self.reason == Reason.ADMISSION_CHECK
 
 
 def parse_notice(conditions: Iterable[Condition]) -> Notice | None:
@@ -57,7 +63,9 @@ def parse_notice(conditions: Iterable[Condition]) -> Notice | None:
     preemptor = after.partition(",")[0]
     given_at = int(condition.transitioned_at.timestamp())
     try:
-        by = parse_time(when) if condition.reason in _REASONS and preemptor else None
+        is_known = condition.reason in _REASONS and bool(preemptor)
+        is_known = is_known or condition.reason == Reason.ADMISSION_CHECK
+        by = parse_time(when) if is_known else None
     except ValueError:
         by = None
     if by is None:

@@ -142,7 +142,7 @@ def build_controllers(
         TransitionRecorder(context, cohorts_above=engine.cohorts_above),
         WorkloadCounts(context, engine.local_queue_target),
         DisruptionPolicyController(context),
-        NoticeTeller(context, fleet),
+        NoticeTeller(context, fleet, engine, on_change=on_change),
         PhaseCounts(context, engine.local_queue_target),
         ConfigChanges(context),
         UsageReports(context),

@@ -30,8 +30,8 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.kube.resources import USAGE_REPORTS
+from multiqueue.model.owners import find_owner
 from multiqueue.views.usage import (
-    OWNER_LABEL,
     Hold,
     UsageRows,
     add_hold,
@@ -228,8 +228,7 @@ class UsageReports:
 
     def _owner_of(self, namespace: str) -> str:
         found = self._context.informers.namespaces.store.get(namespace)
-        labels = (found or {}).get("metadata", {}).get("labels") or {}
-        return str(labels.get(OWNER_LABEL) or namespace)
+        return find_owner(namespace, (found or {}).get("metadata", {}).get("labels"))
 
     # ------------------------------------------------------------ requests
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from multiqueue.api.names import OWNER
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import UsageReport
 from multiqueue.api.v1beta2 import Workload
@@ -19,8 +20,8 @@ from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
 from multiqueue.kube.resources import NAMESPACES, USAGE_REPORTS, WORKLOADS, Resource
+from multiqueue.model.owners import list_owners
 from multiqueue.model.resources import is_accelerator
-from multiqueue.views.usage import OWNER_LABEL
 from multiqueue.views.usage_sums import (
     COLUMNS,
     NamespaceRows,
@@ -214,9 +215,6 @@ def _order_resources(sums: UsageSums) -> list[str]:
 async def _read_owners(client: KubeClient) -> dict[str, str]:
     """Return the owners of the namespaces that have that label, if they may be read."""
     try:
-        listed = await client.list(NAMESPACES, label_selector=OWNER_LABEL)
+        return list_owners((await client.list(NAMESPACES, label_selector=OWNER)).items)
     except Forbidden:
         return {}
-    return {
-        each["metadata"]["name"]: each["metadata"]["labels"][OWNER_LABEL] for each in listed.items
-    }

@@ -49,6 +49,7 @@ from multiqueue.model.build_workload import BuildOptions
 from multiqueue.workers.clusters.conditions import write_conditions
 from multiqueue.workers.connections.fleet import Fleet, FleetListener
 
+_NOT_DRAINED = "its cluster is not drained any more"
 log = structlog.get_logger("multiqueue.dispatch")
 
 
@@ -113,12 +114,14 @@ class DrainReconciler:
         if cluster is None or cluster.metadata.deletion_timestamp:
             gauge.forget(cluster=name)
             self._end(name)
+            await self._drainer.notices.take_all_back(name, _NOT_DRAINED)
             return DONE
         orders = read_orders(cluster.metadata.annotations, self._pace)
         gauge.child(name).set(orders.cordoned)
         if orders.drain is None:
             self._end(name)
             await self._write(cluster, orders, None)
+            await self._drainer.notices.take_all_back(name, _NOT_DRAINED)
             return DONE
         return await self._drain(cluster, orders, orders.drain)
 
@@ -140,6 +143,7 @@ class DrainReconciler:
         trouble = self._find_trouble(name, order)
         if not trouble and may_pick(run, order, now):
             await self._drainer.pick(run, order, residents, now)
+        self._drainer.end_notices(run, now)
         report = report_on(run, order, residents, now, trouble=trouble)
         await self._write(cluster, orders, describe_drain(run.chances, report))
         self._send_away(run)
@@ -165,6 +169,8 @@ class DrainReconciler:
         """Reconcile the Workloads whose turn it is; the conditions already record it."""
         metrics = self._context.metrics
         for key, entry in run.leaving.items():
+            if entry.notice is not None:
+                continue  # it may save its work first
             if entry.message and self._departures.add(run.name, key, entry.message):
                 metrics.drain_moves_total.child(run.name).inc()
                 metrics.drain_lost_gpu_seconds_total.child(run.name).inc(entry.lost_gpu_seconds)

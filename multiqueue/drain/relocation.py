@@ -93,8 +93,10 @@ class Relocation:
         """Count the claim of a Workload that is sent away now."""
         self._own.take(claim)
 
-    def judge(self, key: str, *, leaving: str) -> RelocationProspect:
+    def judge(self, key: str, *, leaving: str, notice: int = 0) -> RelocationProspect:
         """Say what other clusters than the one that it leaves offer a Workload.
+
+        It gets ``notice`` seconds to save its work before it is stopped.
 
         A cluster whose queues cannot be read counts as one with room: it decides for itself.
         Cost: one fit per cluster of the MultiKueueConfig and way to reserve.
@@ -109,7 +111,7 @@ class Relocation:
         for choice, asked in list_ways(workload, self._own.choices(workload, shown)):
             view = self.view(asked, kind=_kind_of(seen))
             ways.append((choice, view, [self._cluster(n, seen, asked, view) for n in others]))
-        return judge_ways(ways, cut_off=find_cut_off(workload, seen.job))
+        return judge_ways(ways, cut_off=find_cut_off(workload, seen.job, notice=notice))
 
     def expect(self, workload: api.Workload, cluster: str) -> None:
         """Count a Workload on its expected cluster, until its copy appears there."""

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.cluster_orders import DrainOrder
-from multiqueue.api.conditions import WorkloadCondition
+from multiqueue.api.conditions import NoticeEnd, WorkloadCondition
+from multiqueue.api.notices import Notice
 from multiqueue.api.slices import is_replaced
 from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.dispatch.observe.observe import Observer
+from multiqueue.drain.notices import DrainNotices, find_notice
 from multiqueue.drain.pace import Resident, sort_residents
 from multiqueue.drain.relocation import Relocation, RelocationProspect
 from multiqueue.drain.state import ARRIVAL, DrainRun, Leaving
@@ -48,6 +51,7 @@ class Drainer:
         self._fleet = fleet
         self._options = options
         self._relocation = Relocation(context, fleet, observer, options)
+        self.notices = DrainNotices(context, fleet)
 
     def follow(self, run: DrainRun, now: datetime) -> list[Resident]:
         """Update which Workloads have left; return those that still run, in leaving order."""
@@ -55,7 +59,9 @@ class Drainer:
         for key in list(self._find_leaving(run)):
             run.leaving.setdefault(key, Leaving(until=now))
         if run.unaccounted and self._fleet.find_session(run.name) is not None:
-            run.moved += max(0, run.unaccounted - len(run.leaving))
+            here = workloads.by_index(BY_CLUSTER, run.name)
+            told = sum(find_notice(each) is not None for each in here)
+            run.moved += max(0, run.unaccounted - len(run.leaving) - told)
             run.unaccounted = 0
         for key, entry in list(run.leaving.items()):
             workload = workloads.get(key)
@@ -90,34 +96,70 @@ class Drainer:
         for index, resident in enumerate(residents):
             if index % AT_A_TIME == AT_A_TIME - 1:
                 await asyncio.sleep(0)
-            prospect = self._relocation.judge(resident.key, leaving=run.name)
+            workload = self._context.informers.workloads.store.get(resident.key)
+            if workload is None:
+                continue
+            seconds = self.notices.length_for(workload)
+            prospect = self._relocation.judge(resident.key, leaving=run.name, notice=seconds)
+            known = find_notice(workload)
             if prospect.why and not order.force:
                 run.staying[resident.key] = prospect.why
                 run.chances[resident.key] = prospect.chance
+                if known is not None:
+                    await self.notices.take_back(workload, prospect.why)
                 continue
-            if len(run.leaving) >= order.pace.at_once or not run.bucket.has_one(order.pace, now):
+            if known is None:  # who was told by an earlier manager had its turn
+                if len(run.leaving) >= order.pace.at_once:
+                    continue
+                if not run.bucket.has_one(order.pace, now):
+                    continue
+                if seconds:
+                    words = f"The cluster that runs it, {run.name}, is being drained"
+                    known = await self.notices.give(workload, seconds, words)
+                run.bucket = run.bucket.take(order.pace, now)
+            self._let_go(run, resident, prospect, known, now)
+
+    def end_notices(self, run: DrainRun, now: datetime) -> None:
+        """Let the Workloads leave that have saved their work, or had their time for it (P-52)."""
+        for key, entry in run.leaving.items():
+            notice, resident = entry.notice, entry.resident
+            workload = self._context.informers.workloads.store.get(key)
+            if notice is None or resident is None or workload is None:
                 continue
-            self._let_go(run, order, resident, prospect, now)
+            saved_at = self.notices.saved_at(workload, notice, now)
+            if saved_at is None and now.timestamp() < notice.by:
+                continue
+            if saved_at is not None:
+                resident = replace(resident, admitted_at=saved_at)
+            lost = resident.lost_gpu_seconds(now)
+            run.lost_gpu_seconds += lost
+            run.leaving[key] = replace(
+                entry, notice=None, lost_gpu_seconds=lost, until=now + resident.stop
+            )
+            saved = NoticeEnd.TIMED_OUT if saved_at is None else NoticeEnd.SAVED
+            self.notices.count(workload, saved)
 
     def _let_go(
         self,
         run: DrainRun,
-        order: DrainOrder,
         resident: Resident,
         prospect: RelocationProspect,
+        notice: Notice | None,
         now: datetime,
     ) -> None:
-        run.bucket = run.bucket.take(order.pace, now)
-        lost = resident.lost_gpu_seconds(now)
+        lost = 0.0 if notice is not None else resident.lost_gpu_seconds(now)
         run.lost_gpu_seconds += lost
+        stops = now if notice is None else datetime.fromtimestamp(notice.by, UTC)
         words = f'Cluster "{run.name}" is being drained'
         told = prospect.why
         run.leaving[resident.key] = Leaving(
-            until=now + resident.stop,
+            until=stops + resident.stop,
             message=f"{words}, by force: {told}" if told else words,
             by_force=not prospect.cluster,
             cluster=prospect.cluster,
             lost_gpu_seconds=lost,
+            notice=notice,
+            resident=resident,
         )
         if prospect.claim is not None:
             run.claims[resident.key] = prospect.claim

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from multiqueue.api.cluster_orders import DrainOrder, DrainPace
+from multiqueue.api.notices import Notice
 from multiqueue.capacity.own_quota import QuotaClaim
 from multiqueue.drain.chance import Chance
 from multiqueue.drain.pace import Bucket, Resident, estimate_end
@@ -34,7 +35,9 @@ class Leaving:
         message: The message of its eviction; empty if an earlier manager has written one.
         by_force: Whether it has nowhere to go.
         cluster: Where it is expected; empty if that is open.
-        lost_gpu_seconds: Its work since it was admitted.
+        lost_gpu_seconds: Its work since it was admitted, or since it saved it when it was told to.
+        notice: It runs on and may save its work; None once that is over, or without a notice.
+        resident: What it is and since when it runs; None if an earlier manager sent it away.
     """
 
     until: datetime
@@ -42,6 +45,8 @@ class Leaving:
     by_force: bool = False
     cluster: str = ""
     lost_gpu_seconds: float = 0.0
+    notice: Notice | None = None
+    resident: Resident | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -158,6 +163,9 @@ def next_recheck(
         waits.append(RECHECK_SECONDS)
     if run.leaving or run.arriving:
         waits.append(EXPECT_SECONDS)
+    ends = [entry.notice.by for entry in run.leaving.values() if entry.notice is not None]
+    if ends:
+        waits.append(min(ends) - now.timestamp())
     going = any(r.key not in run.staying and r.key not in run.leaving for r in residents)
     if going and len(run.leaving) < order.pace.at_once:
         waits.append((run.bucket.next_at(order.pace) - now).total_seconds())

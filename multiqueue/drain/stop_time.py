@@ -19,18 +19,19 @@ def find_stop_time(workload: api.Workload) -> timedelta:
     return timedelta(seconds=max(map(_grace, workload.spec.pod_sets), default=DEFAULT_GRACE))
 
 
-def find_cut_off(workload: api.Workload, job: Mapping[str, Any] | None) -> str:
+def find_cut_off(workload: api.Workload, job: Mapping[str, Any] | None, *, notice: int = 0) -> str:
     """Say if saving a checkpoint takes longer than the pods get to stop; else empty.
 
     Args:
         workload: The Workload with the pods.
         job: Its job, which may declare how long a checkpoint takes for all pods.
+        notice: The seconds for which it is told before its pods are.
     """
     common = _seconds(job["metadata"] if job is not None else {})
     for pod_set in workload.spec.pod_sets:
         grace = _grace(pod_set)
         needed = max(common, _seconds(pod_set.template.get("metadata") or {}))
-        if needed and needed >= grace:
+        if needed and needed >= grace and needed > notice:
             return (
                 f"saving its checkpoint takes {needed} s, and its pods are killed {grace} s after "
                 "they are asked to stop"

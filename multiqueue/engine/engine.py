@@ -173,6 +173,13 @@ class Engine:
         self._disruption.losses.report(job_uid, at)
         return self._disruption.notices.ends_by_report(job_uid)
 
+    def note_pods_gone(self, workload: str, uid: str) -> bool:
+        """Note that all pods of a Workload are gone (P-52).
+
+        Returns whether a cycle should look at it now: the job was told to save its work.
+        """
+        return self._disruption.notices.note_gone(workload, uid)
+
     def ask_fleet(self, oracle: FleetOracle) -> None:
         """Set the oracle to ask before quota is reserved for workloads of other clusters."""
         self.parts.fleet.oracle = oracle

@@ -20,7 +20,7 @@ from multiqueue.api.conditions import (
 )
 from multiqueue.api.declarations import parse_runtime, read
 from multiqueue.api.disruptions import parse_stops
-from multiqueue.api.notices import parse_notice
+from multiqueue.api.notices import Notice, parse_notice
 from multiqueue.api.slices import is_elastic, replaced_key
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.variants import allowed_flavors, is_parent, parent_of, variant_order
@@ -130,10 +130,16 @@ def build_workload(
         run_limit=obj.spec.maximum_execution_time_seconds or 0,
         expected_run=_read_runtime(obj),
         saves=read_save_habits(obj),
-        notice=None if is_evicted(status) else parse_notice(status.conditions),
+        notice=_read_notice(status),
         stands_aside=is_parent(obj) if options.concurrent else parent is not None,
         problems=(*problems, *reader.problems),
     )
+
+
+def _read_notice(status: api.WorkloadStatus) -> Notice | None:
+    """Return the notice of a preemption; those of drains are no matter of the engine."""
+    notice = None if is_evicted(status) else parse_notice(status.conditions)
+    return None if notice is None or notice.is_of_drain else notice
 
 
 def _read_runtime(obj: api.Workload) -> int:

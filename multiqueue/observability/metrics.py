@@ -137,7 +137,8 @@ class ManagerMetrics(DispatchMetrics):
     notices_total = counter(
         "multiqueue_notices_total",
         "Notices of preemption that are over, by how they ended: the job saved its work, it was "
-        "stopped without that, or it runs on because nobody needs its room any more.",
+        "stopped without that, its pods were gone before, or it runs on because nobody needs its "
+        "room any more.",
         "cluster_queue result replica_role",
     )
     evicted_workloads_once_total = counter(

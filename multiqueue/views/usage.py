@@ -26,7 +26,6 @@ from multiqueue.api.workload_state import find, is_finished
 from multiqueue.model.resources import CPU, is_accelerator, parse_request
 from multiqueue.model.turn import count_devices
 
-OWNER_LABEL = "multiqueue.dev/owner"
 MILLI = 1000
 DAY = timedelta(days=1)
 

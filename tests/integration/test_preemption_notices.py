@@ -148,6 +148,40 @@ async def test_a_job_that_ends_by_itself_is_not_stopped() -> None:
 
 
 @virtual_time
+async def test_a_notice_ends_when_the_pods_have_failed() -> None:
+    """P-52 (c): the job saves its work its own way, and its pods exit."""
+    clock = LoopClock()
+    async with (
+        governed_cluster(POLICY, clock=clock) as cluster,
+        cluster.manager(CONFIG, clock=clock),
+    ):
+        notice = await noticed(cluster)
+        await asyncio.sleep(10)
+        assert not is_stopping(cluster, "low")
+        selector = "batch.kubernetes.io/job-name=low"
+        pods = await cluster.client.list(
+            resources.PODS, namespace=NAMESPACE, label_selector=selector
+        )
+        assert len(pods.items) == 2
+        for pod in pods.items:
+            failed = {"status": {"phase": "Failed"}}
+            await cluster.client.patch(
+                resources.PODS,
+                pod["metadata"]["name"],
+                failed,
+                namespace=NAMESPACE,
+                subresource="status",
+            )
+        await until(cluster, lambda: is_stopping(cluster, "low"), "low evicted")
+        assert clock.now().timestamp() < notice.by - 100
+        over = condition_of(cluster, "low")
+        assert over is not None
+        assert (over.status, over.reason) == ("False", "Ended")
+        assert record(cluster, "low").endswith(f"Z Queue 0 cq/{NAMESPACE}")
+        await until(cluster, lambda: running(cluster, "high"), "high running")
+
+
+@virtual_time
 async def test_a_notice_is_taken_back_if_its_preemptor_is_deleted() -> None:
     clock = LoopClock()
     async with (

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
+from multiqueue.api.names import OWNER
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1alpha1 import UsageReport, UsageReportRow, UsageReportStatus
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.controllers.usage_reports import RECENT_SECONDS, UsageReports
 from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
 from multiqueue.views.usage import UsageFigures, read_rows
 from multiqueue.views.usage_sums import add_up, collect, list_dicts
 from tests.builders.jobs import make_job
 from tests.builders.queues import make_local_queue
 from tests.builders.workloads import NAMESPACE
 from tests.integration.queue_steps import complete, create_queue, running, submit
-from tests.integration.test_cli_commands import logs_are_not_output
+from tests.integration.test_cli_commands import UserShell, logs_are_not_output
 from tests.integration.test_cli_diagnose import strict_queue
 from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import SteppingClock, loop_clock, virtual_time
@@ -189,26 +194,56 @@ async def test_the_command_reads_reports_and_workloads_with_the_rights_of_the_us
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with strict_queue(tmp_path, capsys) as (shell, client, _):
-        row = UsageReportRow(
-            day=f"{datetime.now(UTC):%Y-%m-%d}",
-            owner="vision",
-            cluster_queue="strict",
-            resource="nvidia.com/gpu",
-            reserved_seconds=7200,
-        )
-        head = {"apiVersion": "multiqueue.dev/v1alpha1", "kind": "UsageReport"}
-        report = {**head, "metadata": {"name": "2026-01", "namespace": "rivals"}}
-        await client.create(resources.USAGE_REPORTS, report, namespace="rivals")
-        status = {"status": encode(UsageReportStatus(rows=(row,)))}
-        await client.patch(
-            resources.USAGE_REPORTS, "2026-01", status, namespace="rivals", subresource="status"
-        )
+        await create_report(client)
         found = await shell.json("usage", "--by", "namespace,owner")
         by_namespace = {each["namespace"]: each for each in found["rows"]}
         assert by_namespace["rivals"]["reserved_s"] == 7200
         assert "vision" in await shell.run("usage")
         assert "vision" not in await shell.run("usage", "-n", "team")
         assert (await shell.run("usage", "-o", "csv")).startswith("from,to,owner,resource,holds,")
+
+
+async def test_namespaces_of_one_owner_are_one_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P-121: the label of the namespace, else its name; an empty label is none."""
+    async with strict_queue(tmp_path, capsys) as (shell, client, _):
+        await create_report(client)
+        assert await by_owner(shell) == {"vision": "7200", "team": ANY}
+        assert "Owner:" not in await shell.run("why", "runs", "-n", "team")
+        labels = {"metadata": {"labels": {OWNER: "vision"}}}
+        await client.patch(resources.NAMESPACES, "team", labels)
+        (reserved,) = (await by_owner(shell)).values()
+        assert int(reserved) > 7200
+        assert "Owner:  vision" in await shell.run("why", "runs", "-n", "team")
+        assert (await shell.json("why", "runs", "-n", "team"))["owner"] == "vision"
+        labels["metadata"]["labels"][OWNER] = ""
+        await client.patch(resources.NAMESPACES, "team", labels)
+        assert await by_owner(shell) == {"vision": "7200", "team": ANY}
+
+
+async def by_owner(shell: UserShell) -> dict[str, str]:
+    """Return the reserved seconds of each owner."""
+    rows = csv.DictReader(io.StringIO(await shell.run("usage", "--by", "owner", "-o", "csv")))
+    return {row["owner"]: row["reserved_s"] for row in rows}
+
+
+async def create_report(client: KubeClient) -> None:
+    """Create the report of a namespace that used two GPU-hours."""
+    row = UsageReportRow(
+        day=f"{datetime.now(UTC):%Y-%m-%d}",
+        owner="vision",
+        cluster_queue="strict",
+        resource="nvidia.com/gpu",
+        reserved_seconds=7200,
+    )
+    head = {"apiVersion": "multiqueue.dev/v1alpha1", "kind": "UsageReport"}
+    report = {**head, "metadata": {"name": "2026-01", "namespace": "rivals"}}
+    await client.create(resources.USAGE_REPORTS, report, namespace="rivals")
+    status = {"status": encode(UsageReportStatus(rows=(row,)))}
+    await client.patch(
+        resources.USAGE_REPORTS, "2026-01", status, namespace="rivals", subresource="status"
+    )
 
 
 def seconds_of(text: str) -> float:

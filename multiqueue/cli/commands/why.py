@@ -86,12 +86,13 @@ async def _why(target: ClusterTarget, name: str, system_namespace: str, output: 
         workload = await find_workload(client, namespace, name)
         objects, answer = await _read(client, workload)
         remote = await _read_copies(client, objects, workload, system_namespace)
+        owner = await _read_owner(client, workload.metadata.namespace)
         requests: list[ProvisioningRequest] = []
         if has_provisioning(objects, workload):
             from multiqueue.cli.requests import read_requests
 
             requests = await read_requests(client, workload)
-    explanation = explain(objects, workload, answer, remote=remote, requests=requests)
+    explanation = explain(objects, workload, answer, remote=remote, requests=requests, owner=owner)
     if output != "human":
         print_data(explanation.to_dict(), output)
         return
@@ -134,6 +135,19 @@ async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, M
     return objects, answer
 
 
+async def _read_owner(client: KubeClient, namespace: str) -> str:
+    """Return the owner of a namespace (P-121); its name if it may not be read."""
+    from multiqueue.kube.errors import Forbidden, NotFound
+    from multiqueue.kube.resources import NAMESPACES
+    from multiqueue.model.owners import find_owner
+
+    try:
+        found = await client.get(NAMESPACES, namespace)
+    except (Forbidden, NotFound):
+        return namespace
+    return find_owner(namespace, found["metadata"].get("labels"))
+
+
 async def _nothing() -> ManagerAnswer:
     """Return the empty answer for a Workload that does not wait."""
     from multiqueue.cli.visibility import ManagerAnswer
@@ -172,6 +186,7 @@ def _show(explanation: WorkloadExplanation, now: datetime) -> None:
     age = f" for {format_age(since, now)}" if since else ""
     echo(f"  State:  {style_state(view.phase.words, str(view.state))}{place}{age}")
     for label, text in (
+        ("Owner", "" if explanation.owner == view.namespace else explanation.owner),
         ("Why", view.why),
         ("Stays", explanation.stays),
         ("Cause", explanation.cause),

@@ -61,6 +61,7 @@ class WorkloadExplanation:
     """Everything that ``why`` shows.
 
     Attributes:
+        owner: Who is charged for it, and whose budgets count its stops.
         cause: The cause of ``view.why``, if its queue admits nothing.
         next: When, or by whose action, it continues; empty if quota decides.
         preempted: The Workload that preempted it; empty if none did.
@@ -80,6 +81,7 @@ class WorkloadExplanation:
     """
 
     view: WorkloadRow
+    owner: str
     cause: str
     next: str
     preempted: str
@@ -106,6 +108,7 @@ class WorkloadExplanation:
         """Return the explanation for ``-o json``."""
         return {
             **self.view.to_dict(),
+            "owner": self.owner,
             "cause": self.cause or None,
             "next": self.next or None,
             "preempted": self.preempted or None,
@@ -137,6 +140,7 @@ def explain(
     *,
     remote: Mapping[str, str] | None = None,
     requests: Sequence[ProvisioningRequest] = (),
+    owner: str = "",
 ) -> WorkloadExplanation:
     """Collect what is known about a Workload.
 
@@ -146,6 +150,7 @@ def explain(
         answer: The manager's answer, if the Workload waits.
         remote: The state of its copies on workers, by cluster.
         requests: Its ProvisioningRequests.
+        owner: The owner of its namespace, by which usage is added up.
     """
     view = _why(view_workload(workload, objects.job_of(workload)), workload, answer)
     queue = objects.cluster_queue_of(workload) or answer.cluster_queue
@@ -154,6 +159,7 @@ def explain(
     place = answer.place
     return WorkloadExplanation(
         view=view,
+        owner=owner or workload.metadata.namespace,
         cause=_cause(objects, workload, view, queue),
         next=waits_for,
         preempted=explain_preemption(objects, workload),

@@ -7,7 +7,7 @@ old one did. Beside them count the stops that are decided and not written yet.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from multiqueue.api.disruptions import LONGEST_WINDOW, Stop, StopCause
@@ -223,7 +223,8 @@ class Spending:
         else:
             return None
         until = None if before.first_at is None else before.first_at + rule.window
-        named = f'budget "{rule.name}" of DisruptionPolicy "{rule.policy}"'
+        whose = f' for {rule.per} "{account[2]}"' if account[2] else ""
+        named = f'budget "{rule.name}" of DisruptionPolicy "{rule.policy}"{whose}'
         return HoldOff(until, "budget", f"{named} is used up: {words}")
 
     def _device_seconds(self, rule: BudgetRule, cluster_queue: str) -> int | None:
@@ -241,12 +242,3 @@ class Spending:
             )
             limits.append(devices * rule.window * rule.max_lost_percent // 100)
         return min(limits, default=None)
-
-
-def owner_reader(namespaces: Mapping[str, Mapping[str, str]], label: str) -> Callable[[str], str]:
-    """Return a function that names the owner of a namespace: its label, else itself."""
-
-    def owner_of(namespace: str) -> str:
-        return namespaces.get(namespace, {}).get(label) or namespace
-
-    return owner_of

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason
 from multiqueue.api.disruptions import Stop
-from multiqueue.api.names import OWNER, split_key
+from multiqueue.api.names import split_key
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.engine.disruption.budget import Spending, StopBook, owner_reader
+from multiqueue.engine.disruption.budget import Spending, StopBook
 from multiqueue.engine.disruption.claims import Claims
 from multiqueue.engine.disruption.cost import Loss
 from multiqueue.engine.disruption.governance import Governance
@@ -34,6 +34,7 @@ from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.model.disruption_policy import DisruptionRules, Preference
+from multiqueue.model.owners import find_owner
 from multiqueue.model.workload import Workload
 
 
@@ -65,7 +66,11 @@ class Disruption:
         self.claims = Claims(quota_usage.holders)
         self.notices = Notices(quota_usage, self.governance, self.losses)
         self._narrowed: dict[Hashable, Narrowed] = {}
-        self._owner_of = owner_reader(cache.namespaces, OWNER)
+
+        def owner_of(namespace: str) -> str:
+            return find_owner(namespace, cache.namespaces.get(namespace))
+
+        self._owner_of = owner_of
 
         def queue_of(local_queue: str) -> str:
             record = quota_usage.local_queues.get(local_queue)
@@ -162,6 +167,8 @@ class Disruption:
             return None
         governed = self.governance.of_queue(entry.charged)
         loss = self.losses.of(entry, governed.rules.cost)
+        if self.notices.is_gone(entry):  # the stop takes nothing from it any more
+            loss = Loss(loss.devices, 0, 0, 0)
         at = datetime.fromtimestamp(self.now, UTC)
         namespace, _ = split_key(preemptor)
         stop = Stop(at, cause_of(target.reason), loss.cost, queue, namespace=namespace)

@@ -51,6 +51,7 @@ class Notices:
         self._governance = governance
         self._losses = losses
         self._noticed: dict[str, Entry] = {}
+        self._gone: set[str] = set()
         self._wanted: dict[Entry, frozenset[Entry]] = {}
         self._preemptors: dict[str, Entry] = {}
 
@@ -91,8 +92,21 @@ class Notices:
         """Whether somebody with a notice belongs to this job."""
         return any(entry.workload.job_uid == job_uid for entry in self._noticed.values())
 
+    def note_gone(self, key: str, uid: str) -> bool:
+        """Note that all pods of a Workload are gone; return whether it was told to leave."""
+        entry = self._noticed.get(key)
+        if entry is None or entry.workload.uid != uid:
+            return False
+        self._gone.add(key)
+        return True
+
+    def is_gone(self, entry: Entry) -> bool:
+        """Whether a Workload that was told to leave has no pods any more."""
+        return entry.key in self._gone
+
     def list_over(self, now: int) -> list[NoticeOver]:
         """Return the notices that are over now, by key of the Workload."""
+        self._gone &= self._noticed.keys()
         if not self._noticed:
             self._wanted.clear()
             self._preemptors.clear()
@@ -133,6 +147,8 @@ class Notices:
             return NoticeOver(entry, notice, NoticeEnd.RESCINDED, why=why)
         if self._has_saved(entry, notice, now):
             return NoticeOver(entry, notice, NoticeEnd.SAVED, wanting)
+        if self.is_gone(entry):
+            return NoticeOver(entry, notice, NoticeEnd.ENDED, wanting)
         if now >= notice.by or self._is_exempt(entry, wanting):
             return NoticeOver(entry, notice, NoticeEnd.TIMED_OUT, wanting)
         return None

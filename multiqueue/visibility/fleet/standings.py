@@ -15,6 +15,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.capacity.owners import find_job
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.model.owners import find_owner
 from multiqueue.views.phase import PhaseState
 from multiqueue.views.standing import Standing, view_standing
 from multiqueue.visibility.fleet.journal import Journal
@@ -34,7 +35,6 @@ So readers of a deep queue take at most one twentieth of the time.
 """
 MAX_MOVED = 200
 """Waiting Workloads at the head of a queue whose new positions are sent at once."""
-OWNER_LABEL = "multiqueue.dev/owner"
 """The label of a Namespace that names the team it belongs to."""
 
 
@@ -133,8 +133,7 @@ class Standings:
     def find_team(self, namespace: str) -> str:
         """Return the owner of a namespace: its label, or its name."""
         found = self._context.informers.namespaces.store.get(namespace) or {}
-        labels = found.get("metadata", {}).get("labels") or {}
-        return str(labels.get(OWNER_LABEL) or namespace)
+        return find_owner(namespace, found.get("metadata", {}).get("labels"))
 
     async def refresh(self) -> None:
         """Note Workloads whose position at the head of a read queue, or start, changed."""

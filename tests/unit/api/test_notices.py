@@ -38,6 +38,19 @@ def test_a_notice_that_is_over_is_none() -> None:
     assert end_notice(over, NoticeEnd.SAVED, "", now=BY) is over
 
 
+def test_a_notice_of_a_drain_has_no_preemptor() -> None:
+    why = "The cluster that runs it, a, is being drained"
+    told = give_notice(WorkloadStatus(), Reason.ADMISSION_CHECK, why, by=BY, now=T0)
+
+    found = parse_notice(told.conditions)
+
+    assert found is not None
+    assert (found.is_of_drain, found.by, found.message) == (True, int(BY.timestamp()), why)
+    own = parse_notice(GIVEN.conditions)
+    assert own is not None
+    assert not own.is_of_drain
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -246,5 +246,7 @@ class TestStopTime:
         self, grace: int | None, seconds: str, is_cut_off: bool
     ) -> None:
         assert bool(find_cut_off(self.workload(grace, checkpoint=seconds), None)) is is_cut_off
+        told = find_cut_off(self.workload(grace, checkpoint=seconds), None, notice=600)
+        assert told == "", "it is told for long enough"
         job = {"metadata": {"annotations": {CHECKPOINT_SECONDS: seconds}}}
         assert bool(find_cut_off(self.workload(grace), job)) is is_cut_off

@@ -109,6 +109,11 @@ def test_one_search_goes_round_what_the_budget_forbids() -> None:
     world.submit(job("high", gpu=3, priority=1))
 
     assert stopped(world) == ["a1", "a2", "b"]
+    world.submit(job("higher", gpu=5, priority=2))
+    assert stopped(world) == []
+    assert 'budget "loss" of DisruptionPolicy "gpu" for Owner "x" is used up: 2 of 2 stops' in (
+        world.reason("higher")
+    )
 
 
 def test_device_seconds_are_a_part_of_the_quota() -> None:

@@ -99,6 +99,32 @@ def test_it_ends_when_the_job_has_saved_its_work() -> None:
     assert (end.stop.cause, end.stop.cost) == (StopCause.QUEUE, 480)
 
 
+def test_it_ends_without_cost_when_the_pods_of_the_job_are_gone() -> None:
+    """P-52 (c): what ran there ended before anybody stopped it."""
+    world = noticed_world()
+    key = f"{NAMESPACE}/low"
+    assert not world.engine.note_pods_gone(f"{NAMESPACE}/high", "uid-high"), "it was not told"
+    assert not world.engine.note_pods_gone(key, "uid-of-an-earlier-one")
+    assert ends(world.run(after=10)) == []
+    assert world.engine.note_pods_gone(key, "uid-low")
+    plan = world.run(after=10)
+    assert ends(plan) == [("low", NoticeEnd.ENDED)]
+    (end,) = (d for d in plan.decisions if isinstance(d, EndNotice))
+    assert end.stop is not None
+    assert end.stop.cost == 0
+    assert "0 device-seconds have to be done again" in end.message
+
+
+def test_pods_that_were_gone_do_not_end_a_later_notice() -> None:
+    world = noticed_world()
+    assert world.engine.note_pods_gone(f"{NAMESPACE}/low", "uid-low")
+    world.delete("high")
+    assert list(rescinded(world.run(after=10))) == ["low"]
+    plan = submit(world, world.job("again", 4, priority=1))
+    assert world.notice("low") is not None
+    assert ends(plan) == ends(world.run(after=10)) == []
+
+
 def test_a_checkpoint_from_before_the_notice_does_not_end_it() -> None:
     world = noticed_world()
     notice = world.notice("low")

@@ -1,0 +1,165 @@
+"""Drains that give notice: a job saves its work before it moves to another worker (P-49, P-60)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+from multiqueue.api import names
+from multiqueue.api.conditions import PREEMPTION_NOTICE, find_condition
+from multiqueue.api.notices import Notice, parse_notice
+from multiqueue.api.v1beta2 import Condition, format_time
+from multiqueue.kube.resources import CLUSTER_QUEUES, DISRUPTION_POLICIES, EVENTS, JOBS
+from tests.builders.jobs import make_gpu_job
+from tests.builders.workloads import NAMESPACE
+from tests.integration.test_multikueue_drain import (
+    annotate,
+    assert_runs_once,
+    condition,
+    until_drained,
+    until_on,
+    until_says,
+    where,
+)
+from tests.metric_values import read_value
+from tests.multikueue_world import MultiKueueWorld, multikueue_world
+from tests.virtual_time import virtual_time
+
+LONG = 40
+"""Seconds of notice for a job that needs 8 to save its work."""
+
+
+async def begin(world: MultiKueueWorld, *, told: bool = True) -> None:
+    """Have a job run on the worker `a` that saves its work if it is told, under a policy."""
+    policy = {
+        "apiVersion": "multiqueue.dev/v1alpha1",
+        "kind": "DisruptionPolicy",
+        "metadata": {"name": "gpu"},
+        "spec": {"notice": {"longest": "5m" if told else "0s"}},
+    }
+    await world.hub.create(DISRUPTION_POLICIES, policy)
+    named = {"metadata": {"annotations": {names.DISRUPTION_POLICY: "gpu"}}}
+    await world.hub.client.patch(CLUSTER_QUEUES, "cq", named)
+    await world.until_connected()
+    await annotate(world, "b", cordon="true")
+    job = make_gpu_job("job", gpus=8)
+    job["metadata"]["annotations"] = {
+        names.CHECKPOINT_ON: "Notice",
+        names.CHECKPOINT_SECONDS: "8",
+    }
+    job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 5
+    await world.hub.create(JOBS, job)
+    assert await world.until_ready("job") == "a"
+    await annotate(world, "b", cordon=None)
+    await asyncio.sleep(60)
+
+
+def condition_of(world: MultiKueueWorld) -> Condition | None:
+    workload = world.workload("job")
+    return workload and find_condition(workload.status.conditions, PREEMPTION_NOTICE)
+
+
+def note_there(world: MultiKueueWorld) -> str:
+    job = world.workers["a"].job("job") or {"metadata": {}}
+    return str((job["metadata"].get("annotations") or {}).get(names.CHECKPOINT_BY, ""))
+
+
+async def until_told(world: MultiKueueWorld) -> Notice:
+    await world.until(lambda: note_there(world), "told", on="a")
+    workload = world.workload("job")
+    assert workload is not None
+    notice = parse_notice(workload.status.conditions)
+    assert notice is not None
+    assert notice.by - notice.given_at == LONG
+    assert note_there(world) == format_time(datetime.fromtimestamp(notice.by, UTC))
+    return notice
+
+
+async def save(world: MultiKueueWorld, at: datetime) -> None:
+    body = {"metadata": {"annotations": {names.LAST_CHECKPOINT: format_time(at)}}}
+    await world.workers["a"].client.patch(JOBS, "job", body, namespace=NAMESPACE)
+
+
+async def events(world: MultiKueueWorld, reason: str) -> list[str]:
+    await asyncio.sleep(2)
+    listed = (await world.hub.client.list(EVENTS, namespace=NAMESPACE)).items
+    return [event["message"] for event in listed if event["reason"] == reason]
+
+
+@virtual_time
+async def test_a_job_that_saves_its_work_moves_then_and_loses_little() -> None:
+    async with multikueue_world("a", "b", real_workers=True) as world, world.manager() as manager:
+        await begin(world)
+        await annotate(world, "a", drain="true")
+        notice = await until_told(world)
+        await save(world, datetime.fromtimestamp(notice.given_at - 60, UTC))
+        await asyncio.sleep(10)
+        assert where(world, "job") == "a", "a checkpoint from before does not count"
+        assert condition(world, "a").message.startswith("0 moved, 1 moving, 0 left; at most 0.00")
+        await save(world, manager.clock.now())
+        await until_on(world, "b", "job")
+        assert manager.clock.now().timestamp() < notice.by - 20
+        message = await until_drained(world, "a")
+        assert message.startswith("1 moved, 0 moving, 0 left; at most 0.0")
+        assert_runs_once(world, ["job"])
+        await world.until_ready("job")
+        over = condition_of(world)
+        assert over is None or over.status == "False"
+        (told,) = await events(world, "PreemptionNotice")
+        assert told.endswith("save your work now. The cluster that runs it, a, is being drained")
+        assert read_value(manager.metrics.notices_total.child("cq", "Saved")) == 1
+
+
+@virtual_time
+async def test_a_job_that_never_answers_moves_when_its_time_is_over() -> None:
+    async with multikueue_world("a", "b", real_workers=True) as world, world.manager() as manager:
+        await begin(world)
+        await annotate(world, "a", drain="true")
+        notice = await until_told(world)
+        await world.until(lambda: world.check("job")[0] != "Ready", "sent away")
+        assert 0 <= manager.clock.now().timestamp() - notice.by <= 2
+        message = await until_drained(world, "a")
+        assert "at most 0.2" in message, "8 GPUs for 100 seconds"
+        assert read_value(manager.metrics.notices_total.child("cq", "TimedOut")) == 1
+
+
+@virtual_time
+async def test_a_job_runs_on_if_the_drain_is_ended_meanwhile() -> None:
+    async with multikueue_world("a", "b", real_workers=True) as world, world.manager():
+        await begin(world)
+        await annotate(world, "a", drain="true")
+        await until_told(world)
+        await annotate(world, "a", drain=None)
+        await world.until(lambda: not note_there(world), "taken back", on="a")
+        over = condition_of(world)
+        assert over is not None
+        assert (over.status, over.reason) == ("False", "Rescinded")
+        await asyncio.sleep(100)
+        assert where(world, "job") == "a"
+        assert await events(world, "PreemptionRescinded") == [over.message]
+
+
+@virtual_time
+async def test_a_new_manager_goes_on_with_the_notice() -> None:
+    async with multikueue_world("a", "b", real_workers=True) as world:
+        async with world.manager():
+            await begin(world)
+            await annotate(world, "a", drain="true")
+            notice = await until_told(world)
+        await asyncio.sleep(20)
+        async with world.manager() as manager:
+            await world.until(lambda: world.check("job")[0] != "Ready", "sent away")
+            assert 0 <= manager.clock.now().timestamp() - notice.by <= 2
+            message = await until_drained(world, "a")
+            assert message.startswith("1 moved, 0 moving, 0 left")
+
+
+@virtual_time
+async def test_a_job_whose_checkpoint_would_be_cut_off_stays_without_a_notice() -> None:
+    """The same job under a policy that gives none: its pods have 5 seconds, it needs 8."""
+    async with multikueue_world("a", "b", real_workers=True) as world, world.manager():
+        await begin(world, told=False)
+        await annotate(world, "a", drain="true")
+        await until_says(world, "a", "its pods are killed 5 s after")
+        assert condition_of(world) is None
+        assert where(world, "job") == "a"
