@@ -122,6 +122,27 @@ def test_quota_is_held_by_what_runs_however_long_the_manager_was_away(restarted)
     assert (worker.job.deleting, fleet.local.has_quota) == (False, True)
 
 
+@pytest.mark.parametrize("evicted", [False, True], ids=["deleted there", "evicted here"])
+def test_a_copy_that_its_worker_finishes_because_its_job_is_gone_ends_nothing(evicted):
+    fleet = make_fleet(("a",))
+    run_on(fleet, "a")
+    worker = fleet.workers["a"]
+    if evicted:
+        fleet.evict()
+        fleet.step()
+        fleet.work(worker)
+        worker.deliver()
+        assert not fleet.step(writes=2)  # the status, then the job: killed before the copy
+    else:
+        worker.job = None
+    fleet.end_without_job(worker)
+    fleet.restart()
+    fleet.step()
+    fleet.core()
+    assert worker.workload is None
+    assert not fleet.local.finished
+
+
 def test_quota_is_held_by_a_job_that_its_worker_does_not_delete():
     fleet = make_fleet(("a", "b"), race=False)
     run_on(fleet, "a")

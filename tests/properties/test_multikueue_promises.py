@@ -126,6 +126,10 @@ class Promises(RuleBasedStateMachine):
         self.fleet.end_out_of_sync(self.worker(name))
 
     @rule(name=names)
+    def copy_without_job_is_finished(self, name):
+        self.fleet.end_without_job(self.worker(name))
+
+    @rule(name=names)
     def worker_is_wiped(self, name):
         worker = self.worker(name)
         worker.workload, worker.job = None, None
