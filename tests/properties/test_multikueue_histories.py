@@ -73,6 +73,22 @@ def test_an_eviction_does_not_make_a_restarted_manager_forget_the_old_job():
     assert fleet.workers["b"].job is None
 
 
+def test_a_worker_that_goes_before_a_new_manager_looks_may_run_what_is_being_evicted():
+    """It was connected for a moment, but nobody looked for this Workload there then."""
+    fleet = make_fleet(("a", "b"), race=False)
+    run_on(fleet, "a")
+    fleet.evict()
+    fleet.restart()
+    fleet.cut(fleet.workers["a"])
+    for _ in range(3):
+        fleet.step()
+    assert fleet.local.has_quota
+    fleet.now += LOST_TIMEOUT
+    for _ in range(3):
+        fleet.step()
+    assert not fleet.local.has_quota
+
+
 def test_a_returning_worker_is_fenced_though_its_admission_is_older():
     """G-1."""
     fleet = make_fleet(("a", "b"), race=False)

@@ -75,6 +75,14 @@ class Promises(RuleBasedStateMachine):
     def manager_preempts(self):
         self.fleet.evict()
 
+    @rule(evicts=st.booleans())
+    def manager_restarts_and_workers_go_before_it_looks(self, evicts):
+        if evicts:
+            self.fleet.evict()
+        self.fleet.restart()
+        for name in NAMES:
+            self.network_breaks(name)
+
     @rule(name=names)
     def worker_admits(self, name):
         self.fleet.admit(self.worker(name))
