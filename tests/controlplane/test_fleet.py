@@ -29,6 +29,7 @@ from tests.e2e.checks import (
     assert_complete,
     assert_left_nothing,
     assert_ran_once,
+    created_jobs,
     wait_until_active,
     workload_writes,
 )
@@ -130,6 +131,23 @@ def test_the_commands_tell_where_a_job_stands(fleet: Fleet) -> None:
     assert re.search(rf"{OURS} +Connected +In use +8 a100, 4 fleet +0, 0 +8, 4", clusters)
     assert re.search(rf"{UPSTREAM} +Connected +In use +4 fleet, 4 h100 +0, 1 +4, 3", clusters)
     assert program.read_troubles() == []
+
+
+def test_a_job_that_is_deleted_on_upstream_kueue_runs_again(fleet: Fleet) -> None:
+    """M-87: that Kueue finishes the copy (OwnerNotFound) as soon as its job is being deleted."""
+    there, where = fleet.workers[UPSTREAM], "--namespace=inference"
+    running = "--for=jsonpath={.status.ready}=1", "--timeout=60s"
+    with fleet.running():
+        wait_until_active(fleet.manager)
+        job = make_job("deleted", queue="inference", runs_for="1h")
+        submit(fleet.manager, on_h100(job))
+        fleet.manager.kubectl("wait", "job/deleted", where, *running)
+        there.kubectl("delete", "job/deleted", where, "--cascade=foreground")
+        there.kubectl("wait", "--for=create", "job/deleted", where, "--timeout=60s")
+        fleet.manager.kubectl("wait", "job/deleted", where, *running)
+        fleet.manager.kubectl("delete", "job/deleted", where)
+        assert_left_nothing(fleet.workers, "inference")
+    assert len([name for name, _ in created_jobs(there, "inference") if name == "deleted"]) == 2
 
 
 class Stream:

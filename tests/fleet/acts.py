@@ -230,9 +230,11 @@ async def delete_copy(world: FleetWorld, worker: str, job: str) -> None:
         _delete(world, worker, "workloads", _key(workload))
 
 
-async def delete_remote_job(world: FleetWorld, worker: str, job: str) -> None:
-    """Delete a remote job by hand."""
-    _delete(world, worker, world.plural_of(job), f"{NAMESPACE}/{job}")
+async def delete_remote_job(
+    world: FleetWorld, worker: str, job: str, foreground: bool = False
+) -> None:
+    """Delete a remote job by hand; in the foreground it stays until its pods are gone."""
+    _delete(world, worker, world.plural_of(job), f"{NAMESPACE}/{job}", foreground=foreground)
 
 
 async def foreign_job(world: FleetWorld, worker: str, job: str) -> None:
@@ -396,10 +398,12 @@ def _remove_foreign(server: object, plurals: tuple[str, ...]) -> None:
                 server.mark_deleted(plural, _key(obj))
 
 
-def _delete(world: FleetWorld, cluster: str, plural: str, key: str) -> None:
+def _delete(
+    world: FleetWorld, cluster: str, plural: str, key: str, *, foreground: bool = False
+) -> None:
     server = world.network.servers[cluster]
     if server.find(plural, key) is not None:
-        server.mark_deleted(plural, key)
+        server.mark_deleted(plural, key, foreground=foreground)
 
 
 def _add(world: FleetWorld, cluster: str, plural: str, body: Json) -> None:

@@ -33,6 +33,7 @@ def make_seed_plan(seed: int) -> Plan:
     plan = replace(plan, order=order, jobs=tuple(_slow_down(chance, job) for job in plan.jobs))
     plan = _choose_dispatcher(plan, chance)
     acts = sorted((*plan.acts, *_draw_acts(plan, chance)), key=lambda act: act.at)
+    acts = _wait_for_pods(acts, Random(f"{plan.seed} deletions"))
     plan = _mix(replace(plan, acts=tuple(acts)), Random(f"{plan.seed} hardware"))
     return _draw_kinds(plan, Random(f"{plan.seed} kinds"))
 
@@ -46,6 +47,16 @@ def _draw_kinds(plan: Plan, chance: Random) -> Plan:
         for job, kind in zip(plan.jobs, kinds, strict=True)
     )
     return replace(plan, jobs=tuple(jobs))
+
+
+def _wait_for_pods(acts: list[Act], chance: Random) -> list[Act]:
+    """Have half of the jobs that are deleted on workers stay there until their pods are gone."""
+    return [
+        replace(act, arguments=(*act.arguments, chance.random() < 0.5))
+        if act.name == "delete_remote_job"
+        else act
+        for act in acts
+    ]
 
 
 def _mix(plan: Plan, chance: Random) -> Plan:

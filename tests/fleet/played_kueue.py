@@ -24,6 +24,7 @@ from tests.fleet.objects import Json
 
 ACTOR = "kueue"
 GPU = "nvidia.com/gpu"
+LOOKED_AT = frozenset({"workloads", "clusterqueues", "localqueues", *JOB_PLURALS})
 StatusChange = Callable[[Workload, datetime], WorkloadStatus]
 
 
@@ -63,12 +64,30 @@ class PlayedKueue:
             )
 
     def _on_change(self, change: Change) -> None:
-        if change.cluster != self._server.name or self._planned:
+        if change.cluster != self._server.name:
             return
-        if change.plural in {"workloads", "clusterqueues", "localqueues", *JOB_PLURALS}:
+        if change.plural in JOB_PLURALS and change.verb in {"delete", "remove"}:
+            # A reconciler of its own, which may be quicker than whoever deleted the job.
+            delay = self._chance.random() * self._chance.choice((0.01, 0.1, 1.0))
+            uid = (change.old or {})["metadata"]["uid"]
+            key = _prebuilt(change.old or {})
+            asyncio.get_running_loop().call_later(delay, self._end_orphan, key, uid)
+        if not self._planned and change.plural in LOOKED_AT:
             self._planned = True
             delay = self._chance.uniform(0.02, 1.0)
             asyncio.get_running_loop().call_later(delay, self._look)
+
+    def _end_orphan(self, key: str, uid: str) -> None:
+        """Finish a copy whose job is gone or being deleted, unless the cluster collected it."""
+        workload = self._read(key)
+        if workload is None or workload.metadata.deletion_timestamp:
+            return
+        owned = any(owner.uid == uid for owner in workload.metadata.owner_references)
+        if owned and not workload_state.is_finished(workload.status):
+            reason, words = Reason.OWNER_NOT_FOUND, "The workload's owner no longer exists"
+            self._write(
+                workload, lambda w, now: workload_state.finish(w.status, reason, words, now=now)
+            )
 
     def _look(self) -> None:
         """Bring everything a step further; what changes calls for the next look."""

@@ -14,7 +14,7 @@ from multiqueue.api import ran_on
 from multiqueue.api.cluster_orders import DrainPace, read_orders
 from multiqueue.capacity import filters
 from multiqueue.dispatch.decide import decide as deciding
-from multiqueue.dispatch.decide.cluster_state import ClusterState, Presence
+from multiqueue.dispatch.decide.cluster_state import ClusterState, Finish, Presence
 from multiqueue.dispatch.decide.copy import clone_workload
 from multiqueue.dispatch.decide.plan import Nominate
 from multiqueue.dispatch.decide.rules import choose_winner, delete, gates, lost_worker
@@ -49,6 +49,11 @@ def finish_first(patch: Patch) -> None:
         return replace(plan, steps=plan.steps[1:]) if plan is not None else None
 
     replace_rule(patch, "finish", finish)
+
+
+def take_any_end(patch: Patch) -> None:
+    """Take a copy that its worker finished because its job is gone for the end of the job."""
+    patch.setattr(Finish, "is_without_job", property(lambda _: False))
 
 
 def ignore_rivals(patch: Patch) -> None:
@@ -211,6 +216,20 @@ CUT_AND_KILLED = [
 BACK_LATE = [make_plan(Act(10.0, "outage", (name, 100.0, Down.HANGS))) for name in "ab"]
 """A worker comes back after what it runs was moved."""
 DEACTIVATED = [make_plan(Act(10.0, "deactivate", ("job1", 30.0)))]
+DELETED_THERE = [
+    make_plan(Act(10.0, "delete_remote_job", ("a", "job1", True)), workers={"a": 8}),
+]
+"""The worker's Kueue finishes the copy while the pods of the job are still stopping."""
+KILLED_AS_IT_REMOVES = [
+    make_plan(
+        Act(10.0, "deactivate", ("job1", 30.0)),
+        Act(10.0, "kill_manager_at_write", (0, number, True, 0.0, "a", 0.0, Down.HANGS)),
+        workers={"a": 8},
+        jobs=(replace(LONG, stop=0.5),),
+    )
+    for number in range(14, 19)
+]
+"""The manager dies between the deletion of the job and that of its copy."""
 
 
 BLIND = [
@@ -294,6 +313,8 @@ HALVED = [
     [
         (give_up_at_once, SEEDS, "GraceIsKept"),
         (finish_first, ENDED_UNSEEN, "FinishedIsFinal"),
+        (take_any_end, DELETED_THERE, "FinishedIsFinal"),
+        (take_any_end, KILLED_AS_IT_REMOVES, "FinishedIsFinal"),
         (ignore_rivals, CUT_AND_KILLED, "AtMostOneRuns"),
         (sweep_nothing, BACK_LATE, "ReturnedIsFenced"),
         (stop_here_only, DEACTIVATED, "QuotaWhileRunning"),
@@ -325,6 +346,8 @@ WHOLE = {
     "cut and killed": CUT_AND_KILLED,
     "back late": BACK_LATE,
     "deactivated": DEACTIVATED,
+    "deleted there": DELETED_THERE,
+    "killed as it removes": KILLED_AS_IT_REMOVES,
     "followed": FOLLOWED,
     "rounds": ROUNDS,
     "rivals": RIVALS,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from multiqueue.api import names
 from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_evicted, is_finished
@@ -118,12 +120,13 @@ async def test_a_life_costs_five_writes_whatever_the_number_of_workers():
         assert len(got) == 5, [(w.method, w.resource, w.status) for w in got]
 
 
-async def test_an_out_of_sync_copy_is_deleted_and_the_workload_tried_again():
-    """M-221."""
+@pytest.mark.parametrize("reason", [Reason.OUT_OF_SYNC, Reason.OWNER_NOT_FOUND])
+async def test_an_out_of_sync_copy_is_deleted_and_the_workload_tried_again(reason):
+    """M-87, M-221; also one whose job is gone, as its worker says."""
     async with multikueue_world("worker1") as world, world.manager():
         await submit(world)
         await start_on(world, "worker1")
-        await world.finish_copy("worker1", reason=Reason.OUT_OF_SYNC)
+        await world.finish_copy("worker1", reason=reason)
         await world.until(lambda: is_evicted(world.workload().status), "evicted")
         await world.until(lambda: not world.copy("worker1"), "copy gone", on="worker1")
         assert not is_finished(world.workload().status)

@@ -7,6 +7,7 @@ writes show at once, as `Informer.observe` does. A plan can be cut between any t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -30,6 +31,10 @@ LOST_TIMEOUT = timedelta(minutes=15)
 FIRST_CHANCE = timedelta(minutes=1)
 CONFIG = GroupConfig(worker_lost_timeout=LOST_TIMEOUT)
 FOREIGN = "a Job of that name belongs to somebody else"
+
+
+Write = steps.Step | tuple[str, str]
+"""A step, or the removal of a part from a cluster."""
 
 
 class PromiseBrokenError(AssertionError):
@@ -125,18 +130,10 @@ class Fleet:
             view = replace(view, nomination=self._nominate(view))
             plan = decide(view, CONFIG, self.now)
         self._needs_no_others(view, plan)
-        left = 10_000 if writes is None else writes
-        for removal in plan.removals:
-            for part in ("job", "workload"):
-                if left == 0:
-                    return False
-                left -= 1
-                self._remove(self.workers[removal.cluster], part)
-        for step in plan.steps:
-            if left == 0:
+        for number, write in enumerate(_list_writes(plan)):
+            if number == writes:
                 return False
-            left -= 1
-            if not self._apply(step):
+            if not self._apply(write):
                 return True
         return True
 
@@ -160,11 +157,10 @@ class Fleet:
         ):
             worker.workload = None
 
-    def _apply(self, step: steps.Step) -> bool:  # noqa: C901, PLR0912 - a table of steps
+    def _apply(self, step: Write) -> bool:  # noqa: C901, PLR0912 - a table of steps
         match step:
-            case steps.Removal(cluster=name):
-                for part in ("job", "workload"):
-                    self._remove(self.workers[name], part)
+            case (name, part):
+                self._remove(self.workers[name], part)
             case steps.CreateWorkload(cluster=name):
                 return self._create_workload(self.workers[name])
             case steps.SyncJob(cluster=name):
@@ -286,6 +282,8 @@ class Fleet:
     def _finish(self) -> None:
         if not self.local.job.finished:
             raise PromiseBrokenError("I-5: finished before the final status was mirrored")
+        if not self.job_ended:
+            raise PromiseBrokenError("I-5: finished, but the job has ended nowhere")
         self.local = replace(self.local, finished=True)
 
     def restart(self) -> None:
@@ -341,6 +339,8 @@ class Fleet:
         if copy is not None and copy.deactivating and copy.evicted_at is None:
             copy = replace(copy, evicted_at=self.now, admitted_at=None, quota_reserved=False)
             worker.workload = copy
+        if copy is not None and worker.job is not None:
+            copy = worker.workload = replace(copy, had_job=True)
         if worker.job is not None and worker.job.deleting:
             worker.job = None
         admitted = copy is not None and copy.admitted_at is not None and copy.finished is None
@@ -365,6 +365,7 @@ class Fleet:
     def finish_on(self, worker: Worker) -> None:
         if worker.job is not None and worker.job_runs and worker.workload is not None:
             end = Finish(success=True, reason="Succeeded", at=self.now)
+            self.job_ended = True
             worker.job = replace(worker.job, finished=end)
             worker.workload = replace(worker.workload, finished=end)
         self.work(worker)
@@ -373,6 +374,15 @@ class Fleet:
         if worker.workload is not None and worker.workload.finished is None:
             end = Finish(success=False, reason="OutOfSync", at=self.now)
             worker.workload = replace(worker.workload, finished=end)
+        self.work(worker)
+
+    def end_without_job(self, worker: Worker) -> None:
+        """Finish a copy whose job is gone or going, as upstream's job reconciler does."""
+        copy, job = worker.workload, worker.job
+        is_gone = job is None or job.deleting
+        if is_gone and copy is not None and copy.finished is None and copy.had_job:
+            end = Finish(success=False, reason="OwnerNotFound", at=self.now)
+            worker.workload = replace(copy, finished=end)
         self.work(worker)
 
     # ------------------------------------------------------------ the network
@@ -385,6 +395,16 @@ class Fleet:
         if not worker.up:
             worker.up, worker.lost_at, worker.seen_since_start = True, None, True
             worker.deliver()
+
+
+def _list_writes(plan: GroupPlan) -> Iterator[Write]:
+    """Yield the writes of a plan, between any two of which the manager may die."""
+    for step in (*plan.removals, *plan.steps):
+        if isinstance(step, steps.Removal):
+            yield step.cluster, "job"
+            yield step.cluster, "workload"
+        else:
+            yield step
 
 
 def make_fleet(names: tuple[str, ...] = ("a", "b"), *, race: bool = True) -> Fleet:

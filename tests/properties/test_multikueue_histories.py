@@ -73,6 +73,22 @@ def test_an_eviction_does_not_make_a_restarted_manager_forget_the_old_job():
     assert fleet.workers["b"].job is None
 
 
+def test_a_worker_that_goes_before_a_new_manager_looks_may_run_what_is_being_evicted():
+    """It was connected for a moment, but nobody looked for this Workload there then."""
+    fleet = make_fleet(("a", "b"), race=False)
+    run_on(fleet, "a")
+    fleet.evict()
+    fleet.restart()
+    fleet.cut(fleet.workers["a"])
+    for _ in range(3):
+        fleet.step()
+    assert fleet.local.has_quota
+    fleet.now += LOST_TIMEOUT
+    for _ in range(3):
+        fleet.step()
+    assert not fleet.local.has_quota
+
+
 def test_a_returning_worker_is_fenced_though_its_admission_is_older():
     """G-1."""
     fleet = make_fleet(("a", "b"), race=False)
@@ -120,6 +136,27 @@ def test_quota_is_held_by_what_runs_however_long_the_manager_was_away(restarted)
     worker = fleet.workers["a"]
     assert worker.workload.deactivating, "the worker was not asked to stop the job"
     assert (worker.job.deleting, fleet.local.has_quota) == (False, True)
+
+
+@pytest.mark.parametrize("evicted", [False, True], ids=["deleted there", "evicted here"])
+def test_a_copy_that_its_worker_finishes_because_its_job_is_gone_ends_nothing(evicted):
+    fleet = make_fleet(("a",))
+    run_on(fleet, "a")
+    worker = fleet.workers["a"]
+    if evicted:
+        fleet.evict()
+        fleet.step()
+        fleet.work(worker)
+        worker.deliver()
+        assert not fleet.step(writes=2)  # the status, then the job: killed before the copy
+    else:
+        worker.job = None
+    fleet.end_without_job(worker)
+    fleet.restart()
+    fleet.step()
+    fleet.core()
+    assert worker.workload is None
+    assert not fleet.local.finished
 
 
 def test_quota_is_held_by_a_job_that_its_worker_does_not_delete():

@@ -75,6 +75,14 @@ class Promises(RuleBasedStateMachine):
     def manager_preempts(self):
         self.fleet.evict()
 
+    @rule(evicts=st.booleans())
+    def manager_restarts_and_workers_go_before_it_looks(self, evicts):
+        if evicts:
+            self.fleet.evict()
+        self.fleet.restart()
+        for name in NAMES:
+            self.network_breaks(name)
+
     @rule(name=names)
     def worker_admits(self, name):
         self.fleet.admit(self.worker(name))
@@ -124,6 +132,10 @@ class Promises(RuleBasedStateMachine):
     @rule(name=names)
     def copy_is_out_of_sync(self, name):
         self.fleet.end_out_of_sync(self.worker(name))
+
+    @rule(name=names)
+    def copy_without_job_is_finished(self, name):
+        self.fleet.end_without_job(self.worker(name))
 
     @rule(name=names)
     def worker_is_wiped(self, name):

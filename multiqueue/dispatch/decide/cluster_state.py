@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from multiqueue.api.conditions import Reason
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
@@ -47,6 +49,11 @@ class Finish:
     reason: str
     message: str = ""
     at: datetime
+
+    @property
+    def is_without_job(self) -> bool:
+        """Whether a worker finished a copy though its job did not end: it differs, or is gone."""
+        return self.reason in {Reason.OUT_OF_SYNC, Reason.OWNER_NOT_FOUND}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

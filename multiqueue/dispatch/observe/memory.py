@@ -37,6 +37,9 @@ class GroupMemory:
             without a job is removed.
         looked: Clusters that were seen without a job. Only this process could create one there
             since, and that is recorded in ``suspects``.
+        inherited: The reservation that was under way when this process first saw the Workload; None
+            before that. "": it had no quota then, has another reservation now, or was seen to be
+            run by one cluster.
         refusals: Clusters that turned out to be unable to take it: why, and until when that is
             believed.
         stopping: Clusters that were seen with something of ours during an eviction here, and since
@@ -59,6 +62,7 @@ class GroupMemory:
     last_cluster: str | None = None
     suspects: set[str] = field(default_factory=set)
     looked: set[str] = field(default_factory=set)
+    inherited: str | None = None
     refusals: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     stopping: dict[str, float] = field(default_factory=dict)
     rounds: tuple[Round, ...] = ()
@@ -92,6 +96,10 @@ class GroupMemory:
         for name in local.nominated:
             if name not in self.looked and not is_connected(name):
                 self.suspects.add(name)
+        if self.inherited is None:
+            self.inherited = local.epoch
+        if local.is_settled or local.epoch != self.inherited:
+            self.inherited = ""
         if local.evicted_at is None:
             self.stopping.clear()
         if local.epoch != self.epoch:
@@ -111,7 +119,7 @@ class GroupMemory:
         self._see_gate(cluster)
         if cluster.job_presence is Presence.PRESENT:
             self.suspects.add(cluster.name)
-        elif cluster.reachable and cluster.job_known:
+        elif cluster.reachable and cluster.job_presence is Presence.ABSENT:
             self.suspects.discard(cluster.name)
             self.looked.add(cluster.name)
 
@@ -123,17 +131,24 @@ class GroupMemory:
         if self.opening is None or self.opening.at < copy.gate_opened_at:
             self.opening = Opening(cluster=cluster.name, at=copy.gate_opened_at)
 
+    def has_evidence(self, name: str, local: LocalWorkload) -> bool:
+        """Whether a job for the Workload was seen on a cluster, or may have been created there."""
+        return name in self.suspects or name in {local.cluster_name, self.last_cluster}
+
     def may_run_unseen(self, name: str, local: LocalWorkload, seen: Collection[str]) -> bool:
         """Whether a cluster that cannot be seen could hold a job for the Workload.
 
         An eviction clears both latch and nominations, and its worker may have been given up. So
         after a restart, every cluster that was not connected since is suspect for a Workload that
         was ever evicted, or whose nominations another controller writes: it may have taken one
-        back after the job began there, before that could be recorded.
+        back after the job began there, before that could be recorded. If its reservation is older
+        than this process, a connection is not enough, because it may have ended before anybody
+        looked: the cluster must have been looked at for this very Workload.
         """
-        if name in self.suspects or name in {local.cluster_name, self.last_cluster}:
+        if self.has_evidence(name, local):
             return True
-        return (local.was_evicted or self.followed is not None) and name not in seen
+        known = self.looked if self.inherited else seen
+        return (local.was_evicted or self.followed is not None) and name not in known
 
     def stopping_for(
         self, cluster: str, local: LocalWorkload | None, seconds: float

@@ -112,7 +112,8 @@ class ClusterObserver:
             and local is not None
             and (
                 (copy is not None and copy.had_job)
-                or memory.may_run_unseen(name, local, () if fails else self._fleet.seen)
+                or memory.has_evidence(name, local)
+                or (fails and memory.may_run_unseen(name, local, ()))
             ),
             workload=copy,
             job=self._find_job(session, look),

@@ -118,11 +118,14 @@ class FinishedIsFinal(Checker):
     def __init__(self, world: FleetWorld, report: Report) -> None:
         super().__init__(world, report)
         self._ended: dict[str, float] = {}
+        self._ended_there: set[str] = set()
 
     def on_change(self, change: Change) -> None:
         if change.cluster == HUB:
             if change.plural == "workloads" and change.new is not None:
                 self._look_at_end(change)
+        elif change.plural in JOB_PLURALS and change.new is not None and has_ended(change.new):
+            self._ended_there.add(workload_key(change.plural, change.new))
         elif change.verb == "create" and change.plural in {"workloads", *JOB_PLURALS}:
             key = workload_key(change.plural, change.new or {})
             ended = self._ended.get(key, change.at)
@@ -135,8 +138,12 @@ class FinishedIsFinal(Checker):
         self._ended[change.key] = change.at
         for owner in (change.new or {})["metadata"].get("ownerReferences") or ():
             job = self.world.hub.find(plural_of(owner["kind"]), f"team-a/{owner['name']}")
-            if job is not None and not has_ended(job):
+            if job is None or job["metadata"].get("deletionTimestamp"):
+                continue
+            if not has_ended(job):
                 self.report(f"{change.key} finished before the last status of its job came back")
+            elif change.key not in self._ended_there:
+                self.report(f"{change.key} finished, but its job has ended on no worker")
 
     def on_pods(self, cluster: str, key: str, *, begin: bool) -> None:
         if begin and key in self._ended and not self.is_given_up(cluster):

@@ -37,6 +37,37 @@ def test_what_was_ever_evicted_may_run_wherever_nobody_has_looked_yet():
     assert not GroupMemory().may_run_unseen("a", local, seen={"a"})
 
 
+def test_of_what_was_evicted_before_the_start_a_connection_alone_proves_nothing():
+    """I-6: it may have ended before anybody looked for this Workload there."""
+    memory = GroupMemory()
+    memory.note(make_local(nominated=("a",)), {"a"}.__contains__)
+    evicting = make_local(evicted_at=T0, was_evicted=True)
+    memory.note(evicting, set[str]().__contains__)
+    assert memory.may_run_unseen("a", evicting, seen={"a"})
+    memory.see(make_cluster("a"))
+    assert not memory.may_run_unseen("a", evicting, seen={"a"})
+
+
+@pytest.mark.parametrize(
+    "before",
+    [make_ready("b"), make_local(has_quota=False, epoch="")],
+    ids=["ran on one", "had no quota"],
+)
+def test_of_what_was_evicted_since_the_start_a_connection_is_enough(before):
+    """Nothing of it ran on another cluster when this process first saw it."""
+    memory, evicting = GroupMemory(), make_local(evicted_at=T0, was_evicted=True)
+    memory.note(before, {"a", "b"}.__contains__)
+    memory.note(evicting, {"b"}.__contains__)
+    assert not memory.may_run_unseen("a", evicting, seen={"a", "b"})
+
+
+def test_a_cluster_that_never_shows_the_kind_is_no_suspect_once_it_is_gone():
+    memory, evicting = GroupMemory(), make_local(evicted_at=T0, was_evicted=True)
+    memory.note(evicting, {"a"}.__contains__)
+    memory.see(make_cluster("a", job_known=False, lost_at=T0))
+    assert not memory.may_run_unseen("a", evicting, seen={"a"})
+
+
 def test_the_cluster_that_runs_it_may_do_so_unseen():
     assert GroupMemory().may_run_unseen("a", make_ready("a"), seen={"a"})
 

@@ -219,6 +219,20 @@ class TestFollow:
             waits.append(retried(plan).requeue_after.total_seconds())
         assert waits == [10, 20, 600]
 
+    def test_a_copy_whose_job_is_gone_goes_and_does_not_end_the_workload(self):
+        """M-87: a worker finishes it as soon as its job is being deleted."""
+        orphan = make_copy(finished=make_finish("OwnerNotFound"))
+        for job in (None, make_remote_job(deleting=True)):
+            plan = make_plan(make_ready(), make_cluster("a", workload=orphan, job=job))
+            assert plan.removals == (Removal(cluster="a", why="it finished as OwnerNotFound"),)
+            assert retried(plan).message == 'The job was deleted on cluster "a"'
+
+    @pytest.mark.parametrize("reason", ["OutOfSync", "OwnerNotFound"])
+    def test_nor_does_it_if_the_worker_shows_no_jobs(self, reason):
+        cluster = make_blind("a", workload=make_copy(finished=make_finish(reason)))
+        plan = make_plan(make_ready(), cluster)
+        assert (plan.rule, plan.removals) == ("follow", ())
+
     @pytest.mark.parametrize(
         "cluster",
         [

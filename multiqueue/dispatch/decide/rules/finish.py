@@ -41,11 +41,5 @@ def _end_of(cluster: ClusterState, local: LocalWorkload) -> Finish | None:
         end = cluster.copy.finished
         # Its job runs on under another slice (M-164).
         is_replaced = end is not None and end.reason == Reason.WORKLOAD_SLICE_REPLACED
-        # We remove the job before its copy, and the worker may see the copy without a job.
-        is_removed = local.evicted_at is not None and _lost_its_job(end)
-        return None if is_replaced or is_removed else end
+        return None if end is None or is_replaced or end.is_without_job else end
     return job.finished if cluster.workload is None and job is not None else None
-
-
-def _lost_its_job(end: Finish | None) -> bool:
-    return end is not None and end.reason == Reason.OWNER_NOT_FOUND

@@ -90,12 +90,11 @@ def _give_up_missing(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
     if local.check is None:
         return NOTHING
     copy, name = cluster.workload, cluster.name
-    if (
-        copy is not None
-        and copy.finished is not None
-        and copy.finished.reason == Reason.OUT_OF_SYNC
-    ):
-        return GroupPlan(steps=(_retry_out_of_sync(cluster, local),))
+    end = copy.finished if copy is not None else None
+    if end is not None and end.is_without_job:
+        differs = end.reason == Reason.OUT_OF_SYNC
+        gone = _retry_lost(f'The job was deleted on cluster "{name}"', local)
+        return GroupPlan(steps=(_retry_out_of_sync(cluster, local) if differs else gone,))
     steps: list[Step] = [ConfirmCopyGone(cluster=name)]
     if not cluster.is_empty and not cluster.condemned:
         steps.append(Removal(cluster=name, why="its copy is gone"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from multiqueue.api.conditions import Reason
 from multiqueue.dispatch.decide.cluster_state import ClusterState, Presence
 from multiqueue.dispatch.decide.plan import Removal
 from multiqueue.dispatch.decide.view import GroupView, LocalWorkload
@@ -15,8 +14,9 @@ def sweep(view: GroupView) -> tuple[Removal, ...]:
     holds the latch is spared if the only reason is that its copy looks different: a running job is
     not stopped because of a digest.
 
-    Deviates: a copy that finished OutOfSync is deleted first (M-87, upstream #14521). A copy from
-    an earlier reservation never counts (returning workers, M-92), nor does one without a check.
+    Deviates: a copy that finished OutOfSync or OwnerNotFound is deleted first (M-87, upstream
+    #14521). A copy from an earlier reservation never counts (returning workers, M-92), nor does one
+    without a check.
     """
     local = view.local
     if local is None or local.deleting or local.finished or not local.has_quota:
@@ -31,12 +31,8 @@ def sweep(view: GroupView) -> tuple[Removal, ...]:
 def _why_not(cluster: ClusterState, local: LocalWorkload) -> str:
     copy = cluster.workload
     latched = local.cluster_name == cluster.name
-    if (
-        copy is not None
-        and copy.finished is not None
-        and copy.finished.reason == Reason.OUT_OF_SYNC
-    ):
-        return "it finished as OutOfSync"
+    if copy is not None and copy.finished is not None and copy.finished.is_without_job:
+        return f"it finished as {copy.finished.reason}"
     if copy is not None and copy.deleting:
         return "it is being deleted there"
     if latched:
