@@ -59,9 +59,7 @@ class FleetMetrics(QueueMetrics):
         "How many times as wide as computed the ranges of estimates of starts are: the smallest "
         "factor (0.5 to 4) with which four in five of the last 200 would have held; 1 while fewer "
         "than 30 are judged; by stage and horizon as multiqueue_start_estimates_total.",
-        "stage",
-        "horizon",
-        ROLE,
+        "stage horizon replica_role",
     )
     worker_gpus = gauge(
         "multiqueue_worker_gpus",
