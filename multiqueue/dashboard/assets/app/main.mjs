@@ -4,16 +4,6 @@ import { FLEET, session } from "./api.mjs";
 import { Feed } from "./feed.mjs";
 import { safe } from "./format.mjs";
 import { HELP, listen } from "./keys.mjs";
-import { ChangesPage } from "./pages/changes.mjs";
-import { ClustersPage } from "./pages/clusters.mjs";
-import { FairnessPage } from "./pages/fairness.mjs";
-import { FleetPage } from "./pages/fleet.mjs";
-import { JobPage } from "./pages/job.mjs";
-import { JobsPage } from "./pages/jobs.mjs";
-import { QueuesPage } from "./pages/queues.mjs";
-import { QuotaPage } from "./pages/quota.mjs";
-import { UsagePage } from "./pages/usage.mjs";
-import { WhatIfPage } from "./pages/what-if.mjs";
 import { useNow } from "./parts.mjs";
 import { useRoute } from "./router.mjs";
 import { Search } from "./search.mjs";
@@ -21,7 +11,18 @@ import { Store, useStore } from "./store.mjs";
 
 const TOPICS = ["totals", "quotas", "workers", "shares", "changes", "calibrations", "standings"];
 const NAV = [["fleet", "Fleet"], ["quota", "Quota"], ["queues", "Queues"], ["jobs", "Jobs"], ["clusters", "Clusters"], ["fairness", "Fairness"], ["usage", "Usage"], ["changes", "Changes"], ["what-if", "What if"]];
-const PAGES = { fleet: FleetPage, quota: QuotaPage, queues: QueuesPage, clusters: ClustersPage, fairness: FairnessPage, usage: UsagePage, changes: ChangesPage, "what-if": WhatIfPage };
+const LOAD = {
+  fleet: () => import("./pages/fleet.mjs").then((found) => found.FleetPage),
+  quota: () => import("./pages/quota.mjs").then((found) => found.QuotaPage),
+  queues: () => import("./pages/queues.mjs").then((found) => found.QueuesPage),
+  jobs: () => import("./pages/jobs.mjs").then((found) => found.JobsPage),
+  job: () => import("./pages/job.mjs").then((found) => found.JobPage),
+  clusters: () => import("./pages/clusters.mjs").then((found) => found.ClustersPage),
+  fairness: () => import("./pages/fairness.mjs").then((found) => found.FairnessPage),
+  usage: () => import("./pages/usage.mjs").then((found) => found.UsagePage),
+  changes: () => import("./pages/changes.mjs").then((found) => found.ChangesPage),
+  "what-if": () => import("./pages/what-if.mjs").then((found) => found.WhatIfPage),
+};
 const THEMES = ["", "light", "dark"];
 
 /** Follow the fleet; a reader without rights on all namespaces follows one. */
@@ -91,11 +92,21 @@ function App() {
     ${help && html`<${Keys} close=${() => setHelp(false)} />`}`;
 }
 
+/** Show a page; its module is loaded when it is first shown, and the page before stays until then. */
 function Page({ route, store }) {
-  if (route.page === "jobs" && route.parts.length === 2) return html`<${JobPage} parts=${route.parts} />`;
-  const Found = route.page === "jobs" ? JobsPage : PAGES[route.page];
-  if (!Found) return html`<main id="main"><h1>No such page</h1><p><a href="#/fleet">To the fleet</a></p></main>`;
-  return html`<${Found} store=${store} parts=${route.parts} query=${route.query} />`;
+  const name = route.page === "jobs" && route.parts.length === 2 ? "job" : route.page;
+  const [shown, setShown] = useState({});
+  useEffect(() => {
+    let wanted = true;
+    const show = (found) => wanted && setShown({ name, route, ...found });
+    if (LOAD[name]) LOAD[name]().then((View) => show({ View }), () => show({ failed: true }));
+    return () => { wanted = false; };
+  }, [name]);
+  if (!LOAD[name]) return html`<main id="main"><h1>No such page</h1><p><a href="#/fleet">To the fleet</a></p></main>`;
+  if (shown.failed) return html`<main id="main"><h1>${titleOf(route.page)}</h1><p class="refusal">This page could not be loaded. <button onClick=${() => location.reload()}>Reload</button></p></main>`;
+  const { View, route: before } = shown;
+  const { parts, query } = shown.name === name ? route : before ?? route;
+  return View && html`<${View} store=${store} parts=${parts} query=${query} />`;
 }
 
 /** How the connection is: live, catching up, or when the next attempt is made. */
