@@ -7,31 +7,24 @@ first one admitted after a stop is charged for the whole time, as recordings of 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
-from typing import Any
 
 from multiqueue.api.conditions import ACTIVE, find_condition
-from multiqueue.api.names import GROUP
 from multiqueue.api.v1beta2 import LocalQueue
 from multiqueue.controllers.metrics.local_queue import LocalQueueGauges
+from multiqueue.controllers.queue_controller import QueueController
 from multiqueue.controllers.queue_status import local_queue_patch
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.fairness.past_usage import PastUsageRecords
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.jobs.informers import BY_CLUSTER_QUEUE
-from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.status_writes import write_status
-from multiqueue.kube.write_budget import WriteClass
+from multiqueue.kube.reconciler import DONE, Result
 
 AT_ONCE = Result(requeue_after=0)
-CONCURRENCY = 4
 
 
-class LocalQueueController:
+class LocalQueueController(QueueController[LocalQueue]):
     """Reconciles LocalQueues.
 
     context: The manager's context.
@@ -44,45 +37,19 @@ class LocalQueueController:
     def __init__(
         self, context: ManagerContext, engine: Engine, *, on_sampled: Callable[[], None]
     ) -> None:
-        self._context = context
-        self._engine = engine
+        super().__init__(context, engine, context.informers.local_queues)
         self._on_sampled = on_sampled
-        self._echo: dict[str, str] = {}
         self._local_gauges = LocalQueueGauges(context)
-        workers = context.config.controller.workers_for("LocalQueue", GROUP, CONCURRENCY)
-        self._reconciler = Reconciler(
-            self.name, self.reconcile, concurrency=workers, metrics=context.metrics
-        )
-        self._statuses = Reconciler(
-            f"{self.name}-status",
-            self.write_status,
-            concurrency=workers,
-            turn=partial(context.client.limiter.spare, WriteClass.QUEUE_STATUS),
-            metrics=context.metrics,
-        )
-
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        informers = self._context.informers
-        await wait_settled(informers.local_queues, informers.cluster_queues, informers.workloads)
-        informers.local_queues.add_handler(self._on_event)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._reconciler.run(), name=self.name)
-            tasks.create_task(self._statuses.run(), name=f"{self.name}-status")
-
-    def enqueue(self, key: str) -> None:
-        """Schedule the reconcile of a LocalQueue."""
-        self._reconciler.queue.add(key)
 
     def enqueue_cluster_queue(self, name: str) -> None:
         """Schedule the reconcile of every LocalQueue that leads to a ClusterQueue."""
-        store = self._context.informers.local_queues.store
+        store = self._informer.store
         for queue in store.by_index(BY_CLUSTER_QUEUE, name):
             self._reconciler.queue.add(queue.metadata.key)
 
     async def reconcile(self, key: str) -> Result:
         """Sample the past usage of one LocalQueue if that is due; pass a changed status on."""
-        queue = self._context.informers.local_queues.store.get(key)
+        queue = self._informer.store.get(key)
         if queue is None:
             self._echo.pop(key, None)
             self._local_gauges.forget(key)
@@ -114,28 +81,13 @@ class LocalQueueController:
 
     async def write_status(self, key: str) -> Result:
         """Write the status of one LocalQueue, if it changed."""
-        queue = self._context.informers.local_queues.store.get(key)
+        queue = self._informer.store.get(key)
         state = self._engine.local_queue_state(key)
         if queue is not None and state is not None:
             patch = local_queue_patch(queue, state, self._context.clock.now())
             if patch:
                 await self._write(queue, patch)
         return DONE
-
-    async def _write(self, queue: LocalQueue, patch: dict[str, Any]) -> bool:
-        """Write a status; return whether the LocalQueue still exists."""
-        answer = await write_status(
-            self._context.client,
-            self._context.informers.local_queues,
-            queue,
-            patch,
-            over_any=True,
-            on_answer=self._note_own,
-        )
-        return answer is not None
-
-    def _note_own(self, answer: LocalQueue) -> None:
-        self._echo[answer.metadata.key] = answer.metadata.resource_version
 
     def _sample(self, queue: LocalQueue, usage: PastUsageRecords, now: datetime) -> None:
         key = queue.metadata.key
@@ -146,12 +98,9 @@ class LocalQueueController:
     def _on_event(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         queue = new or old
         assert queue is not None
-        key, version = queue.metadata.key, queue.metadata.resource_version
         if self._local_gauges.covers(old) and not self._local_gauges.covers(queue):
-            self._local_gauges.forget(key)
-        # Our own status write needs no reconcile; changes made meanwhile wait for their batch.
-        if new is None or self._echo.get(key) != version:
-            self._reconciler.queue.add(key)
+            self._local_gauges.forget(queue.metadata.key)
+        super()._on_event(old, new)
 
 
 def _was_stopped(queue: LocalQueue) -> bool:

@@ -102,11 +102,6 @@ class MalformedError(Exception):
         return MalformedError(self._words, f"{name}{dot}{self._path}")
 
 
-def read_answer(got: object, view: DispatchView, dispatcher: str) -> AnswerReading:
-    """Return the usable part of an answer. The plugin is responsible for anything raised."""
-    return hold_against(take(got), view, dispatcher)
-
-
 def take(got: object) -> AnswerReading:
     """Read an answer as exactly its types. The plugin is responsible for anything raised."""
     try:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
-from multiqueue.api.v1beta2.meta import Condition, format_time
+from multiqueue.api.conditions import CheckState, Reason
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.dispatch.decide.view import Check, LocalJob, LocalWorkload
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.wake.waiting import Rank
-from multiqueue.engine.plan import Admit, Preempt
+from multiqueue.engine.plan import Admit, Decision, Preempt
 from multiqueue.model.workload import Admission, Reservation, Workload
 from multiqueue.plugins import StartEstimate
-from multiqueue.simulation.agenda import SimulationAgenda, Timer
+from multiqueue.simulation.agenda import SimulationAgenda
+from multiqueue.simulation.cycles import EngineCycles, make_evicted
 from multiqueue.simulation.fleet import SimulatedFleet
 from multiqueue.simulation.progress import Guess, Progress
 from multiqueue.simulation.queues import CHECK, POOL, make_engine, make_workload
@@ -121,7 +122,7 @@ class SimulatedManager:
         self.waiting: dict[str, Managed] = {}
         self._agenda = agenda
         self._on_news = on_news
-        self._timer = Timer(agenda, self._run_cycle)
+        self._cycles = EngineCycles(self.engine, agenda, self._apply)
 
     def submit(self, job: TraceJob) -> None:
         """Submit a job."""
@@ -187,12 +188,7 @@ class SimulatedManager:
         managed.writes.local += 1
         managed.cluster_name, managed.nominated = None, ()
         managed.check = replace(managed.check, state=CheckState.PENDING)
-        evicted = Condition(
-            type=WorkloadCondition.EVICTED,
-            status="True",
-            reason=reason,
-            last_transition_time=format_time(now),
-        )
+        evicted = make_evicted(reason, now)
         order_at = now if reason == Reason.ADMISSION_CHECK else managed.submitted_at
         self._upsert(managed, replace(managed.workload, evicted=evicted, queue_order_at=order_at))
 
@@ -203,7 +199,7 @@ class SimulatedManager:
         workload = managed.workload
         self._upsert(managed, replace(workload, reservation=None, checks={}))
         if workload.requeue_at is not None:
-            self._agenda.at(workload.requeue_at, self._rearm)
+            self._agenda.at(workload.requeue_at, self._cycles.rearm)
 
     def finish(self, managed: Managed) -> None:
         """Mark a Workload as finished."""
@@ -222,25 +218,16 @@ class SimulatedManager:
             self.waiting.pop(workload.key, None)
         self.engine.upsert_workload(workload, self._agenda.now)
         self._on_news(workload.key)
-        self._rearm()
+        self._cycles.rearm()
 
-    def _rearm(self) -> None:
-        at = self.engine.next_cycle_at(self._agenda.now)
-        if at is not None:
-            self._timer.set(at)
-
-    def _run_cycle(self) -> None:
-        plan = self.engine.run_cycle(self._agenda.now)
-        for failure in plan.failures:
-            raise failure.error
-        for decision in plan.decisions:
+    def _apply(self, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
             if isinstance(decision, Admit):
                 self._admit(decision)
             elif isinstance(decision, Preempt):
                 for victim in decision.victims:
                     if victim.is_new:
                         self.evict(self.managed[victim.workload], victim.reason)
-        self._rearm()
 
     def _admit(self, decision: Admit) -> None:
         managed, now = self.managed[decision.workload], self._agenda.now

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from multiqueue.api.conditions import Reason, WorkloadCondition
-from multiqueue.api.v1beta2.meta import Condition, format_time
+from multiqueue.api.conditions import Reason
 from multiqueue.dispatch.decide.cluster_state import Finish, RemoteJob, RemoteWorkload
-from multiqueue.engine.plan import Admit, Preempt
+from multiqueue.engine.plan import Admit, Decision, Preempt
 from multiqueue.model.cluster_queue import ClusterQueue
 from multiqueue.model.workload import Admission, Reservation, Workload
-from multiqueue.simulation.agenda import SimulationAgenda, Timer
+from multiqueue.simulation.agenda import SimulationAgenda
+from multiqueue.simulation.cycles import EngineCycles, make_evicted
 from multiqueue.simulation.fleet import GPU, Cluster, Preempting
 from multiqueue.simulation.knowledge import Knowledge
 from multiqueue.simulation.mirror import Mirror
@@ -112,7 +112,7 @@ class SimulatedWorker:
         self._agenda = agenda
         self._on_news = on_news
         self._on_room = on_room
-        self._timer = Timer(agenda, self._run_cycle)
+        self._cycles = EngineCycles(self.engine, agenda, self._apply)
 
     # ------------------------------------------------------------ actions of the manager
 
@@ -135,7 +135,7 @@ class SimulatedWorker:
         self._upsert(copied)
         at = self.engine.next_cycle_at(now)
         if at is not None and at <= now:
-            self._run_cycle()  # within milliseconds: before the next copy gets there
+            self._cycles.run()  # within milliseconds: before the next copy gets there
 
     def create_job(self, key: str) -> None:
         """Start the job of an admitted copy."""
@@ -234,13 +234,10 @@ class SimulatedWorker:
     def _changed(self) -> None:
         self.version += 1
         self._on_room()
-        self._rearm()
+        self._cycles.rearm()
 
-    def _run_cycle(self) -> None:
-        plan = self.engine.run_cycle(self._agenda.now)
-        for failure in plan.failures:
-            raise failure.error
-        for decision in plan.decisions:
+    def _apply(self, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
             if isinstance(decision, Admit):
                 self._admit(decision)
             elif isinstance(decision, Preempt):
@@ -248,15 +245,8 @@ class SimulatedWorker:
                     if victim.is_new and victim.workload in self.copies:
                         words = f"{victim.reason}: {victim.message}"
                         self._evict(self.copies[victim.workload], words, victim.reason)
-        if plan.decisions:
+        if decisions:
             self._changed()
-        else:
-            self._rearm()
-
-    def _rearm(self) -> None:
-        at = self.engine.next_cycle_at(self._agenda.now)
-        if at is not None:
-            self._timer.set(at)
 
     def _admit(self, decision: Admit) -> None:
         copy = self.copies[decision.workload]
@@ -276,12 +266,7 @@ class SimulatedWorker:
         """Evict a copy; it frees its quota when its pods have ended."""
         key, now = copy.workload.key, self._agenda.now
         copy.evicted_at, copy.evicted_why = now, why
-        evicted = Condition(
-            type=WorkloadCondition.EVICTED,
-            status="True",
-            reason=reason,
-            last_transition_time=format_time(now),
-        )
+        evicted = make_evicted(reason, now)
         self._upsert(replace(copy.workload, evicted=evicted))
         run = self.runs.get(key)
         active = run is not None and not run.is_over

@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 from multiqueue.embedded.server.kinds import AdmissionRefused, Kind
 from multiqueue.embedded.server.schema import admit
 from multiqueue.embedded.server.table import render
-from multiqueue.embedded.server.validation import (
-    validate_create,
-    validate_status,
-    validate_update,
-)
+from multiqueue.embedded.server.validation import validate
 from tests.unit.embedded.server.kind_builders import BUILTIN, T0, UID, RequestWorld
 
 STORED = [kind for kind in BUILTIN if kind.hooks.respond is None]
@@ -96,7 +92,7 @@ def test_any_body_is_judged_and_shown(kind: Kind, random: Random) -> None:
     obj, version = created(random, kind), kind.versions[0]
     if obj is None:
         return
-    validate_create(kind, version, obj, RequestWorld())
+    validate(kind, version, obj, None, RequestWorld())
     render(version, [obj], now=T0)
     for read in version.selectable_fields.values():
         assert isinstance(read(obj), str)
@@ -111,11 +107,11 @@ def test_any_change_is_judged(kind: Kind, random: Random) -> None:
     if old is None or admitted.bad_request is not None:
         return
     kind.hooks.prepare_update(admitted.obj, old, RequestWorld())
-    validate_update(kind, version, admitted.obj, old, RequestWorld())
+    validate(kind, version, admitted.obj, old, RequestWorld())
     if version.has_status:
         admitted.obj.setdefault("status", {})
         kind.hooks.prepare_status(admitted.obj, old, RequestWorld())
-        validate_status(kind, version, admitted.obj, old, RequestWorld())
+        validate(kind, version, admitted.obj, old, RequestWorld(), is_status=True)
 
 
 @pytest.mark.parametrize("kind", STORED, ids=lambda kind: kind.resource)

@@ -41,7 +41,7 @@ def _version(name: str) -> dict[str, Any]:
     columns = [
         Column("Class", ".spec.provisioningClassName"),
         *(
-            Column(type_, condition(type_))
+            Column(str(type_), condition(type_))
             for type_ in (
                 ProvisioningCondition.ACCEPTED,
                 ProvisioningCondition.PROVISIONED,

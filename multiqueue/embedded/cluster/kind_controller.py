@@ -36,7 +36,6 @@ from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import Reconciler, Result
 from multiqueue.kube.resources import JOBS, PODS, Resource, resource_of
 
-ENDED = frozenset({"Succeeded", "Failed"})
 _ROWS = {row.framework: row for row in JOB_KINDS}
 
 

@@ -31,7 +31,7 @@ from multiqueue.embedded.server.status import (
     name_collision,
 )
 from multiqueue.embedded.server.target import OperationTarget
-from multiqueue.embedded.server.validation import validate_create
+from multiqueue.embedded.server.validation import validate
 from multiqueue.embedded.server.versions import noted_as_admitted, to_storage
 
 GENERATE_ATTEMPTS = 8
@@ -191,7 +191,7 @@ def _causes(
     found = admitted.causes
     return [
         *found,
-        *validate_create(target.kind, target.version, obj, call, schema_causes=found),
+        *validate(target.kind, target.version, obj, None, call, schema_causes=found),
     ]
 
 

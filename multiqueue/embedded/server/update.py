@@ -35,7 +35,7 @@ from multiqueue.embedded.server.status import (
     revision_required,
 )
 from multiqueue.embedded.server.target import OperationTarget
-from multiqueue.embedded.server.validation import validate_status, validate_update
+from multiqueue.embedded.server.validation import validate
 from multiqueue.embedded.server.versions import noted_as_admitted, to_storage
 
 STATUS = "status"
@@ -238,11 +238,14 @@ def _causes(
     old: JsonObject,
     schema_causes: list[FieldCause],
 ) -> list[FieldCause]:
-    validate = validate_status if target.subresource == STATUS else validate_update
     causes = [*schema_causes, *metadata_causes(new, old)]
     if _is_action(target):
         return causes
-    found = validate(target.kind, target.version, new, old, call, schema_causes=schema_causes)
+    is_status = target.subresource == STATUS
+    kind, version = target.kind, target.version
+    found = validate(
+        kind, version, new, old, call, schema_causes=schema_causes, is_status=is_status
+    )
     return causes + [cause for cause in found if cause not in causes]
 
 

@@ -9,47 +9,27 @@ from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion, Requ
 from multiqueue.embedded.server.schema.metadata import validate_metadata
 
 
-def validate_create(
+def validate(
     kind: Kind,
     version: KindVersion,
     obj: JsonObject,
+    old: Mapping[str, Any] | None,
     context: RequestContext,
     *,
     schema_causes: Iterable[FieldCause] = (),
+    is_status: bool = False,
 ) -> list[FieldCause]:
-    """Metadata, the kind's own rules and those of its schema, for a new object.
+    """Metadata, the kind's own rules and those of its schema.
 
-    ``schema_causes`` are those that ``schema.admit`` found.
+    ``old`` is the state before in the same version, and None for a new object. ``schema_causes``
+    are those that ``schema.admit`` found. Through the status subresource (``is_status``) metadata
+    cannot change.
     """
-    causes = validate_metadata(obj.get("metadata", {}), kind.name_rule)
-    causes += kind.hooks.validate_create(obj, context)
-    return causes + rule_causes(version, obj, None, schema_causes)
-
-
-def validate_update(
-    kind: Kind,
-    version: KindVersion,
-    obj: JsonObject,
-    old: Mapping[str, Any],
-    context: RequestContext,
-    *,
-    schema_causes: Iterable[FieldCause] = (),
-) -> list[FieldCause]:
-    """The same for an update; ``old`` in the same version."""
-    causes = validate_metadata(obj.get("metadata", {}), kind.name_rule)
-    causes += kind.hooks.validate_update(obj, old, context)
-    return causes + rule_causes(version, obj, old, schema_causes)
-
-
-def validate_status(
-    kind: Kind,
-    version: KindVersion,
-    obj: JsonObject,
-    old: Mapping[str, Any],
-    context: RequestContext,
-    *,
-    schema_causes: Iterable[FieldCause] = (),
-) -> list[FieldCause]:
-    """The same for an update through the status subresource."""
-    causes = kind.hooks.validate_status(obj, old, context)
-    return causes + rule_causes(version, obj, old, schema_causes)
+    if old is None:
+        own = kind.hooks.validate_create(obj, context)
+    elif is_status:
+        own = kind.hooks.validate_status(obj, old, context)
+    else:
+        own = kind.hooks.validate_update(obj, old, context)
+    causes = [] if is_status else validate_metadata(obj.get("metadata", {}), kind.name_rule)
+    return [*causes, *own, *rule_causes(version, obj, old, schema_causes)]

@@ -21,7 +21,7 @@ from multiqueue.lib.digits import is_number
 Pod = Job
 TERMINATED = frozenset({"Succeeded", "Failed"})
 ROLE_LENGTH = 8
-_SHAPE = (
+SHAPE = (
     "nodeSelector",
     "affinity",
     "tolerations",
@@ -163,7 +163,7 @@ def role_of(pod: Pod) -> str:
 
 def hash_role(spec: Mapping[str, Any]) -> str:
     """Return the hash of everything that tells roles apart; images and commands do not (J-241)."""
-    shape: dict[str, Any] = {field: spec.get(field) for field in _SHAPE}
+    shape: dict[str, Any] = {field: spec.get(field) for field in SHAPE}
     for field in ("initContainers", "containers"):
         shape[field] = [_shape_of(container) for container in spec.get(field) or ()]
     requests = get_field(spec, ("resources", "requests"))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import structlog
-
 from multiqueue.api.names import key_of
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.jobs.context import ManagerContext
@@ -37,8 +35,6 @@ MAX_STEPS = 200
 """Maximum writes to Workloads in one reconcile; the rest follows in the next."""
 CONCURRENCY = 8
 """Objects of one kind that are reconciled at the same time."""
-
-log = structlog.get_logger("multiqueue.jobs")
 
 
 class GroupOwnerReconciler:

@@ -29,20 +29,11 @@ from multiqueue.jobs.framework.job_rules import (
     validate_new_job,
 )
 from multiqueue.jobs.framework.kind_webhook import is_queued
+from multiqueue.jobs.pod.pods import SHAPE
 from multiqueue.jobs.pod_owners.kind import PodOwnerKind
 
 _FOLLOWED = (names.QUEUE_NAME, names.PRIORITY_CLASS)
 _CHECKED_ANNOTATIONS = (names.ELASTIC_JOB, names.ADMISSION_GATED_BY)
-_SHAPE = (
-    "nodeSelector",
-    "affinity",
-    "tolerations",
-    "runtimeClassName",
-    "priority",
-    "topologySpreadConstraints",
-    "overhead",
-    "resourceClaims",
-)
 _CONTAINER_SHAPE: Sequence[FieldPath] = (("resources", "requests"), ("ports",))
 
 
@@ -170,7 +161,7 @@ def _checked(job: Object) -> dict[str, Any]:
 
 
 def _compare_shapes(new: Job, old: Job, at: FieldPath) -> Iterator[FieldError]:
-    paths: list[FieldPath] = [(*at, field) for field in _SHAPE]
+    paths: list[FieldPath] = [(*at, field) for field in SHAPE]
     for field in ("initContainers", "containers"):
         after, before = (get_field(job, (*at, field)) or [] for job in (new, old))
         if len(after) != len(before):

@@ -30,7 +30,6 @@ class JobStream:
     Args:
         client: Of the manager's cluster.
         tracker: Follows the jobs.
-        pace_seconds: The mean time between two jobs, about.
         change: Changes each job before it is submitted.
     """
 
@@ -41,12 +40,10 @@ class JobStream:
         client: KubeClient,
         tracker: Tracker,
         *,
-        pace_seconds: float = 0.8,
         change: Callable[[DemoJob], DemoJob] = lambda job: job,
     ) -> None:
         self._client = client
         self._tracker = tracker
-        self._pace_seconds = pace_seconds
         self._change = change
 
     async def run(self) -> None:
@@ -59,7 +56,7 @@ class JobStream:
                 await self._tidy_up()
             except KubeError as error:
                 log.warning("job not submitted", job=job.key, error=str(error))
-            await asyncio.sleep(chance.uniform(0.2, 2.0) * self._pace_seconds)
+            await asyncio.sleep(chance.uniform(0.16, 1.6))
 
     def _has_room(self) -> bool:
         unfinished = sum(1 for track in self._tracker.tracks.values() if not track.stage.is_final)

@@ -6,20 +6,20 @@ Times are seconds since the beginning.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
-from multiqueue.api.conditions import WorkloadCondition
-from multiqueue.api.v1beta2.meta import Condition, format_time
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import EngineOptions
-from multiqueue.engine.plan import Admit, Preempt, PreemptedWorkload, Requeue
+from multiqueue.engine.plan import Admit, Decision, Preempt, PreemptedWorkload, Requeue
 from multiqueue.model.cluster_queue import LocalQueue
 from multiqueue.model.disruption_policy import SaveHabits
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Reservation, Workload
-from multiqueue.simulation.agenda import SimulationAgenda, Timer
+from multiqueue.simulation.agenda import SimulationAgenda
+from multiqueue.simulation.cycles import EngineCycles, make_evicted
 from multiqueue.simulation.fleet import GPU
 from multiqueue.simulation.scenarios.hundred_gpus import (
     BATCH_PRIORITY,
@@ -96,7 +96,7 @@ class GpuPool:
             local = LocalQueue(key=f"{team}/{LOCAL_QUEUE}", cluster_queue=name)
             self._engine.upsert_local_queue(local)
         self._runs: dict[str, PoolRun] = {}
-        self._timer = Timer(self._agenda, self._run_cycle)
+        self._cycles = EngineCycles(self._engine, self._agenda, self._apply)
 
     def play(self, jobs: tuple[PoolJob, ...]) -> list[PoolRun]:
         """Play all jobs to their ends; return them in the order of submission."""
@@ -126,18 +126,10 @@ class GpuPool:
     def _put(self, run: PoolRun, workload: Workload) -> None:
         run.workload = workload
         self._engine.upsert_workload(workload, self._agenda.now)
-        self._rearm()
+        self._cycles.rearm()
 
-    def _rearm(self) -> None:
-        at = self._engine.next_cycle_at(self._agenda.now)
-        if at is not None:
-            self._timer.set(at)
-
-    def _run_cycle(self) -> None:
-        plan = self._engine.run_cycle(self._agenda.now)
-        for failure in plan.failures:
-            raise failure.error
-        for decision in plan.decisions:
+    def _apply(self, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
             if isinstance(decision, Admit):
                 self._admit(decision)
             elif isinstance(decision, Preempt):
@@ -148,7 +140,6 @@ class GpuPool:
                 held_back = decision.explanation.held_back if decision.explanation else None
                 if held_back is not None and held_back.promised is not None:
                     self._runs[decision.workload].was_promised = True
-        self._rearm()
 
     def _admit(self, decision: Admit) -> None:
         run, now = self._runs[decision.workload], self._agenda.now
@@ -170,7 +161,7 @@ class GpuPool:
         run.finished = self._agenda.seconds
         run.stays.append((run.admitted, run.finished))
         self._engine.delete_workload(run.workload.key, self._agenda.now)
-        self._rearm()
+        self._cycles.rearm()
 
     def _stop(self, victim: PreemptedWorkload) -> None:
         run, now = self._runs[victim.workload], self._agenda.now
@@ -179,12 +170,7 @@ class GpuPool:
         saved = max(run.done, reached // SAVE_SECONDS * SAVE_SECONDS) if run.job.saves else 0.0
         run.lost += reached - saved + min(self._restart(run), max(0.0, worked + RESTART_SECONDS))
         run.done, run.is_leaving, run.stops = saved, True, run.stops + 1
-        evicted = Condition(
-            type=WorkloadCondition.EVICTED,
-            status="True",
-            reason=victim.reason,
-            last_transition_time=format_time(now),
-        )
+        evicted = make_evicted(victim.reason, now)
         stops = run.workload.stops
         if victim.stop is not None:
             stops = (*stops, victim.stop)

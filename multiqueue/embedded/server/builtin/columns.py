@@ -11,7 +11,6 @@ from multiqueue.embedded.server.kinds import Cell, PrinterColumn
 Json = Mapping[str, Any]
 
 NONE = "<none>"
-UNSET = "<unset>"
 
 
 def column(name: str, cell: Cell, *, kind: str = "string", wide: bool = False) -> PrinterColumn:

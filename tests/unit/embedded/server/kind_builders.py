@@ -14,7 +14,7 @@ from multiqueue.embedded.server.kinds import Kind, KindVersion, Registry
 from multiqueue.embedded.server.schema import Admitted, admit
 from multiqueue.embedded.server.storage.memory import MemoryStorage
 from multiqueue.embedded.server.store import ObjectStore
-from multiqueue.embedded.server.validation import validate_create, validate_update
+from multiqueue.embedded.server.validation import validate
 from multiqueue.kube.clock import SystemClock
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -84,9 +84,8 @@ def create_causes(
 ) -> list[FieldCause]:
     """What is wrong with a body that is to be created."""
     kind = kind_of(group, plural)
-    return validate_create(
-        kind, kind.versions[0], created(group, plural, obj, *world), RequestWorld(*world)
-    )
+    obj = created(group, plural, obj, *world)
+    return validate(kind, kind.versions[0], obj, None, RequestWorld(*world))
 
 
 def update_causes(
@@ -95,7 +94,7 @@ def update_causes(
     """What is wrong with changing a stored object (made by ``created``) into another."""
     kind = kind_of(group, plural)
     clean = admitted(group, plural, new).obj
-    return validate_update(kind, kind.versions[0], clean, old, RequestWorld())
+    return validate(kind, kind.versions[0], clean, old, RequestWorld())
 
 
 def texts(causes: Iterable[FieldCause]) -> list[str]:
