@@ -18,7 +18,7 @@ from aiohttp import web
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.dashboard.door import SameOrigin, check_action
-from multiqueue.dashboard.login import Login
+from multiqueue.dashboard.login import UNAUTHORIZED, Login
 from multiqueue.dashboard.page_answers import (
     ACTIONS,
     MAX_QUESTION,
@@ -149,7 +149,8 @@ class DashboardServer(CertifiedServer):
         except ValueError as error:
             return build_status(400, "BadRequest", str(error))
         except StatusRefusal as refusal:
-            log.info("login refused", address=address, code=refusal.code)
+            if refusal.code == UNAUTHORIZED:  # others cost nothing, and could fill the log
+                log.info("login refused", address=address)
             raise
         log.info("login", reader=session.reader, address=address)
         seconds = int((session.expires_at - self._clock.now()).total_seconds())

@@ -108,6 +108,15 @@ async def test_one_reader_cannot_use_up_the_listener() -> None:
         await eventually(is_answered)
 
 
+async def test_connections_that_say_nothing_leave_it_to_others() -> None:
+    async with listening() as (server, _, browser, base):
+        streams = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(600)]
+        async with asyncio.timeout(9), browser.get(f"{base}{FLEET}/totals") as answer:
+            assert answer.status == 200
+        for _, writer in streams:
+            writer.transport.abort()
+
+
 async def test_a_server_that_stops_ends_streams_without_ending_the_login() -> None:
     async with listening() as (server, _, browser, base), browser.get(base + FEED) as feed:
         assert await feed.content.readuntil(b"\n\n") == b"event: hello\n\n"
