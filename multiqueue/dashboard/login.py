@@ -25,7 +25,7 @@ from multiqueue.visibility.refusals import StatusRefusal, bad_request
 
 LONGEST = timedelta(hours=12)
 """How long a login lasts at most; a token that expires earlier ends it."""
-MAX_TOKEN = 8000
+MAX_TOKEN = 5000
 """Characters of a token; it has to fit into the cookies of `sealing`."""
 MAX_WRONG, WRONG_SECONDS = 5, 60.0
 """How many wrong tokens one address may send in how many seconds."""

@@ -16,7 +16,7 @@ import base64
 import binascii
 import secrets
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -29,10 +29,15 @@ PURPOSE = b"multiqueue dashboard session v1"
 NONCE_BYTES = 12
 MAX_KEYS = 2
 """The current key and the one before it."""
-NAMES = tuple(f"__Host-multiqueue-{part}" for part in range(3))
+SPREAD = timedelta(minutes=10)
+"""How long a new key only opens: every replica reads the certificate again within that time."""
+NAMES = tuple(f"__Host-multiqueue-{part}" for part in range(2))
 """Names of the cookies; the prefix has browsers refuse them from other hosts and without TLS."""
 PART_LENGTH = 3800
-"""Characters of one cookie; browsers keep 4,096 bytes with its name and attributes."""
+"""Characters of one cookie; browsers keep 4,096 bytes with its name and attributes.
+
+S-34 allows three. All cookies travel in one header, and proxies commonly refuse one of 8 KiB.
+"""
 MAX_SEALED = len(NAMES) * PART_LENGTH
 
 
@@ -60,23 +65,27 @@ class CookieSeal:
     def __init__(self) -> None:
         self._keys: list[AESGCM] = []
         self._secret = b""
+        self._since = datetime.min.replace(tzinfo=UTC)
 
-    def use(self, secret: bytes) -> None:
-        """Seal with a key that is derived from this secret from now on."""
+    def use(self, secret: bytes, now: datetime) -> None:
+        """Open, and soon seal, with a key that is derived from this secret."""
         if secret != self._secret:
-            self._secret = secret
+            self._secret, self._since = secret, now
             key = HKDF(algorithm=SHA256(), length=32, salt=None, info=PURPOSE).derive(secret)
             self._keys = [AESGCM(key), *self._keys][:MAX_KEYS]
 
-    def close(self, session: LoginSession) -> str:
+    def close(self, session: LoginSession, now: datetime) -> str:
         """Return a sealed session.
 
         Raises:
             ValueError: its token is too long for the cookies.
         """
         nonce = secrets.token_bytes(NONCE_BYTES)
-        sealed = nonce + self._keys[0].encrypt(nonce, msgspec.json.encode(session), PURPOSE)
-        text = base64.urlsafe_b64encode(sealed).decode()
+        key = self._keys[0 if now - self._since >= SPREAD else -1]
+        sealed = nonce + key.encrypt(nonce, msgspec.json.encode(session), PURPOSE)
+        text = (
+            base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+        )  # some clients quote values with it
         if len(text) > MAX_SEALED:
             raise ValueError(f"the token is too long: sealed it has {len(text)} characters")
         return text
@@ -84,7 +93,7 @@ class CookieSeal:
     def open(self, text: str, now: datetime) -> LoginSession | None:
         """Return the session; None if it was not sealed here, was altered, or has expired."""
         try:
-            sealed = base64.urlsafe_b64decode(text.encode())
+            sealed = base64.urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
         except (ValueError, binascii.Error):
             return None
         for key in self._keys:

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.dashboard.door import SameOrigin, check_action
-from multiqueue.dashboard.login import Login
+from multiqueue.dashboard.login import UNAUTHORIZED, Login
 from multiqueue.dashboard.page_answers import (
     ACTIONS,
     MAX_QUESTION,
@@ -39,8 +39,8 @@ from multiqueue.visibility.refusals import StatusRefusal
 from multiqueue.visibility.slots import Slots
 
 LOGIN, LOGOUT = "/login", "/logout"
-BOUNDS = Bounds(connections=512, body_bytes=MAX_QUESTION, header_bytes=32 * 1024)
-"""The cookies of a long token come in one header of up to 12 KB."""
+BOUNDS = Bounds(connections=512, body_bytes=MAX_QUESTION, header_bytes=16 * 1024)
+"""The cookies of a long token come in one header, with those of others at the same host."""
 MAX_REQUESTS, MAX_REQUESTS_OF_A_READER = 256, 64
 """The limits of concurrent requests and streams."""
 MAX_LOGGED = 253
@@ -100,7 +100,7 @@ class DashboardServer(CertifiedServer):
     def show(self, serving: Serving) -> None:
         """Use this certificate from the next connection on, and its key for the cookies."""
         super().show(serving)
-        self._seal.use(serving.key)
+        self._seal.use(serving.key, self._clock.now())
 
     async def stop(self) -> None:
         """End all streams, answer for ``drain_seconds``, then close."""
@@ -145,11 +145,12 @@ class DashboardServer(CertifiedServer):
             return build_status(400, "BadRequest", f"the body cannot be read: {error}")
         try:
             session = await self._login.enter(asked, address)
-            sealed = self._seal.close(session)
+            sealed = self._seal.close(session, self._clock.now())
         except ValueError as error:
             return build_status(400, "BadRequest", str(error))
         except StatusRefusal as refusal:
-            log.info("login refused", address=address, code=refusal.code)
+            if refusal.code == UNAUTHORIZED:  # others cost nothing, and could fill the log
+                log.info("login refused", address=address)
             raise
         log.info("login", reader=session.reader, address=address)
         seconds = int((session.expires_at - self._clock.now()).total_seconds())

@@ -53,7 +53,7 @@ class World:
     namespace: str = ""
     names: Sequence[str] = ()
     ports: Mapping[str, int] = field(default_factory=dict)
-    """Of the manager: metrics and health without TLS, webhooks and visibility with it."""
+    """Of the manager: metrics and health without TLS, all others with it."""
     logs: Sequence[Mapping[str, Any]] = ()
     _connections: dict[str, http.client.HTTPConnection] = field(default_factory=dict)
 
@@ -126,9 +126,15 @@ def served_world() -> Iterator[World]:
     ended = asyncio.Event()
 
     async def main() -> None:
-        async with managed() as (asker, [manager]), KubeClient(asker.credentials) as client:
+        dashboard = {"bindAddress": "127.0.0.1:0"}
+        async with (
+            managed(dashboard=dashboard) as (asker, [manager]),
+            KubeClient(asker.credentials) as client,
+        ):
             assert manager.visibility is not None
+            assert manager.dashboard is not None
             await manager.visibility.registered.wait()
+            await manager.dashboard.serving.wait()
             (hooks, *_) = (await client.list(MUTATING_WEBHOOKS)).items
             webhooks = urlsplit(hooks["webhooks"][0]["clientConfig"]["url"]).port
             await submit(asker, client, ("waits", "a"))
@@ -140,6 +146,7 @@ def served_world() -> Iterator[World]:
                 "health": manager.health_port or 0,
                 "visibility": manager.visibility.server.port,
                 "webhooks": webhooks or 0,
+                "dashboard": manager.dashboard.port,
             }
             ready.set()
             await ended.wait()

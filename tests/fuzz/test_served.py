@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -265,6 +267,47 @@ def ask_port(world: World, headers: dict[str, str], seed: int, junk: Any) -> Non
     check(reply, f"{port} {method} {path} {headers} {body!r}")
     if reply.status == 200 and method == "POST":
         assert orjson.loads(reply.body)["response"]
+
+
+COOKIES = st.one_of(
+    st.binary(max_size=200).map(lambda raw: base64.urlsafe_b64encode(raw).decode()),
+    st.text(max_size=50),
+)
+TOKENS = st.one_of(JSON, st.sampled_from(["x", "a.W10.b", "a.e30.b", "a.eyJleHAiOjFlOTk5fQ.b"]))
+
+
+def ask_dashboard(world: World, cookies: list[str], token: Any, seed: int) -> None:
+    """One request to the dashboard, as its page sends it, of somebody with odd cookies."""
+    wanted = random.Random(seed)
+    method = wanted.choice(["GET", "POST", "POST", "PUT", "HEAD"])
+    path = wanted.choice(["/", "/login", "/logout", "/about.json", "/usage.csv", "/%2e%2e/", "//"])
+    host = f"127.0.0.1:{world.ports['dashboard']}"
+    pairs = [f"__Host-multiqueue-{i}={each}" for i, each in enumerate(cookies)]
+    headers = {"Origin": f"https://{host}", "Content-Type": "application/json"}
+    if pairs:
+        headers["Cookie"] = "; ".join(pairs).encode().decode("latin-1")
+        headers["Cookie"] = re.sub(r"[\x00-\x1f\x7f]", "", headers["Cookie"])
+    body = encode(wanted.choice([token, {"token": token}, {"token": "x", "namespace": token}]))
+    reply = world.ask(method, path, body, headers, port="dashboard")
+    check(reply, f"dashboard {method} {path} {headers} {body!r}")
+    is_page = method == "GET" and path == "/"
+    assert (reply.status == 200) == is_page, "nobody has a token here"
+
+
+@SHORT
+@given(st.lists(COOKIES, max_size=3), TOKENS, SEEDS)
+def test_the_dashboard_answers_any_request_and_lets_nobody_in(
+    world: World, cookies: list[str], token: Any, seed: int
+) -> None:
+    for turn in range(4):
+        ask_dashboard(world, cookies, token, seed + turn)
+
+
+@pytest.mark.fuzz
+@LONG
+@given(st.lists(COOKIES, max_size=3), TOKENS, SEEDS)
+def test_the_dashboard_for_long(world: World, cookies: list[str], token: Any, seed: int) -> None:
+    ask_dashboard(world, cookies, token, seed)
 
 
 @SHORT

@@ -30,22 +30,26 @@ SESSION = LoginSession(
 def make_seal(*secrets: bytes) -> CookieSeal:
     seal = CookieSeal()
     for secret in secrets or (b"one",):
-        seal.use(secret)
+        seal.use(secret, T0)
     return seal
+
+
+def decode(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def test_a_session_comes_back_as_it_was_and_shows_nothing_meanwhile() -> None:
     seal = make_seal()
-    text = seal.close(SESSION)
+    text = seal.close(SESSION, T0)
     assert seal.open(text, T0) == SESSION
     assert make_seal().open(text, T0) == SESSION, "another replica with the same certificate"
-    assert b"a.b.c" not in base64.urlsafe_b64decode(text)
-    assert text != seal.close(SESSION), "each seal has a nonce of its own"
+    assert b"a.b.c" not in decode(text)
+    assert text != seal.close(SESSION, T0), "each seal has a nonce of its own"
 
 
 def test_every_bit_counts() -> None:
     seal = make_seal()
-    sealed = base64.urlsafe_b64decode(seal.close(SESSION))
+    sealed = decode(seal.close(SESSION, T0))
     for place in range(len(sealed)):
         altered = bytearray(sealed)
         altered[place] ^= 1
@@ -58,35 +62,45 @@ def test_what_is_no_seal_opens_nothing(text: str) -> None:
 
 
 def test_another_installation_cannot_open_it() -> None:
-    assert make_seal(b"two").open(make_seal().close(SESSION), T0) is None
+    assert make_seal(b"two").open(make_seal().close(SESSION, T0), T0) is None
 
 
 def test_a_new_certificate_keeps_readers_and_a_second_one_does_not() -> None:
     seal = make_seal()
-    text = seal.close(SESSION)
-    seal.use(b"two")
+    text = seal.close(SESSION, T0)
+    seal.use(b"two", T0)
     assert seal.open(text, T0) == SESSION
-    seal.use(b"two")
+    seal.use(b"two", T0)
     assert seal.open(text, T0) == SESSION, "the same certificate, read again"
-    seal.use(b"three")
+    seal.use(b"three", T0)
     assert seal.open(text, T0) is None
+
+
+def test_a_new_key_seals_only_when_every_replica_has_it() -> None:
+    first, second = make_seal(), make_seal()
+    first.use(b"two", T0)
+    assert second.open(first.close(SESSION, T0 + timedelta(minutes=9)), T0) == SESSION
+    late = first.close(SESSION, T0 + timedelta(minutes=10))
+    assert second.open(late, T0) is None
+    second.use(b"two", T0)
+    assert second.open(late, T0) == SESSION
 
 
 def test_an_expired_session_is_none() -> None:
     seal = make_seal()
-    text = seal.close(SESSION)
+    text = seal.close(SESSION, T0)
     assert seal.open(text, SESSION.expires_at - timedelta(seconds=1)) == SESSION
     assert seal.open(text, SESSION.expires_at) is None
 
 
 def test_cookies_are_split_and_those_that_are_left_over_are_removed() -> None:
-    sealed = make_seal().close(msgspec.structs.replace(SESSION, token="t" * 5000))
+    sealed = make_seal().close(msgspec.structs.replace(SESSION, token="t" * 2500), T0)
     written = write_cookies(sealed, 60)
     assert [each.partition("=")[0] for each in written] == list(NAMES)
     assert all("; Path=/; HttpOnly; Secure; SameSite=Strict" in each for each in written)
     assert all(len(each) < 4096 for each in written)
-    assert ["Max-Age=60" in each for each in written] == [True, True, False]
-    assert "=; Max-Age=0;" in written[2]
+    assert ["Max-Age=60" in each for each in written] == [True, False]
+    assert "=; Max-Age=0;" in written[1]
     cookies = {each.partition("=")[0]: each.partition("=")[2].partition(";")[0] for each in written}
     assert read_cookies(cookies) == sealed
     assert read_cookies({"other": "x"}) == ""
@@ -94,4 +108,4 @@ def test_cookies_are_split_and_those_that_are_left_over_are_removed() -> None:
 
 def test_a_token_that_fits_into_no_cookie_is_refused() -> None:
     with pytest.raises(ValueError, match="the token is too long"):
-        make_seal().close(msgspec.structs.replace(SESSION, token="t" * MAX_SEALED))
+        make_seal().close(msgspec.structs.replace(SESSION, token="t" * MAX_SEALED), T0)

@@ -1,0 +1,161 @@
+"""The listener beside the manager: its bounds, its hosts, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import aiohttp
+import pytest
+
+from multiqueue.api.config import Configuration
+from multiqueue.dashboard.login import Login
+from multiqueue.dashboard.reader_clients import ReaderClients, without_identity
+from multiqueue.dashboard.server import (
+    MAX_REQUESTS_OF_A_READER,
+    DashboardServer,
+    is_own_host,
+)
+from multiqueue.kube import certificates
+from multiqueue.kube.certificate_source import Serving
+from multiqueue.kube.clock import SystemClock
+from multiqueue.kube.credential_sources import Material
+from multiqueue.kube.tls import build_server_context
+from tests.integration.test_fleet_api import eventually
+from tests.unit.dashboard.test_gateway import FLEET, PlayedClient
+from tests.unit.dashboard.test_login import Reviews
+
+TOKEN = "t" * 5000
+"""A long one, as of somebody with many groups."""
+FEED = f"{FLEET}/feeds?watch=1&topics=totals"
+
+
+class EndlessClient(PlayedClient):
+    """A client whose feeds have no end."""
+
+    async def stream(self, path: str, *, headers: dict[str, str]) -> AsyncGenerator[bytes, None]:
+        async for chunk in super().stream(path, headers=headers):
+            yield chunk
+        await asyncio.Event().wait()
+
+
+class Clients:
+    """Has one client for everybody; `tokens` are those that it was asked for."""
+
+    def __init__(self) -> None:
+        self.client = EndlessClient()
+        self.tokens: set[str] = set()
+
+    def open(self, token: str) -> PlayedClient:
+        self.tokens.add(token)
+        return self.client
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[tuple[DashboardServer, Clients, aiohttp.ClientSession, str]]:
+    """A server, and a browser that logged in with a long token."""
+    clients, clock = Clients(), SystemClock()
+    authority = certificates.create_authority("test", clock.now())
+    pair = certificates.issue_certificate(authority, "a", ["127.0.0.1"], clock.now())
+    server = DashboardServer(
+        Login(cast("Any", Reviews({TOKEN: "ada"})), clock),
+        cast("ReaderClients", clients),
+        clock,
+        names=[],
+        host="127.0.0.1",
+        port=0,
+        context=build_server_context(Configuration().tls),
+    )
+    server.show(Serving(pair.certificate, pair.key, b""))
+    await server.start()
+    trust = ssl.create_default_context(cadata=authority.certificate.decode())
+    connector = aiohttp.TCPConnector(ssl=trust, limit=0)
+    jar = aiohttp.CookieJar(unsafe=True)
+    base = f"https://127.0.0.1:{server.port}"
+    async with aiohttp.ClientSession(cookie_jar=jar, connector=connector) as browser:
+        headers = {"Origin": base}
+        async with browser.post(f"{base}/login", json={"token": TOKEN}, headers=headers) as answer:
+            assert answer.status == 200, await answer.text()
+        yield server, clients, browser, base
+    await server.stop()
+
+
+async def test_a_long_token_travels_in_several_cookies() -> None:
+    async with listening() as (_, clients, browser, base):
+        assert len(browser.cookie_jar) == 2
+        async with browser.get(f"{base}{FLEET}/totals") as answer:
+            assert answer.status == 200
+        assert clients.tokens == {TOKEN}
+
+
+async def test_one_reader_cannot_use_up_the_listener() -> None:
+    async with listening() as (_, _, browser, base):
+        feeds = [await browser.get(base + FEED) for _ in range(MAX_REQUESTS_OF_A_READER)]
+        assert {feed.status for feed in feeds} == {200}
+        async with browser.get(f"{base}{FLEET}/totals") as answer:
+            assert answer.status == 429
+        async with browser.get(f"{base}/") as answer:
+            assert answer.status == 200
+        for feed in feeds:
+            feed.close()
+
+        async def is_answered() -> bool:
+            return (await browser.get(f"{base}{FLEET}/totals")).status == 200
+
+        await eventually(is_answered)
+
+
+async def test_connections_that_say_nothing_leave_it_to_others() -> None:
+    async with listening() as (server, _, browser, base):
+        streams = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(600)]
+        async with asyncio.timeout(9), browser.get(f"{base}{FLEET}/totals") as answer:
+            assert answer.status == 200
+        for _, writer in streams:
+            writer.transport.abort()
+
+
+async def test_a_server_that_stops_ends_streams_without_ending_the_login() -> None:
+    async with listening() as (server, _, browser, base), browser.get(base + FEED) as feed:
+        assert await feed.content.readuntil(b"\n\n") == b"event: hello\n\n"
+        async with asyncio.timeout(3):  # it would wait for requests in progress for five seconds
+            await server.stop()
+            assert await feed.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("host", "want"),
+    [
+        ("queue.example.com", True),
+        ("Queue.Example.com:8444", True),
+        ("localhost:1", True),
+        ("192.0.2.1", True),
+        ("[2001:db8::1]:8444", True),
+        ("", False),
+        ("evil.example", False),
+        ("queue.example.com.evil.example", False),
+        ("evil.example:443@queue.example.com", False),
+        ("queue.example.com:x", False),
+        ("127.0.0.1.evil.example", False),
+        ("[::1].evil.example", False),
+        ("queue.example.com\n", False),
+        ("1.1", False),
+    ],
+)
+def test_whose_host_it_is(host: str, want: bool) -> None:
+    assert is_own_host(["queue.example.com"], host) is want
+
+
+def test_the_pool_of_connections_has_nothing_of_the_managers_identity() -> None:
+    material = Material(
+        server="https://a",
+        authorization="Bearer manager",
+        ca=b"ca",
+        client_certificate=b"c",
+        client_key=b"k",
+        server_name="n",
+        impersonation=(("Impersonate-User", "root"),),
+    )
+    assert without_identity(material) == Material(server="https://a", ca=b"ca", server_name="n")
