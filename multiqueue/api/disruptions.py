@@ -98,17 +98,21 @@ def add_stop(stops: Sequence[Stop], stop: Stop) -> tuple[Stop, ...]:
     return (earlier, *kept)
 
 
+def say_stops(stops: Sequence[Stop]) -> str:
+    """Return the message of the condition for some stops."""
+    number = sum(each.number for each in stops)
+    return f"{number} {'stop' if number == 1 else 'stops'}: {', '.join(map(str, stops))}"
+
+
 def record_stop(status: WorkloadStatus, stop: Stop) -> WorkloadStatus:
     """Return the status with a stop in its record."""
     stops = add_stop(parse_stops(status.conditions), stop)
-    number = sum(each.number for each in stops)
-    words = f"{number} {'stop' if number == 1 else 'stops'}: {', '.join(map(str, stops))}"
     conditions = set_condition(
         status.conditions,
         type_=DISRUPTED,
         status=True,
         reason=Reason.PREEMPTED,
-        message=words,
+        message=say_stops(stops),
         now=stop.at,
     )
     return msgspec.structs.replace(status, conditions=conditions)

@@ -35,7 +35,7 @@ from multiqueue.views.calibration import (
     find_horizon,
     tell_calibration,
 )
-from multiqueue.views.start import StartStage
+from multiqueue.views.start import SLACK, StartStage
 
 MAX_WORKLOADS = 1000
 """Workloads whose estimates are kept at a time, in at most 3 MB.
@@ -48,7 +48,6 @@ MAX_KEPT = 12
 MAX_AT_ONCE = 100
 """Workloads whose late estimates are judged in one go; those of further ones are by the next."""
 MINUTE = timedelta(minutes=1)
-SLACK = MINUTE / 2
 NEVER = datetime.max.replace(tzinfo=UTC)
 ENDS_WITH = {
     StartStage.QUOTA: WorkloadCondition.QUOTA_RESERVED,

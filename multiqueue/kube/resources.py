@@ -148,6 +148,9 @@ TOKEN_REVIEWS = resource_of(
 SUBJECT_ACCESS_REVIEWS = resource_of(
     "authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
+SELF_SUBJECT_RULES_REVIEWS = resource_of(
+    "authorization.k8s.io/v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", namespaced=False
+)
 SELF_SUBJECT_ACCESS_REVIEWS = resource_of(
     "authorization.k8s.io/v1",
     "selfsubjectaccessreviews",

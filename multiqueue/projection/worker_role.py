@@ -61,3 +61,16 @@ def rights_in(rules: Iterable[Mapping[str, Any]]) -> Iterator[Right]:
                 for verb in rule["verbs"]:
                     for name in rule.get("resourceNames", [""]):
                         yield Right(group, resource, verb, subresource, name)
+
+
+def grants(rule: Mapping[str, Any], right: Right) -> bool:
+    """Return whether a rule gives a right. Parity: rbac/v1 evaluation_helpers.go."""
+    combined = f"{right.resource}/{right.subresource}" if right.subresource else right.resource
+    resources = {"*", combined, *([f"*/{right.subresource}"] if right.subresource else [])}
+    names = rule.get("resourceNames") or ()
+    return (
+        not {"*", right.group}.isdisjoint(rule.get("apiGroups") or ())
+        and not {"*", right.verb}.isdisjoint(rule.get("verbs") or ())
+        and not resources.isdisjoint(rule.get("resources") or ())
+        and (not names or bool(right.name and right.name in names))
+    )

@@ -124,6 +124,7 @@ class LiveWhatIfs:
             ("ResourceFlavor", informers.resource_flavors),
             ("Topology", informers.topologies),
             ("AdmissionCheck", informers.admission_checks),
+            ("DisruptionPolicy", informers.disruption_policies),
             ("Cohort", informers.cohorts),
             ("ClusterQueue", informers.cluster_queues),
             ("LocalQueue", informers.local_queues),

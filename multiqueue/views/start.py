@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # the commands, which must start quickly, import this module
 
 MINUTES_UNDER, QUARTERS_UNDER = timedelta(hours=2), timedelta(days=1)
 MINUTE, QUARTER, HOUR = timedelta(minutes=1), timedelta(minutes=15), timedelta(hours=1)
+SLACK = MINUTE / 2
+"""A start so long after its range still counts as inside: times are shown by the minute."""
 Json = Mapping[str, Any]
 
 
@@ -175,9 +177,9 @@ def _say_ahead(start: Json) -> str:
 
 
 def _say_when(at: datetime, earliest: datetime, latest: datetime, now: datetime) -> str:
-    if at <= now <= latest:
+    if at <= now <= latest + SLACK:
         return "now"
-    if latest < now:
+    if latest + SLACK < now:
         return f"later than foreseen (by {_clock(latest, now - latest, now)})"
     if latest - now < MINUTE:
         return "in under a minute"

@@ -13,8 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from multiqueue.api.conditions import DISRUPTED
+from multiqueue.api.disruptions import parse_stops, say_stops
 from multiqueue.api.serde import decode
-from multiqueue.api.v1beta2 import Topology
+from multiqueue.api.v1beta2 import Topology, WorkloadStatus
 from multiqueue.model.topology import HOSTNAME, TopologyDomain
 from multiqueue.model.topology_encoding import decode_topology, encode_topology
 from multiqueue.whatif.snapshot import MANAGER, Snapshot
@@ -49,8 +51,29 @@ def anonymize(snapshot: Snapshot) -> Snapshot:
             for obj in objects.values():
                 renamed = _rename(obj, made)
                 _rename_places(renamed, obj, made)
+                _rename_stops(renamed, made)
                 result.put(renamed, made.get(cluster, cluster))
     return result
+
+
+def _rename_stops(obj: Json, made: Mapping[str, str]) -> None:
+    """Rename who a Workload was stopped for, in place; names that are gone are left out."""
+    status = obj.get("status", {})
+    if obj["kind"] != "Workload" or not any(
+        each.get("type") == DISRUPTED for each in status.get("conditions", ())
+    ):
+        return
+    known = decode(WorkloadStatus, {"conditions": status["conditions"]})
+    stops = [
+        stop._replace(
+            cluster_queue=made.get(stop.cluster_queue, "-"),
+            namespace=made.get(stop.namespace, ""),
+        )
+        for stop in parse_stops(known.conditions)
+    ]
+    for each in status["conditions"]:
+        if each["type"] == DISRUPTED:
+            each["message"] = say_stops(stops)
 
 
 def _list_names(snapshot: Snapshot) -> Iterator[str]:
@@ -79,6 +102,7 @@ def _list_names_of(kind: str, obj: Json, levels: set[str]) -> Iterator[str]:
     elif kind != "ResourceFlavor":
         yield from labels.values()
     spec = obj.get("spec", {})
+    yield from (each.get("name", "") for each in spec.get("budgets", ()))
     yield from (spec.get(field) or "" for field in ("cohortName", "parentName", "queueName"))
 
 

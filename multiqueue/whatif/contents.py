@@ -1,7 +1,8 @@
 """Which kinds and fields go into a snapshot: a list of what goes in, not of what stays out. Pure.
 
 Nothing of a pod but what decides where it runs and what it counts: no images, commands,
-environment, volumes. No Secrets, kubeconfigs or addresses. No messages of conditions.
+environment, volumes. No Secrets, kubeconfigs or addresses. No messages of conditions, but that of
+Disrupted: budgets add up the stops that it lists, with times, costs, queues and namespaces.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import msgspec
 
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import DISRUPTED
 from multiqueue.api.config import Configuration
 from multiqueue.api.config.dump import dump_configuration
+from multiqueue.api.v1alpha1 import DisruptionPolicy
 from multiqueue.kube import resources
 from multiqueue.kube.resources import Resource
 
@@ -144,7 +147,10 @@ def _spec(obj: Mapping[str, Any]) -> Json:
 
 
 def _conditions(status: Mapping[str, Any]) -> list[Json]:
-    return [_pick(condition, _CONDITION) for condition in status.get("conditions") or ()]
+    return [
+        _pick(each, (*_CONDITION, "message") if each.get("type") == DISRUPTED else _CONDITION)
+        for each in status.get("conditions") or ()
+    ]
 
 
 def _with_conditions(obj: Mapping[str, Any]) -> Json:
@@ -240,6 +246,12 @@ KINDS: tuple[SnapshotKind, ...] = (
         type=api.AdmissionCheck,
         reduce=_with_conditions,
         is_needed=True,
+    ),
+    SnapshotKind(
+        name="DisruptionPolicy",
+        resource=resources.DISRUPTION_POLICIES,
+        type=DisruptionPolicy,
+        reduce=_spec,
     ),
     SnapshotKind(
         name="Cohort",

@@ -74,6 +74,7 @@ def workload_to_dict(row: ReplayedWorkload, snapshot: Snapshot) -> Json:
         "worker": row.worker,
         "reason": row.reason,
         "why": row.why,
+        "refusal": row.refusal,
         "stoppedBy": None
         if stop is None
         else {
@@ -81,6 +82,7 @@ def workload_to_dict(row: ReplayedWorkload, snapshot: Snapshot) -> Json:
             "reason": stop.reason,
             "message": stop.message,
             "lostSeconds": int(stop.lost_seconds),
+            "noticeSeconds": stop.notice_seconds,
         },
     }
 

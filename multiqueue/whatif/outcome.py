@@ -40,6 +40,7 @@ class Stop:
         message: The message of that condition.
         lost_seconds: How long it has run since its last start; a checkpoint may save some of it.
         released: The quota that it gave back, by (flavor, resource).
+        notice_seconds: For how long a DisruptionPolicy lets it save its work before; 0: not at all.
     """
 
     by: str
@@ -47,6 +48,7 @@ class Stop:
     message: str
     lost_seconds: float
     released: dict[tuple[str, str], int]
+    notice_seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,7 @@ class ReplayedWorkload:
         borrows: Whether its admission borrowed; only of those that start.
         reason: Why it waits, for programs; empty if it has quota.
         why: Why it waits, in the words of `multiqueue why`.
+        refusal: Why nobody is preempted for it, if it waits for quota.
         stop: How it lost the quota that it had; None if it did not.
     """
 
@@ -80,6 +83,7 @@ class ReplayedWorkload:
     worker: str = ""
     reason: str = ""
     why: str = ""
+    refusal: str = ""
     stop: Stop | None = None
 
 

@@ -1,7 +1,8 @@
 """Replays a snapshot: the engine decides at the snapshot's time until nothing changes. Pure.
 
-The engine is the manager's own. An eviction takes no time here: a preempted Workload is in its
-queue again at once. Nothing else happens: no job ends, none arrives, no backoff passes.
+The engine is the manager's own, with its DisruptionPolicies. An eviction takes no time here, and
+neither does a notice before it: a preempted Workload is in its queue again at once. Nothing else
+happens: no job ends, none arrives, no backoff passes.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
+from multiqueue.api.disruptions import Stop as RecordedStop
+from multiqueue.api.disruptions import record_stop
 from multiqueue.api.serde import decode
 from multiqueue.api.workload_state import (
     complete_eviction,
@@ -45,6 +49,15 @@ from multiqueue.whatif.snapshot_engine import SnapshotEngine
 
 MAX_STOPS = 3
 """How often a replay stops the same Workload; more means that the decisions go round in circles."""
+
+
+class StopWords(NamedTuple):
+    """For which Workload one is stopped, and why; ``notice`` is in seconds."""
+
+    by: str
+    reason: str
+    message: str
+    notice: int = 0
 
 
 def list_holders(snapshot: Snapshot) -> dict[str, api.Workload]:
@@ -166,11 +179,14 @@ class ReplayRun:
             self.engine.places_written(decision.workload, decision.admission)
         elif isinstance(decision, Preempt):
             for victim in decision.victims:
-                self._stop(victim.workload, decision.workload, victim.reason, victim.message)
+                notice = victim.notice - self._now.timestamp() if victim.notice else 0
+                why = StopWords(decision.workload, victim.reason, victim.message, round(notice))
+                self._stop(victim.workload, why, victim.stop)
         elif isinstance(decision, EndNotice):
-            self._stop(decision.workload, decision.preemptor, decision.reason, decision.message)
+            why = StopWords(decision.preemptor, decision.reason, decision.message)
+            self._stop(decision.workload, why, decision.stop)
         elif isinstance(decision, Evict):
-            self._stop(decision.workload, "", decision.reason, decision.message)
+            self._stop(decision.workload, StopWords("", decision.reason, decision.message))
 
     def _reserve(self, key: str, admission: Admission, *, admitted: bool) -> None:
         workload = self._workloads[key]
@@ -180,8 +196,8 @@ class ReplayRun:
             status = sync_admitted(status, now=self._now)
         self._write(key, msgspec.structs.replace(workload, status=status))
 
-    def _stop(self, key: str, by: str, reason: Reason, message: str) -> None:
-        """Take the quota of a Workload, and queue it again."""
+    def _stop(self, key: str, why: StopWords, record: RecordedStop | None = None) -> None:
+        """Take the quota of a Workload, and queue it again; budgets count the record."""
         before = self._workloads[key]
         if not has_quota(before.status):
             return
@@ -190,28 +206,31 @@ class ReplayRun:
         if self._stop_counts[key] > MAX_STOPS:
             self.problem = (
                 "the replay ended early: the decisions go round in circles, "
-                f"{by or key} stops {key} every time"
+                f"{why.by or key} stops {key} every time"
             )
             return
-        change = preempt if by else evict
-        status = change(before.status, reason, message, now=self._now)
+        change = preempt if why.by else evict
+        status = change(before.status, Reason(why.reason), why.message, now=self._now)
+        if record is not None:
+            status = record_stop(status, record)
         status = complete_eviction(status, now=self._now)
         if key in self._held and key not in self._stops:
-            self._note_stop(key, by, reason, message)
+            self._note_stop(key, why)
         self._write(key, msgspec.structs.replace(before, status=status))
 
     def _note_evicted(self, key: str, status: api.WorkloadStatus) -> None:
         """Note a Workload that the tried change itself stops, or whose eviction has begun."""
         evicted = find_condition(status.conditions, WorkloadCondition.EVICTED)
         assert evicted is not None, "nothing else takes quota"
-        self._note_stop(key, "", evicted.reason, evicted.message)
+        self._note_stop(key, StopWords("", evicted.reason, evicted.message))
 
-    def _note_stop(self, key: str, by: str, reason: str, message: str) -> None:
+    def _note_stop(self, key: str, why: StopWords) -> None:
         before = self._held[key]
         self._stops[key] = Stop(
-            by=by,
-            reason=reason,
-            message=message,
+            by=why.by,
+            reason=why.reason,
+            message=why.message,
+            notice_seconds=why.notice,
             lost_seconds=_run_seconds(before.status, self._now),
             released=self._usage(before),
         )
@@ -288,7 +307,8 @@ class ReplayRun:
         if not status["pending"]:
             return told
         add_words(status)
-        return replace(told, why=status.get("why", ""))
+        refusal = status.get("preemption", {}).get("refusal", "")
+        return replace(told, why=status.get("why", ""), refusal=refusal)
 
 
 def read_order(engine: Engine, cluster_queue: str) -> Positions:

@@ -12,6 +12,7 @@ import orjson
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
+from multiqueue.api.v1alpha1 import DisruptionPolicy
 from multiqueue.controllers.engine_setup import engine_options
 from multiqueue.controllers.surroundings import SurroundingsCache
 from multiqueue.engine.engine import Engine
@@ -24,6 +25,7 @@ from multiqueue.model.cluster_queue import (
     build_cohort,
     build_local_queue,
 )
+from multiqueue.model.disruption_policy import build_disruption_rules
 from multiqueue.model.past_usage import build_consumed_resources
 from multiqueue.model.resource_flavor import build_resource_flavor, build_topology
 from multiqueue.model.workload import Workload
@@ -80,6 +82,7 @@ class SnapshotEngine:
             (api.ResourceFlavor, build_resource_flavor, engine.upsert_resource_flavor),
             (api.Topology, build_topology, engine.upsert_topology),
             (api.AdmissionCheck, build_admission_check, engine.upsert_admission_check),
+            (DisruptionPolicy, build_disruption_rules, engine.upsert_disruption_policy),
             (api.Cohort, build_cohort, engine.upsert_cohort),
             (api.ClusterQueue, build_queue, engine.upsert_cluster_queue),
             (api.LocalQueue, lambda obj: obj, self._put_local_queue),

@@ -17,6 +17,7 @@ LEFT_OUT = (
     "jobs that end",
     "backoffs that pass",
     "which worker takes a job, and how long it waits there",
+    "when running jobs last saved their work",
     "failures",
 )
 """What no answer considers; said with every answer."""

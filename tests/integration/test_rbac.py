@@ -98,6 +98,7 @@ STANDARD = {
     Grant("list", "", "configmaps", "extension-apiserver-authentication", "kube-system"),
     Grant("watch", "", "configmaps", "extension-apiserver-authentication", "kube-system"),
     Grant("create", "authorization.k8s.io", "selfsubjectaccessreviews", "", ""),
+    Grant("create", "authorization.k8s.io", "selfsubjectrulesreviews", "", ""),
 }
 """Of roles that Kubernetes brings along: extension-apiserver-authentication-reader, and
 system:basic-user."""

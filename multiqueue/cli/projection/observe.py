@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import orjson
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.validation.access import mapping, text
+from multiqueue.api.validation.access import items, mapping, text
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.lint_cluster import ClusterReading, read_cluster
 from multiqueue.cli.output import echo
@@ -20,7 +21,7 @@ from multiqueue.cli.projection.kind_rights import SentKinds, list_sent_kinds
 from multiqueue.cli.stored import read_config
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import Forbidden, NotFound
+from multiqueue.kube.errors import ApiError, Forbidden, NotFound
 from multiqueue.kube.resources import Resource
 from multiqueue.lint.world import LintInput, LintSurroundings, name_of
 from multiqueue.projection.fleet import (
@@ -30,7 +31,7 @@ from multiqueue.projection.fleet import (
     FleetError,
     load_fleet,
 )
-from multiqueue.projection.worker_role import Right
+from multiqueue.projection.worker_role import Right, grants
 
 MANAGER_KINDS = (
     resources.ADMISSION_CHECKS,
@@ -54,6 +55,8 @@ WORKER_KINDS = (
 )
 NAMED = (resources.JOBS, resources.WORKLOADS)
 """The kinds whose names must be free on a worker."""
+NO_NAMESPACE = "-"
+"""Not a name that a namespace can have."""
 SERVED = (
     resources.WORKLOADS,
     resources.CLUSTER_QUEUES,
@@ -181,10 +184,34 @@ async def read_fleet(
 
 
 async def ask_rights(client: KubeClient, rights: Iterable[Right]) -> dict[Right, bool]:
-    """Ask a cluster which of the rights we have there."""
+    """Ask a cluster which of the rights we have there, in all namespaces.
+
+    One question tells all rights that roles give. Only those that are missing there are asked for
+    one by one, since other authorizers may give them.
+    """
     asked = list(rights)
-    answers = await asyncio.gather(*(_may(client, right) for right in asked))
-    return dict(zip(asked, answers, strict=True))
+    rules = await _list_rules(client)
+    rest = [right for right in asked if not any(grants(rule, right) for rule in rules)]
+    answers = await asyncio.gather(*(_may(client, right) for right in rest))
+    return {**dict.fromkeys(asked, True), **dict(zip(rest, answers, strict=True))}
+
+
+async def _list_rules(client: KubeClient) -> Sequence[Mapping[str, Any]]:
+    """Return the rules of our ClusterRoles that hold in all namespaces; none if they are unknown.
+
+    A review is about one namespace, and tells the rules of its RoleBindings, too. No namespace can
+    have the name that is asked about, so it has none.
+    """
+    review = {
+        "apiVersion": resources.SELF_SUBJECT_RULES_REVIEWS.api_version,
+        "kind": resources.SELF_SUBJECT_RULES_REVIEWS.kind,
+        "spec": {"namespace": NO_NAMESPACE},
+    }
+    try:
+        answer = await client.create(resources.SELF_SUBJECT_RULES_REVIEWS, review)
+    except ApiError:
+        return ()
+    return [rule for _, rule in items(mapping(answer, "status").get("resourceRules"))]
 
 
 async def _may(client: KubeClient, right: Right) -> bool:

@@ -64,7 +64,7 @@ def _tell_job(row: ReplayedWorkload, victims: Sequence[Effected]) -> str:
     )
     if not row.fate.has_quota:
         place = f", place {row.position}" if row.position else ""
-        return f"{job}: would wait{place}: {row.why}"
+        return f"{job}: would wait{place}: {'; '.join(filter(None, (row.why, row.refusal)))}"
     count = sum(each.known.stop is not None and each.known.stop.by == row.key for each in victims)
     borrowed = ", on borrowed quota" if row.borrows else ""
     quota = f"flavor {', '.join(row.flavors)}{borrowed}"

@@ -161,4 +161,5 @@ def tell_stop(stop: Stop) -> str:
     words = {str(reason): words for reason, words in HUMAN_REASONS.items()}
     if not stop.by:
         return stop.message or stop.reason
-    return f"for {stop.by}: {words.get(stop.reason, stop.reason)}"
+    told = f", told {format_seconds(stop.notice_seconds)} before" if stop.notice_seconds else ""
+    return f"for {stop.by}: {words.get(stop.reason, stop.reason)}{told}"

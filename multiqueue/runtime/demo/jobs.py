@@ -33,6 +33,7 @@ class DemoJob:
         accelerator: The only kind of GPU that the gang accepts; "" for any.
         run_seconds: How long its pods run, in simulated seconds.
         workers: The workers that it can run on; empty if it must not run.
+        declares: Whether it says how long it runs.
         bad_quantity: An invalid text to write instead of the number of GPUs.
     """
 
@@ -48,6 +49,7 @@ class DemoJob:
     workers: tuple[str, ...] = ()
     bad_quantity: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    declares: bool = False
 
     @property
     def gpus(self) -> int:
@@ -82,7 +84,12 @@ def build_job(job: DemoJob) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": job.name, "namespace": job.team, "labels": labels},
+        "metadata": {
+            "name": job.name,
+            "namespace": job.team,
+            "labels": labels,
+            "annotations": {names.RUNTIME: f"{job.run_seconds:g}s"} if job.declares else {},
+        },
         "spec": {
             "parallelism": job.pods,
             "completions": job.pods,
@@ -183,6 +190,7 @@ def _make_gang(number: int) -> DemoJob:
         run_seconds=12,
         accelerator="h100",
         priority="flagship",
+        declares=True,
     )
 
 
@@ -211,4 +219,5 @@ def endless_jobs(seed: int = 7) -> Iterator[DemoJob]:
             accelerator=accelerator,
             priority=priority,
             exit_code=1 if chance.random() < 0.05 else 0,
+            declares=True,
         )

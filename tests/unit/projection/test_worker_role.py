@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from multiqueue.jobs.rights import build_worker_aggregate
 from multiqueue.projection import worker_role
-from multiqueue.projection.worker_role import Right, list_rights
+from multiqueue.projection.worker_role import Right, grants, list_rights
 
 ROLE = Path(__file__).parents[3] / "config" / "worker-role" / "role.yaml"
 
@@ -39,3 +40,29 @@ def test_a_right_is_told_as_kubectl_would_ask_for_it() -> None:
     assert str(Right("", "namespaces", "get", name="kube-system")) == (
         'get namespaces "kube-system"'
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "granted"),
+    [
+        ({}, True),
+        ({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}, True),
+        ({"resources": ["*/log"]}, True),
+        ({"resources": ["pods"]}, False),
+        ({"resources": ["pods/*"]}, False),
+        ({"apiGroups": ["apps"]}, False),
+        ({"verbs": ["list"]}, False),
+        ({"resourceNames": ["a"]}, False),
+        ({"resources": []}, False),
+    ],
+)
+def test_a_rule_grants_a_right_as_rbac_says(changes: dict[str, list[str]], granted: bool) -> None:
+    rule = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"], **changes}
+    assert grants(rule, Right("", "pods", "get", "log")) is granted
+
+
+def test_a_rule_for_one_object_grants_a_right_on_that_only() -> None:
+    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["a"]}
+    assert grants(rule, Right("", "secrets", "get", name="a"))
+    assert not grants(rule, Right("", "secrets", "get", name="b"))
+    assert not grants(rule, Right("", "secrets", "get"))

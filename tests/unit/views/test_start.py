@@ -49,6 +49,8 @@ def tell(minutes: tuple[float, float, float], *, ahead: int = 0, **changes: Any)
         ((600, 700, 780), "about 23:45 (22:00 to Tue 06 Jan 01:00)"),
         ((3000, 3030, 3100), "about Wed 07 Jan 15:00 (Wed 07 Jan 14:00 to Wed 07 Jan 16:00)"),
         ((30, 30, 30), "about 12:30"),
+        ((-60, -30, -0.5), "now"),
+        ((-60, -30, -0.6), "later than foreseen (by 12:00)"),
         ((-60, -30, -10), "later than foreseen (by 11:50)"),
     ],
 )
@@ -87,6 +89,7 @@ def test_the_json_form_has_the_times_the_basis_and_the_caveats() -> None:
         "made": "2026-01-05T12:00:20Z",
         "stage": "quota",
         "ahead": 2,
+        "factor": 1.0,
         "basis": "Assumed",
     }
     assert [each["code"] for each in caveats] == ["AssumedRuntimes", "LaterArrivals"]

@@ -43,6 +43,9 @@ export function clock(time, seconds = true) {
   return seconds ? `${short}:${pad(at.getSeconds())}` : short;
 }
 
+/** A start so long after its range still counts as inside. */
+const SLACK_MS = 30_000;
+
 /** When a job starts, in words. @param {any} start @param {number} now */
 export function startWords(start, now) {
   if (!start) return "";
@@ -51,8 +54,8 @@ export function startWords(start, now) {
   if (start.basis === "Assumed") return kept || "not known yet";
   const at = Date.parse(start.at);
   const latest = Date.parse(start.latest);
-  if (at - now < 5000 && latest >= now) return "now";
-  if (latest < now) return `later than foreseen`;
+  if (at - now < 5000 && latest + SLACK_MS >= now) return "now";
+  if (latest + SLACK_MS < now) return `later than foreseen`;
   if (at - now < 60_000) return "in under a minute";
   const range = start.earliest && start.latest && start.earliest !== start.latest
     ? ` (${clock(start.earliest, false)} to ${clock(start.latest, false)})` : "";
