@@ -31,6 +31,7 @@ from multiqueue.engine.preemption_limit import limit_preemption
 from multiqueue.engine.queues.entry import Entry, as_admitted
 from multiqueue.engine.requeue import resume_state, returns_at_once
 from multiqueue.engine.variants import is_migration
+from multiqueue.engine.waiting_instead import wait_instead
 from multiqueue.engine.world import Course, EngineParts, Head
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy
@@ -98,7 +99,8 @@ def process(world: EngineParts, course: Course, head: Head, now: datetime) -> He
         taken_by = course.served_before(head, assignment)
         skip = _skip(head, reason, Reason.WAITING_FOR_QUOTA, taken_by)
         return replace(skip, preempts=assignment.mode is Mode.PREEMPT)
-    if refusal := keep_claim(world, course, head, verdict):
+    refusal = keep_claim(world, course, head, verdict) or wait_instead(world, course, head, verdict)
+    if refusal is not None:
         return refusal
     if assignment.mode is Mode.PREEMPT:
         course.preempt(verdict.targets)

@@ -136,6 +136,7 @@ def settle_claim(world: EngineParts, tree: Tree, head: Head, decision: HeadDecis
         return
     if not isinstance(decision, Admit) and decision.requeue_reason in _STILL_WAITING:
         return
+    world.disruption.patience.forget(head.entry)
     if world.disruption.claims.end(tree, head.entry):
         world.schedule.notify(tree.key)
 
@@ -145,6 +146,7 @@ _STILL_WAITING = frozenset(
         RequeueReason.NO_FIT,
         RequeueReason.PREEMPTION_NO_CANDIDATES,
         RequeueReason.PENDING_PREEMPTION,
+        RequeueReason.WAITING_INSTEAD,
     }
 )
 

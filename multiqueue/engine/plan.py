@@ -28,6 +28,8 @@ class RequeueReason(StrEnum):
     PENDING_PREEMPTION = "PendingPreemption"
     PREEMPTION_FAILED = "PreemptionFailed"
     PREEMPTION_NO_CANDIDATES = "PreemptionNoCandidates"
+    WAITING_INSTEAD = "WaitingInstead"
+    """It could stop others, and waits until they end by themselves. Upstream has no such reason."""
     NO_CLUSTER = "NoCluster"
     """No cluster that would run it can ever hold it. Upstream has no such reason."""
 

@@ -123,6 +123,7 @@ class DisruptionRules:
     cost: CostRule = CostRule()
     protection: ProtectionRule = ProtectionRule()
     waiting: ClaimRule = ClaimRule()
+    patience: int = 0
     exempt_priority: int | None = None
     problem: str = ""
 
@@ -138,6 +139,7 @@ class DisruptionRules:
             or self.protection.min_run
             or self.protection.max_preemptions
             or self.cost.longest_notice
+            or self.patience
             or self.waiting.passing
             or self.waiting.claims
             or self.waiting.own_quota is not OwnQuotaRule.PASSES
@@ -178,6 +180,7 @@ def build_disruption_rules(obj: DisruptionPolicy) -> DisruptionRules:
                 horizon=_seconds("spec.waiting.horizon", spec.waiting.horizon),
                 own_quota=_one_of("spec.waiting.ownQuota", OwnQuotaRule, spec.waiting.own_quota),
             ),
+            patience=_seconds("spec.notice.patience", spec.notice.patience),
             exempt_priority=spec.exempt_priority,
         )
     except ValueError as error:

@@ -42,6 +42,7 @@ BAD_SPECS: list[tuple[dict[str, Any], str]] = [
     ({"budgets": [{**BUDGET, "maxLostPercent": 101}]}, "should be less than or equal to 100"),
     ({"budgets": [{**BUDGET, "maxLostPercent": 3, "per": "Owner"}]}, "set per to Policy"),
     ({"maxPreemptedWorkloads": -1}, "spec.maxPreemptedWorkloads"),
+    ({"notice": {"patience": "-1m"}}, "spec.notice.patience"),
     ({"waiting": {"passing": -1}}, "spec.waiting.passing"),
     ({"waiting": {"passing": 1001}}, "should be less than or equal to 1000"),
 ]
@@ -122,6 +123,27 @@ def parse_stops_of(cluster: QueueCluster, name: str) -> tuple[Stop, ...]:
 
 async def until_stopped(cluster: QueueCluster, name: str, times: int = 1) -> None:
     await until(cluster, lambda: len(parse_stops_of(cluster, name)) >= times, f"{name} stopped")
+
+
+@virtual_time
+async def test_a_job_waits_for_another_one_that_ends_soon_by_itself() -> None:
+    """P-58: the other one declares 3900 seconds, has run for 3600, and ends after 3800."""
+    clock = LoopClock()
+    async with (
+        governed_cluster(make_policy(notice={"patience": "10m"}), clock=clock) as cluster,
+        cluster.manager(CONFIG, clock=clock),
+    ):
+        low = ranked("low", "low", pods=2, run="3800")
+        low["metadata"]["labels"][names.MAX_EXEC_TIME_SECONDS] = "3900"
+        await submit(cluster, low)
+        await until(cluster, lambda: running(cluster, "low"), "the first running")
+        await asyncio.sleep(3600)
+        await submit(cluster, ranked("high", "high"))
+        waits = await until_waiting(cluster, "high", "once others have ended by themselves")
+        assert waits.reason == "WaitingForQuota"
+        assert "to stop 1 workload instead would cost 1,920 device-seconds" in waits.message
+        await until(cluster, lambda: running(cluster, "high"), "high running")
+        assert record(cluster, "low") == "", "nobody was stopped"
 
 
 @virtual_time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multiqueue.api.disruptions import Stop, StopCause, add_stop
@@ -19,6 +19,7 @@ from multiqueue.model.disruption_policy import (
     Preference,
     ProtectionRule,
 )
+from multiqueue.model.workload import Workload
 from tests.properties.engine_history import History
 from tests.properties.engine_invariants import assert_all
 from tests.properties.engine_specs import Spec
@@ -45,6 +46,10 @@ class GovernedHistory(History):
             spec = replace(spec, disruption_policy=POLICY)
         super().put(spec)
 
+    def submit(self, workload: Workload) -> None:
+        """Let every workload declare how long it runs, if that may be waited for."""
+        super().submit(replace(workload, run_limit=90) if self.rules.patience else workload)
+
     def act(self, plan: CyclePlan, *, at_once: bool) -> None:
         for decision in plan.decisions:
             if isinstance(decision, Preempt):
@@ -66,6 +71,7 @@ policies = st.builds(
     prefer=st.sampled_from(Preference),
     max_preempted_workloads=st.sampled_from([0, 1, 2]),
     waiting=st.builds(ClaimRule, passing=st.sampled_from([0, 100])),
+    patience=st.sampled_from([0, 600]),
     protection=st.builds(
         ProtectionRule,
         min_run=st.dictionaries(st.sampled_from(sorted(CAUSES)), st.integers(1, 90)),
@@ -88,7 +94,13 @@ policies = st.builds(
 )
 
 
+PATIENT = DisruptionRules(name=POLICY, patience=600)
+
+
 @given(st.integers(0, 2**32), policies)
+@example(105, PATIENT)  # histories in which somebody waits instead of stopping others
+@example(44, PATIENT)
+@example(141, PATIENT)
 @settings(max_examples=40, deadline=None)
 def test_invariants_hold_and_every_no_has_an_end(seed: int, rules: DisruptionRules) -> None:
     history = GovernedHistory(seed, rules)
@@ -97,7 +109,8 @@ def test_invariants_hold_and_every_no_has_an_end(seed: int, rules: DisruptionRul
         assert_all(history.engine, history.known)
         entries = history.engine.parts.entries.values()
         words = [str(e.explanation.held_back) for e in entries if e.explanation is not None]
-        if any("until 20" in each for each in words):
+        words += [e.explanation.note for e in entries if e.explanation is not None]
+        if any("until 20" in each or "by themselves" in each for each in words):
             assert history.engine.next_cycle_at(history.now) is not None
     assert_within_budgets(history)
 

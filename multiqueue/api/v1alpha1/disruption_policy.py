@@ -181,13 +181,24 @@ class DisruptionProtection(Struct, frozen=True, kw_only=True):
 
 
 class NoticeOfPreemption(Struct, frozen=True, kw_only=True):
-    """Whether a job may save its work before it is stopped for another one."""
+    """Whether a job may save its work, or end, before it is stopped for another one."""
 
     longest: Annotated[
         str,
         described(
             "The longest time that a job with the annotation multiqueue.dev/checkpoint-on: Notice "
             "gets to save its work, after it was told; 0s means that it is stopped at once.",
+            default="0s",
+            **_DURATION,
+        ),
+    ] = "0s"
+    patience: Annotated[
+        str,
+        described(
+            "How much longer than a stop would take a Workload of these ClusterQueues waits for "
+            "others to end by themselves, if the stop costs more than the wait. Ends are known of "
+            "jobs with the label kueue.x-k8s.io/max-exec-time-seconds; 0s means that it stops "
+            "others at once.",
             default="0s",
             **_DURATION,
         ),

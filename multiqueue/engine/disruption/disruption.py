@@ -22,6 +22,7 @@ from multiqueue.engine.disruption.governance import Governance
 from multiqueue.engine.disruption.held_back import Refusals
 from multiqueue.engine.disruption.losses import Losses
 from multiqueue.engine.disruption.notices import Notices
+from multiqueue.engine.disruption.patience import Patience
 from multiqueue.engine.disruption.protection import HoldOff
 from multiqueue.engine.disruption.search_rules import (
     Narrowed,
@@ -64,6 +65,7 @@ class Disruption:
         self.losses = Losses()
         self.now = 0
         self.claims = Claims(quota_usage.holders)
+        self.patience = Patience()
         self.notices = Notices(quota_usage, self.governance, self.losses)
         self._narrowed: dict[Hashable, Narrowed] = {}
 

@@ -6,7 +6,7 @@ Times are seconds since the beginning.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -78,10 +78,12 @@ class GpuPool:
 
     Args:
         layout: The queues.
-        run_limit: Seconds that each job says it runs at most; 0 if none says.
+        run_limit: Returns the seconds that a job says it runs at most; 0 if it does not say.
     """
 
-    def __init__(self, layout: Layout, *, run_limit: int = 0) -> None:
+    def __init__(
+        self, layout: Layout, *, run_limit: Callable[[PoolJob], int] = lambda _: 0
+    ) -> None:
         self._layout = layout
         self._run_limit = run_limit
         self._agenda = SimulationAgenda()
@@ -117,7 +119,7 @@ class GpuPool:
             queue_order_at=self._agenda.now,
             pod_sets=(PodSet(count=job.gpus, requests={GPU: 1}),),
             saves=HABITS if job.saves else None,
-            run_limit=self._run_limit,
+            run_limit=self._run_limit(job),
             expected_run=round(job.seconds) if self._layout.tells_run_times else 0,
         )
         self._runs[workload.key] = PoolRun(job=job, workload=workload)
