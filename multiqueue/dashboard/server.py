@@ -134,7 +134,7 @@ class DashboardServer(CertifiedServer):
         with self._slots.take(session.reader):
             answer = await self._answers.answer(request, self._reader(session))
         if request.method == "POST" and request.path == ACTIONS:
-            _tell(await request.read(), session, answer.status)
+            await _tell(request, session, answer.status)
         return answer
 
     async def _log_in(self, request: HttpRequest) -> web.Response:
@@ -197,11 +197,11 @@ def _log_out(request: HttpRequest, session: LoginSession) -> web.Response:
     return _set_cookies("", 0)
 
 
-def _tell(body: bytes, session: LoginSession, status: int) -> None:
+async def _tell(request: HttpRequest, session: LoginSession, status: int) -> None:
     """Log an action that was asked for. Parity: S-39."""
     try:
-        asked = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        asked = orjson.loads(await request.read())
+    except (orjson.JSONDecodeError, web.HTTPException):
         return
     if isinstance(asked, dict):
         named = {

@@ -16,11 +16,12 @@ import aiohttp
 import orjson
 import pytest
 
-from multiqueue.dashboard.reader_clients import ReaderClients
+from multiqueue.dashboard.reader_clients import ReaderClients, without_identity
 from multiqueue.dashboard.sealing import NAMES
 from multiqueue.dashboard.service import DashboardService
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import SystemClock
+from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import CLUSTER_QUEUES, NAMESPACES, SERVICE_ACCOUNTS
 from multiqueue.runtime.components import innermost
@@ -281,8 +282,7 @@ async def test_without_a_token_a_request_has_no_rights_least_of_all_the_managers
         with pytest.raises(ApiError) as refused:
             await clients.open("wrong").get(CLUSTER_QUEUES, reader.asker.cluster_queue)
         assert refused.value.status == 401
-        nobody = clients._nobody
-        assert (nobody.secrets, nobody.material.impersonation) == ((), ())
+        nobody = Credentials(without_identity(reader.asker.credentials.material))
         async with KubeClient(nobody) as client:
             with pytest.raises(ApiError, match="system:anonymous"):
                 await client.get(CLUSTER_QUEUES, reader.asker.cluster_queue)

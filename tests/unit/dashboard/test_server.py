@@ -9,7 +9,9 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import aiohttp
+import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from multiqueue.api.config import Configuration
 from multiqueue.dashboard.login import Login
@@ -89,6 +91,24 @@ async def test_a_long_token_travels_in_several_cookies() -> None:
         async with browser.get(f"{base}{FLEET}/totals") as answer:
             assert answer.status == 200
         assert clients.tokens == {TOKEN}
+
+
+async def test_actions_are_logged_and_bodies_that_are_none_are_not() -> None:
+    async with listening() as (_, _, browser, base):
+        async with browser.get(f"{base}/about.json") as answer:
+            action = (await answer.json())["action"]
+        headers = {"Origin": base, "X-Multiqueue-Action": action}
+        headers["Content-Type"] = "application/json"
+        path = f"{base}/actions.json"
+        asked = {"verb": "sing", "kind": "clusterqueues", "name": "n" * 999, "token": "secret"}
+        bodies = (orjson.dumps(asked), b"[]", b"{", b"1" * 70_000)
+        with capture_logs() as logs:
+            for body, status in zip(bodies, (400, 400, 400, 413), strict=True):
+                async with browser.post(path, data=body, headers=headers) as answer:
+                    assert answer.status == status
+        (told,) = [each for each in logs if each["event"] == "action"]
+        assert (told["reader"], told["status"], told["verb"]) == ("ada", 400, "sing")
+        assert (told["name"], "secret" in str(told)) == ("n" * 253, False)
 
 
 async def test_one_reader_cannot_use_up_the_listener() -> None:
