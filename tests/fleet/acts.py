@@ -17,6 +17,7 @@ from tests.fleet.api_server import RefusedError
 from tests.fleet.kinds import make_job, without_manager
 from tests.fleet.objects import Json
 from tests.fleet.plan import Act
+from tests.fleet.trainers import POLICY
 from tests.fleet.weather import Down, Fault
 from tests.fleet.world import HUB, PRIORITIES, FleetWorld
 
@@ -356,12 +357,26 @@ async def change_priority(world: FleetWorld, job: str, priority: str) -> None:
     world.hub.edit(world.plural_of(job), f"{NAMESPACE}/{job}", labels)
 
 
+async def protect(world: FleetWorld, seconds: float) -> None:
+    """Have the policy protect what runs for a while: who was told to leave may stay."""
+    edit_policy(world, {"queue": "10m"})
+    await asyncio.sleep(seconds)
+    edit_policy(world, None)
+
+
+def edit_policy(world: FleetWorld, least: dict[str, str] | None) -> None:
+    """Set how long jobs may run before they are stopped for others."""
+    patch = {"spec": {"protection": {"minRun": least}}}
+    world.hub.edit("disruptionpolicies", POLICY, patch)
+
+
 # ---------------------------------------------------------------- healing
 
 
 def heal(world: FleetWorld) -> None:
     """Mend everything: what is left to do can be done now."""
     world.network.calm()
+    edit_policy(world, None)
     world.hub.edit("clusterqueues", "cq", {"spec": {"stopPolicy": "None"}})
     for worker, server in world.workers.items():
         server.unserved.clear()
@@ -450,5 +465,6 @@ ACTS: dict[str, Do] = {
         delete_job,
         deactivate,
         change_priority,
+        protect,
     )
 }

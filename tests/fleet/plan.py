@@ -59,6 +59,8 @@ class JobPlan:
     elastic: bool = False
     """Whether it has pods with a GPU each, and their number may change while it runs."""
     kind: str = "Job"
+    saves: str = ""
+    """What its training does when it is told to save its work; empty: it cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Plan:
         round_seconds: How long its rounds are.
         gated: Whether one worker at a time preempts.
         fast: Workers with other hardware.
+        saving: Whether jobs may save their work before they are stopped.
     """
 
     seed: int
@@ -95,6 +98,7 @@ class Plan:
     round_seconds: float = 0.0
     gated: bool = False
     fast: frozenset[str] = frozenset()
+    saving: bool = False
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -108,6 +112,7 @@ class Plan:
             f"{self.managers} managers, {len(self.jobs)} jobs, dispatcher {self.dispatcher}"
             f"{' with gates' if self.gated else ''}"
             f"{f', {len(self.fast)} fast workers' if self.fast else ''}, "
+            f"{', with notices' if self.saving else ''}"
             f"{', '.join(sorted(self.kinds))}, "
             f"lost timeout {self.lost_timeout:g} s, {len(self.acts)} acts"
         )

@@ -10,6 +10,7 @@ from random import Random
 
 from tests.fleet.kinds import JOB, OTHERS
 from tests.fleet.plan import BUSY, Act, JobPlan, Plan, build_plan
+from tests.fleet.trainers import Habit
 from tests.fleet.weather import Down
 
 INCREMENTAL, EXTERNAL, GATED = 0.18, 0.12, 0.08
@@ -21,6 +22,10 @@ MIXED = 0.2
 """Share of the runs in which some workers have other hardware, and jobs need half of that."""
 SLOW = 0.15
 """Share of the jobs whose pods take their time to stop."""
+SAVING, SAVING_JOBS = 0.15, 0.8
+"""Share of the runs in which jobs may save their work before they are stopped, and of the jobs."""
+MOST_SAVING = 4
+"""GPUs of the manager in such a run: little, so that jobs have to leave for others."""
 KINDS = 0.7
 """Share of the runs in which jobs are of another kind than Job, and of the jobs in such a run."""
 
@@ -35,7 +40,31 @@ def make_seed_plan(seed: int) -> Plan:
     acts = sorted((*plan.acts, *_draw_acts(plan, chance)), key=lambda act: act.at)
     acts = _wait_for_pods(acts, Random(f"{plan.seed} deletions"))
     plan = _mix(replace(plan, acts=tuple(acts)), Random(f"{plan.seed} hardware"))
-    return _draw_kinds(plan, Random(f"{plan.seed} kinds"))
+    plan = _draw_kinds(plan, Random(f"{plan.seed} kinds"))
+    return _draw_notices(plan, Random(f"{plan.seed} notices"))
+
+
+def _draw_notices(plan: Plan, chance: Random) -> Plan:
+    """Have jobs that are told to save their work before others take their quota on the manager."""
+    if plan.gated or chance.random() >= SAVING:
+        return plan
+    half = len(plan.jobs) // 2
+    jobs = tuple(
+        replace(
+            job,
+            saves=chance.choice(list(Habit)) if chance.random() < SAVING_JOBS else "",
+            gpus=min(max(job.gpus, 2), MOST_SAVING),
+            seconds=max(job.seconds, 150.0) if number < half else job.seconds,
+            priority="low" if number < half else "high",
+        )
+        for number, job in enumerate(plan.jobs)
+    )
+    acts = [*plan.acts]
+    if chance.random() < 0.5:
+        at = round(chance.uniform(10.0, BUSY), 1)
+        acts.append(Act(at, "protect", (round(chance.uniform(2.0, 60.0), 1),)))
+    acts.sort(key=lambda act: act.at)
+    return replace(plan, saving=True, hub_gpus=MOST_SAVING, jobs=jobs, acts=tuple(acts))
 
 
 def _draw_kinds(plan: Plan, chance: Random) -> Plan:

@@ -70,7 +70,7 @@ class PlayedKueue:
             # A reconciler of its own, which may be quicker than whoever deleted the job.
             delay = self._chance.random() * self._chance.choice((0.01, 0.1, 1.0))
             uid = (change.old or {})["metadata"]["uid"]
-            key = _prebuilt(change.old or {})
+            key = prebuilt_key(change.old or {})
             asyncio.get_running_loop().call_later(delay, self._end_orphan, key, uid)
         if not self._planned and change.plural in LOOKED_AT:
             self._planned = True
@@ -94,7 +94,7 @@ class PlayedKueue:
         self._planned = False
         workloads = [decode(Workload, obj) for obj in self._server.list_all("workloads")]
         all_jobs = (job for plural in self._plurals for job in self._server.list_all(plural))
-        jobs = {_prebuilt(job): job for job in all_jobs if _prebuilt(job)}
+        jobs = {prebuilt_key(job): job for job in all_jobs if prebuilt_key(job)}
         known = {workload.metadata.key for workload in workloads}
         for key, job in jobs.items():
             if key not in known:
@@ -239,7 +239,8 @@ def _admit(workload: Workload, now: datetime) -> WorkloadStatus:
     return workload_state.sync_admitted(status, now=now)
 
 
-def _prebuilt(job: Json) -> str:
+def prebuilt_key(job: Json) -> str:
+    """Return the key of the copy that a job was sent with; "" without one."""
     metadata = job["metadata"]
     name = (metadata.get("annotations") or {}).get(PREBUILT_WORKLOAD_NAME)
     return f"{metadata['namespace']}/{name}" if name else ""

@@ -26,6 +26,7 @@ from tests.fleet.plan import JobPlan, Plan
 from tests.fleet.played_kueue import PlayedKueue
 from tests.fleet.program import LeadershipLostError, Program
 from tests.fleet.settings import manager_config, worker_config
+from tests.fleet.trainers import POLICY, SAVES, Trainers, make_saving_policy
 from tests.fleet.truth import Truth
 from tests.fleet.weather import LATE, Process
 from tests.multikueue_world import CHECK
@@ -70,6 +71,7 @@ class FleetWorld:
         self.hub = self._server(HUB)
         self.workers = {name: self._server(name) for name in plan.workers}
         self.job_controllers = {name: self._job_controller(name) for name in plan.workers}
+        self.trainers = {name: self._trainers(name) for name in plan.workers if plan.saving}
         self.players = {name: self._player(name) for name in plan.workers if name in plan.played}
         self.controllers = {
             name: Program(
@@ -124,6 +126,14 @@ class FleetWorld:
             on_served=self._delete_job,
         )
 
+    def _trainers(self, name: str) -> Trainers:
+        return Trainers(
+            self.workers[name],
+            now=self.now_of(name),
+            history=self.history,
+            chance=Random(f"{self.plan.seed} trainers {name}"),
+        )
+
     def _player(self, name: str) -> PlayedKueue:
         return PlayedKueue(
             self.workers[name],
@@ -154,6 +164,8 @@ class FleetWorld:
             self.make_queues(name, gpus)
             for obj in (obj for kind in sorted(self.plan.kinds) for obj in list_referenced(kind)):
                 server.add(f"{obj['kind'].lower()}s", obj)
+        if self.plan.saving:
+            self.hub.add("disruptionpolicies", make_saving_policy())
         for priority, value in PRIORITIES.items():
             body = _cluster_object(names.V1BETA2, "WorkloadPriorityClass", priority)
             self.hub.add("workloadpriorityclasses", {**body, "value": value})
@@ -173,6 +185,8 @@ class FleetWorld:
         server = self.network.servers[name]
         queue = make_gpu_queue(gpus, checks=(CHECK,) if name == HUB else ())
         queue["spec"]["preemption"] = {"withinClusterQueue": "LowerPriority"}
+        if name == HUB and self.plan.saving:
+            queue["metadata"]["annotations"] = {names.DISRUPTION_POLICY: POLICY}
         labels = {"accelerator": FAST} if name in self.plan.fast else {}
         for plural, obj in (
             ("resourceflavors", make_gpu_flavor("gpu", **labels)),
@@ -235,6 +249,9 @@ class FleetWorld:
             body = make_gpu_job(job.name, parallelism=job.gpus, completions=100)
             body["spec"]["template"]["spec"]["schedulingGates"] = [{"name": names.ELASTIC_GATE}]
             annotations[names.ELASTIC_JOB] = "true"
+        if job.saves:
+            saving = {names.CHECKPOINT_ON: "Notice", names.CHECKPOINT_SECONDS: "10"}
+            annotations |= {SAVES: job.saves, **saving}
         body["metadata"]["labels"][names.PRIORITY_CLASS] = job.priority
         body["metadata"]["annotations"] = annotations
         if job.fails:

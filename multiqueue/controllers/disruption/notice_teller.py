@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from multiqueue.api.conditions import PREEMPTION_NOTICE, find_condition
 from multiqueue.api.names import CHECKPOINT_BY, PODSET
 from multiqueue.api.notices import parse_notice
 from multiqueue.api.v1beta2 import Workload, format_time
@@ -164,7 +165,15 @@ class NoticeTeller:
         informers.jobs[integration.name].add_handler(on_job)
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        if new is not None and find_end(new) != ("" if old is None else find_end(old)):
+        if new is None:
+            return
+        if old is None:
+            # A leader that ended may have left the annotation of a notice that is over on a worker.
+            had_one = find_condition(new.status.conditions, PREEMPTION_NOTICE) is not None
+            is_due = bool(find_end(new)) or (had_one and bool(new.status.cluster_name))
+        else:
+            is_due = find_end(new) != find_end(old)
+        if is_due:
             self._reconciler.queue.add(new.metadata.key)
 
 

@@ -18,6 +18,7 @@ from tests.fleet.checkers.dispatching import (
 from tests.fleet.checkers.drains import DrainsAreOrderly
 from tests.fleet.checkers.fleet import NobodyWaitsForTheStuck, NothingForeignTouched, OneLeads
 from tests.fleet.checkers.hardware import PodsAreCounted
+from tests.fleet.checkers.notices import NoticesAreKept
 from tests.fleet.checkers.rest import NoOrphans, NothingIsLost, RestIsQuiet
 from tests.fleet.checkers.running import (
     AtMostOneRuns,
@@ -58,6 +59,7 @@ def build_checkers(world: FleetWorld, report: Callable[[str, str], None]) -> lis
         OneWorkerPreempts,
         DrainsAreOrderly,
         PodsAreCounted,
+        NoticesAreKept,
         NothingIsLost,
         NoOrphans,
         RestIsQuiet,
