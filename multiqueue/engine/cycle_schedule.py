@@ -30,10 +30,20 @@ class TreeSchedule:
     were parked since the last wake. ``seen`` has the cycles since the last change, to notice
     repetitions. ``served`` is the round in which the tree last had a cycle. ``ended_at`` is the
     time of the last end of a workload, and ``loaded_until`` the one until which the tree is under
-    load.
+    load. ``lacks_nodes`` says that a workload was judged since the last wake by freed nodes which
+    might fit if nodes became free.
     """
 
-    __slots__ = ("ended_at", "heads", "loaded_until", "parked", "parked_rank", "seen", "served")
+    __slots__ = (
+        "ended_at",
+        "heads",
+        "lacks_nodes",
+        "loaded_until",
+        "parked",
+        "parked_rank",
+        "seen",
+        "served",
+    )
 
     def __init__(self) -> None:
         self.heads: set[str] = set()
@@ -41,6 +51,7 @@ class TreeSchedule:
         self.parked_rank = _NOBODY
         self.seen: set[Fingerprint] = set()
         self.served = 0
+        self.lacks_nodes = False
         self.ended_at = self.loaded_until = _EPOCH
 
     def park(self, entry: Entry) -> None:

@@ -375,6 +375,7 @@ class Engine:
         schedule = self._schedule.serve(key)
         tree = self._cache.trees[key]
         result = CycleResult()
+        self._cache.forest.lacked_room = False
         try:
             self._disruption.order_queues(tree, self._pending)
             run_cycle(self.parts, tree, schedule, now, result)
@@ -386,6 +387,8 @@ class Engine:
             self._schedule.pause(key, now + FAILED_PAUSE)
             refused: list[Decision] = [d for d in result.decisions if not isinstance(d, Admit)]
             return CycleResult(decisions=refused, error=error)
+        finally:
+            schedule.lacks_nodes = schedule.lacks_nodes or self._cache.forest.lacked_room
         if result.has_moved:
             schedule.seen.clear()
         elif result.fingerprint in schedule.seen or not result.fingerprint:

@@ -210,7 +210,8 @@ class Attempts(Value, frozen=True, kw_only=True, gc=False):
 
     def attempt(self, resume: ResumeState | None, counts: list[int] | None) -> Nominated:
         """Choose flavors, domains and targets for these pod counts; None means all pods."""
-        options, phase = self.options, self.phase
+        options, phase, latest = self.options, self.phase, self.context.latest
+        latest.clear()
         assignment = assign_flavors(
             self.search, resume, counts=counts, ignore_undeclared=options.ignore_undeclared
         )
@@ -227,8 +228,10 @@ class Attempts(Value, frozen=True, kw_only=True, gc=False):
             contested=assignment.contested(),
             is_placeable=partial(phase.is_placeable, assignment) if phase and asks else None,
         )
-        targets = tuple(find_targets(request, self.context))
-        return Nominated(assignment=assignment, targets=targets)
+        targets = latest.recall(request)
+        if targets is None:
+            targets = find_targets(request, self.context)
+        return Nominated(assignment=assignment, targets=tuple(targets))
 
     def touch_up(self, found: Nominated) -> Nominated:
         """Find nodes to reserve for a workload that waits for others to leave (E-44)."""

@@ -120,10 +120,13 @@ class Waiting:
                 self.poke(entry)
 
     def notify_freed(self, now: datetime) -> None:
-        """Wake the parked workloads of every tree that can place pods on nodes with new room."""
+        """Wake the parked workloads of every tree that lacked nodes of those with new room."""
         for key in self._quota_usage.take_freed():  # nodes are shared by trees
-            self._schedule.notify(key, now)
-            self._schedule.poke(key)
+            schedule = self._schedule.tree(key)
+            if schedule.lacks_nodes:
+                schedule.lacks_nodes = False  # all that lack nodes are judged anew
+                self._schedule.notify(key, now)
+                self._schedule.poke(key)
 
 
 GRACE = timedelta(milliseconds=500)

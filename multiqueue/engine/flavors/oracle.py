@@ -58,6 +58,7 @@ class PreemptionOracle:
             contested=frozenset((slot,)),
         )
         targets = find_targets(request, self._context)
+        self._context.latest.note(request, targets)
         if not targets:
             return FlavorMode.NO_CANDIDATES, borrowing
         with without(request.tree, (target.entry for target in targets), request.needed()):

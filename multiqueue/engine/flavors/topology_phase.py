@@ -124,7 +124,10 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
                 break
             groups.sort(key=partial(_is_placed, found.pod_sets))
             found = self._place_all(groups, empty=empty)
-        return found if isinstance(found, TopologyPlaces) else refusal
+        if isinstance(found, TopologyPlaces):
+            return found
+        self.forest.lacked_room = self.forest.lacked_room or not empty
+        return refusal
 
     def _place_all(self, groups: Sequence[Group], *, empty: bool) -> TopologyPlaces | Unplaced:
         topologies: dict[str, TopologyAssignment] = {}

@@ -8,7 +8,7 @@ what the last one changed, whatever the number of nodes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from multiqueue.engine.tas.node_filter import NodeFilter
@@ -67,7 +67,6 @@ class CountTable:
         self.excluded: Counter[str] = Counter()
         self._tree = tree
         self._seen = 0
-        self._epoch = -1
         self._blocked: list[str] = []
         self._refusals = self._refuse_leaves()
         self.scores = self._score_domains()
@@ -75,13 +74,11 @@ class CountTable:
     def refresh(self) -> None:
         """Take notice of what changed in the tree."""
         tree = self._tree
-        changes = tree.changes
-        behind = len(changes) - self._seen
-        if self._epoch != tree.epoch or behind > len(tree.keys):
+        if not self.levels:
             self._count_all()
-        elif behind:
-            self._count_again(set(changes[self._seen :]))
-        self._epoch, self._seen = tree.epoch, len(changes)
+        elif self._seen != tree.changes:
+            self._count_again(tree.changed_since(self._seen))
+        self._seen = tree.changes
 
     # ---------------------------------------------------------------- leaves
 
@@ -131,7 +128,7 @@ class CountTable:
             for domain in range(len(tree.values[level])):
                 self._roll_up(level, domain)
 
-    def _count_again(self, leaves: set[int]) -> None:
+    def _count_again(self, leaves: Iterable[int]) -> None:
         tree = self._tree
         lowest = self.levels[-1]
         dirty: set[int] = set()

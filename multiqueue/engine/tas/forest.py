@@ -38,6 +38,8 @@ class Forest:
     Args:
         profile: how domains are chosen.
         shares_nodes: gate TASHandleOverlappingFlavors.
+
+    Shape: ``lacked_room`` says that pods found no room on nodes since it was last set to false.
     """
 
     def __init__(self, profile: Profile = DEFAULT_PROFILE, *, shares_nodes: bool = True) -> None:
@@ -47,6 +49,7 @@ class Forest:
         self._flavors: dict[str, ResourceFlavor] = {}
         self._topologies: dict[str, Topology] = {}
         self._trees: dict[str, FlavorTree] = {}
+        self.lacked_room = False
 
     # ---------------------------------------------------------------- what there is
 
@@ -185,7 +188,9 @@ class Forest:
                 at = asked.setdefault((pods.flavor, charge.key), {})
                 for resource, amount in charge.requests:
                     at[resource] = at.get(resource, 0) + amount * charge.pods
-        return all(self._has_room(flavor, key, total) for (flavor, key), total in asked.items())
+        found = all(self._has_room(flavor, key, total) for (flavor, key), total in asked.items())
+        self.lacked_room = self.lacked_room or not found
+        return found
 
     def _has_room(self, flavor: str, key: LeafKey, asked: Mapping[str, int]) -> bool:
         grown = self.tree(flavor)

@@ -30,7 +30,7 @@ class DomainTree:
         parents: by level, the number of each domain's parent; empty at the first level.
         free: by leaf, capacity that is not taken by pods without a topology (E-130).
         used: by leaf, what placed pods take; shared with `usage`, which keeps it.
-        changes: leaves of which free or used changed, oldest first; `epoch` counts its restarts.
+        changes: how often free or used of a leaf changed; `changed_since` says which leaves.
     """
 
     def __init__(self, flavor: ResourceFlavor, topology: Topology, nodes: Iterable[Node]) -> None:
@@ -52,8 +52,8 @@ class DomainTree:
         self.values = self.values or [[] for _ in self.levels]
         self.free: list[Room] = [{} for _ in keys]
         self.used: list[Room] = [{} for _ in keys]
-        self.changes: list[int] = []
-        self.epoch = 0
+        self.changes = 0
+        self._changed: dict[int, int] = {}  # leaf -> number of its last change, the last at the end
         self._filters: dict[NodeFilter, list[str]] = {}
 
     def _path(self, node: Node) -> tuple[str, ...]:
@@ -78,10 +78,18 @@ class DomainTree:
 
     def note_change(self, leaf: int) -> None:
         """Have counts of this leaf taken again."""
-        if len(self.changes) > 4 * len(self.keys):
-            self.changes.clear()
-            self.epoch += 1
-        self.changes.append(leaf)
+        self.changes += 1
+        self._changed.pop(leaf, None)
+        self._changed[leaf] = self.changes
+
+    def changed_since(self, number: int) -> list[int]:
+        """Return the leaves that changed after so many changes. Cost: O(their number)."""
+        leaves = []
+        for leaf, changed in reversed(self._changed.items()):
+            if changed <= number:
+                break
+            leaves.append(leaf)
+        return leaves
 
     def ancestor(self, leaf: int, level: int) -> int:
         """Return the number of the domain of that level around a leaf."""

@@ -12,6 +12,10 @@ from multiqueue.engine.head_order import after_their_preemptors
 from multiqueue.engine.nomination import Rejected
 from multiqueue.engine.options import AdmissionFairSharing, EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan, Preempt, Requeue, RequeueReason, Skip
+from multiqueue.engine.preemption import search
+from multiqueue.engine.preemption.classical import find_classical_targets
+from multiqueue.engine.preemption.context import SearchContext
+from multiqueue.engine.preemption.target import PreemptionRequest, Target
 from multiqueue.engine.preemption_limit import LIMIT
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.queues.pending_queue import PendingQueue
@@ -477,3 +481,32 @@ def test_the_time_of_a_reservation_is_in_whole_seconds() -> None:
     assert entry.reserved_at == int(T0.timestamp()) + 7
     release(world, "assumed")
     assert entry.reserved_at == 0
+
+
+def test_one_flavor_of_one_resource_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[PreemptionRequest] = []
+
+    def count(request: PreemptionRequest, context: SearchContext) -> list[Target]:
+        searches.append(request)
+        return find_classical_targets(request, context)
+
+    monkeypatch.setattr(search, "find_classical_targets", count)
+    world = EngineWorld(make_queue("cq", flavor_quotas("f", cpu=2), preemption=WITHIN))
+    world.submit(job("low", cpu=2))
+    run(world)
+    world.submit(job("high", cpu=2, priority=1))
+    plan = world.cycle()
+    assert [victim for _, victim, _ in victims(plan)] == ["low"]
+    assert len(searches) == 1
+
+
+def test_victims_are_searched_again_for_all_that_a_head_asks() -> None:
+    """What was found for one resource is not taken for the answer for two."""
+    quotas = flavor_quotas("f", cpu=4, gpu=2)
+    world = EngineWorld(make_queue("cq", quotas, preemption=WITHIN))
+    cores = make_workload("cores", pod_sets=[pod_set(cpu=4)])
+    gpus = make_workload("gpus", pod_sets=[pod_set(gpu=2)])
+    world.submit(cores, gpus)
+    run(world)
+    world.submit(make_workload("high", priority=1, pod_sets=[pod_set(cpu=4, gpu=2)]))
+    assert {victim for _, victim, _ in victims(world.cycle())} == {"cores", "gpus"}

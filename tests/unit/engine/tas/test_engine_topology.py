@@ -9,7 +9,12 @@ import pytest
 from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
 from multiqueue.engine.options import EngineOptions, TopologyScheduling
 from multiqueue.engine.plan import Admit, CyclePlan, Preempt
-from multiqueue.model.cluster_queue import ClusterQueue, Preemption, PreemptionPolicy
+from multiqueue.model.cluster_queue import (
+    ClusterQueue,
+    Preemption,
+    PreemptionPolicy,
+    QueueingStrategy,
+)
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.topology import TopologyAssignment
 from multiqueue.model.workload import Workload
@@ -194,6 +199,35 @@ def test_trees_share_nodes() -> None:
     assert places(world.cycle()) == {}
     world.finish("a")
     assert places(world.cycle(after=2)) == {"b": {"b0-r0-h0": 3}}
+
+
+@pytest.mark.parametrize("strategy", QueueingStrategy)
+def test_freed_nodes_are_tried_though_the_tree_was_woken_for_another_reason_before(
+    strategy: QueueingStrategy,
+) -> None:
+    queues = tas_queue("one"), tas_queue("two", strategy=strategy)
+    world = make_world({"b0-r0-h0": 4}, *queues)
+    world.submit(gang("a", 3, queue="one"))
+    world.write_back(world.cycle())
+    world.submit(gang("b", 3, queue="two"))
+    assert places(world.cycle()) == {}
+    world.engine.upsert_cluster_queue(tas_queue("two", cpu=99, strategy=strategy))
+    assert places(world.cycle(after=2)) == {}
+    world.finish("a")
+    assert places(world.cycle(after=2)) == {"b": {"b0-r0-h0": 3}}
+
+
+def test_freed_nodes_wake_no_tree_that_lacks_only_quota() -> None:
+    """E-27: only its own tree looks again, because a wake costs a cycle for each head."""
+    world = make_world({"b0-r0-h0": 9}, tas_queue("one"), tas_queue("two", cpu=2))
+    world.submit(gang("a", 3, queue="one"), gang("b", 3, queue="two"), gang("c", 2, queue="two"))
+    world.write_back(world.cycle())
+    world.cycle(after=2)
+    world.finish("a")
+    plan = world.cycle(after=2)
+    assert (plan.cycles, plan.decisions) == (1, ()), "one cycle of the tree without waiters"
+    world.finish("c")
+    assert [decision.workload for decision in world.cycle(after=2).decisions] == [f"{NAMESPACE}/b"]
 
 
 # -------------------------------------------------------------------- preemption

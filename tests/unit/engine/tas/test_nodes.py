@@ -177,3 +177,13 @@ def test_fits_sums_up_what_pod_sets_put_on_a_node() -> None:
     assert not forest.fits([placed])
     forest.set_node("b0-r0-h0", None)
     assert not forest.fits([placed])
+
+
+def test_a_tree_knows_which_leaves_changed_since_counts_were_taken() -> None:
+    tree = tree_of(make_forest([make_node(f"b0-r0-h{i}") for i in range(3)])).tree
+    begun = tree.changes
+    for leaf in (0, 2, 0, 2, 1):
+        tree.note_change(leaf)
+    assert sorted(tree.changed_since(begun)) == [0, 1, 2]
+    assert tree.changed_since(begun + 3) == [1, 2]
+    assert tree.changed_since(tree.changes) == []
