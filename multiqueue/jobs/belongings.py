@@ -22,20 +22,14 @@ from multiqueue.jobs.registry import SupportedKind
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import EVENTS, PODS, WORKLOADS, resource_of
+from multiqueue.lib.words import words
 
 Json = dict[str, Any]
 Change = tuple[str, Json]
 """``ADDED``, ``MODIFIED`` or ``DELETED``, and the object."""
 
-LOG_OPTIONS = (
-    "container",
-    "follow",
-    "previous",
-    "sinceSeconds",
-    "sinceTime",
-    "tailLines",
-    "timestamps",
-    "limitBytes",
+LOG_OPTIONS = words(
+    "container follow previous sinceSeconds sinceTime tailLines timestamps limitBytes"
 )
 """Parameters of a pod's log that callers may set."""
 MAX_OWNERS = 4

@@ -14,20 +14,12 @@ from typing import Any
 from multiqueue.kube.errors import CredentialsError
 from multiqueue.lib import bounded_yaml
 from multiqueue.lib.bounded_yaml import YamlError, YamlLimits
+from multiqueue.lib.words import words
 
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
-_TEXT_KEYS = (
-    "server",
-    "certificate-authority-data",
-    "tls-server-name",
-    "proxy-url",
-    "token",
-    "client-certificate-data",
-    "client-key-data",
-    "username",
-    "password",
-    "as",
-    "as-uid",
+_TEXT_KEYS = words(
+    "server certificate-authority-data tls-server-name proxy-url token "
+    "client-certificate-data client-key-data username password as as-uid"
 )
 MAX_NAME = 100
 """Characters of a name that a message shows."""

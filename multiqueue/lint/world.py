@@ -17,20 +17,9 @@ from multiqueue.api.conversion.convert import convert
 from multiqueue.api.job_kinds import JOB_KINDS, find_job_kind, known_kinds
 from multiqueue.api.names import GROUP, QUEUE_NAME, V1ALPHA1, V1BETA1, V1BETA2
 from multiqueue.api.validation.access import Object, items, mapping, text
+from multiqueue.api.validation.kinds import RULES
 
-OURS = (
-    "AdmissionCheck",
-    "ClusterQueue",
-    "Cohort",
-    "LocalQueue",
-    "MultiKueueCluster",
-    "MultiKueueConfig",
-    "ProvisioningRequestConfig",
-    "ResourceFlavor",
-    "Topology",
-    "Workload",
-    "WorkloadPriorityClass",
-)
+OURS = tuple(RULES)
 OWN = {"DispatchProfile": V1ALPHA1, "JobKind": V1ALPHA1}
 """The apiVersion of each kind that upstream does not have."""
 FOREIGN = {

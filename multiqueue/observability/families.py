@@ -17,6 +17,8 @@ from typing import Any, Generic, Self, TypeVar, overload
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 from prometheus_client.metrics import MetricWrapperBase
 
+from multiqueue.lib.words import words
+
 M = TypeVar("M", bound=MetricWrapperBase)
 
 ROLE = "replica_role"
@@ -154,11 +156,11 @@ def gauge_beside_counter(name: str, help: str, labels: str = "") -> Declared[Gau
     """
 
     def make(registry: CollectorRegistry) -> Gauge:
-        metric = Gauge(name, help, labels.split(), registry=None)
+        metric = Gauge(name, help, words(labels), registry=None)
         registry.register(_Unnamed(metric))
         return metric
 
-    return Declared(name, help, tuple(labels.split()), make)
+    return Declared(name, help, words(labels), make)
 
 
 def histogram(
@@ -179,7 +181,7 @@ def _declare(
     labels: str,
     **more: Any,
 ) -> Declared[M]:
-    split = tuple(labels.split())
+    split = words(labels)
     return Declared(
         name, help, split, lambda registry: kind(name, help, split, registry=registry, **more)
     )

@@ -19,18 +19,13 @@ from multiqueue.api.validation.access import mapping
 from multiqueue.api.validation.kinds import RULES
 from multiqueue.api.validation.names import check_subdomain
 from multiqueue.lib import bounded_yaml
+from multiqueue.lib.words import words
 
 API_VERSION, KIND = "config.multiqueue.dev/v1alpha1", "FleetConfiguration"
 CONFIG_MAP, CONFIG_MAP_KEY = "multiqueue-fleet", "fleet.yaml"
 """The ConfigMap that may have the fleet file, in the manager's namespace."""
-PROJECTED_KINDS = (
-    "Namespace",
-    "Topology",
-    "ResourceFlavor",
-    "WorkloadPriorityClass",
-    "Cohort",
-    "ClusterQueue",
-    "LocalQueue",
+PROJECTED_KINDS = words(
+    "Namespace Topology ResourceFlavor WorkloadPriorityClass Cohort ClusterQueue LocalQueue"
 )
 """The kinds that can be projected, each after the kinds that it may refer to."""
 _Info = msgspec.inspect

@@ -26,18 +26,8 @@ from multiqueue.webhooks.review import MalformedReviewError, ReviewRequest, Revi
 
 Handler = Callable[[ReviewRequest], ReviewVerdict]
 
-MUTATED_KINDS = ("ClusterQueue", "ResourceFlavor", "Workload")
-VALIDATED_KINDS = (
-    "AdmissionCheck",
-    "ClusterQueue",
-    "Cohort",
-    "LocalQueue",
-    "MultiKueueCluster",
-    "MultiKueueConfig",
-    "ResourceFlavor",
-    "Topology",
-    "Workload",
-)
+MUTATED_KINDS = tuple(kind for kind, rules in RULES.items() if rules.has_defaults)
+VALIDATED_KINDS = tuple(kind for kind, rules in RULES.items() if rules.has_rules)
 CONVERT = "/convert"
 MUTATE_UNLABELLED = "/mutate-jobs-without-a-queue"
 DECLARED = "declared-jobs"

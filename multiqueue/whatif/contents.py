@@ -21,33 +21,21 @@ from multiqueue.api.config.dump import dump_configuration
 from multiqueue.api.v1alpha1 import DisruptionPolicy
 from multiqueue.kube import resources
 from multiqueue.kube.resources import Resource
+from multiqueue.lib.words import words
 
 Json = dict[str, Any]
 _METADATA = ("name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp")
 _OWNER = ("apiVersion", "kind", "name", "uid", "controller")
-_POD = (
-    "nodeSelector",
-    "affinity",
-    "tolerations",
-    "priority",
-    "priorityClassName",
-    "runtimeClassName",
-    "overhead",
-    "resourceClaims",
-    "terminationGracePeriodSeconds",
+_POD = words(
+    "nodeSelector affinity tolerations priority priorityClassName runtimeClassName "
+    "overhead resourceClaims terminationGracePeriodSeconds"
 )
 _CONTAINER = ("name", "restartPolicy")
 _RESOURCES = ("requests", "limits", "claims")
 _CONDITION = ("type", "status", "reason", "lastTransitionTime", "observedGeneration")
-_WORKLOAD_STATUS = (
-    "admission",
-    "requeueState",
-    "reclaimablePods",
-    "clusterName",
-    "nominatedClusterNames",
-    "unhealthyNodes",
-    "preemptionGates",
-    "accumulatedPastExecutionTimeSeconds",
+_WORKLOAD_STATUS = words(
+    "admission requeueState reclaimablePods clusterName nominatedClusterNames "
+    "unhealthyNodes preemptionGates accumulatedPastExecutionTimeSeconds"
 )
 _CHECK_STATE = (
     "name",
@@ -56,27 +44,14 @@ _CHECK_STATE = (
     "retryCount",
     "requeueAfterSeconds",
 )
-_WORKLOAD_SPEC = (
-    "queueName",
-    "priority",
-    "priorityClassRef",
-    "active",
-    "maximumExecutionTimeSeconds",
-    "preemptionGates",
+_WORKLOAD_SPEC = words(
+    "queueName priority priorityClassRef active maximumExecutionTimeSeconds preemptionGates"
 )
 _LABELLED = frozenset({"Namespace", "Node", "ResourceFlavor", "MultiKueueCluster"})
 """Kinds that are selected by labels of any group."""
-CONFIGURATION = (
-    "apiVersion",
-    "kind",
-    "namespace",
-    "manageJobsWithoutQueueName",
-    "waitForPodsReady",
-    "integrations",
-    "fairSharing",
-    "admissionFairSharing",
-    "resources",
-    "featureGates",
+CONFIGURATION = words(
+    "apiVersion kind namespace manageJobsWithoutQueueName waitForPodsReady integrations "
+    "fairSharing admissionFairSharing resources featureGates"
 )
 """The sections of the Configuration that change decisions; none of them has an address."""
 

@@ -11,19 +11,14 @@ from multiqueue.api.config.types import V1BETA1, V1BETA2, Configuration
 from multiqueue.api.job_kinds import JOB_KINDS
 from multiqueue.api.names import GROUP
 from multiqueue.api.validation.access import mapping
+from multiqueue.lib.words import words
 
 _KINDS = frozenset(
     {".".join(filter(None, (row.kind, row.group))) for row in JOB_KINDS if row.is_queued}
     | {
         f"{kind}.{GROUP}"
-        for kind in (
-            "AdmissionCheck",
-            "ClusterQueue",
-            "Cohort",
-            "LocalQueue",
-            "ResourceFlavor",
-            "Topology",
-            "Workload",
+        for kind in words(
+            "AdmissionCheck ClusterQueue Cohort LocalQueue ResourceFlavor Topology Workload"
         )
     }
 )

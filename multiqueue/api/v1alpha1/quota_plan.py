@@ -8,19 +8,11 @@ import msgspec
 
 from multiqueue.api.markers import DURATION_PATTERN, REFERENCE, described
 from multiqueue.api.v1beta2.meta import ObjectMeta, QuantityValue, Struct
+from multiqueue.lib.words import words
 
 PLAN_MODES = ("Propose", "Paused")
-PLAN_STATES = (
-    "Learning",
-    "Unchanged",
-    "Proposed",
-    "Applying",
-    "Applied",
-    "Dropped",
-    "NotOurs",
-    "Impossible",
-    "Invalid",
-    "Paused",
+PLAN_STATES = words(
+    "Learning Unchanged Proposed Applying Applied Dropped NotOurs Impossible Invalid Paused"
 )
 MAX_QUOTAS = 200
 """Quotas of one plan: with 1 KB of demand each, a status stays below 300 KB."""

@@ -97,6 +97,16 @@ class KindRules:
     validate_update: ValidateUpdate = _no_update_errors
     warn: Warn = _no_warnings
 
+    @property
+    def has_defaults(self) -> bool:
+        """Whether objects of the kind get defaults."""
+        return self.default is not _same
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether new objects of the kind are checked."""
+        return self.validate_create is not _no_errors
+
 
 RULES: Mapping[str, KindRules] = MappingProxyType(
     {

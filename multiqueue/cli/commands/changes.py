@@ -9,15 +9,10 @@ import click
 from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.durations import DurationType
 from multiqueue.cli.output import echo, output_option, print_data, print_table
+from multiqueue.lib.words import words
 
-KINDS = (
-    "ClusterQueue",
-    "Cohort",
-    "LocalQueue",
-    "ResourceFlavor",
-    "AdmissionCheck",
-    "MultiKueueCluster",
-    "DispatchProfile",
+KINDS = words(
+    "ClusterQueue Cohort LocalQueue ResourceFlavor AdmissionCheck MultiKueueCluster DispatchProfile"
 )
 """The kinds whose changes `visibility.fleet.service` notes."""
 

@@ -13,6 +13,7 @@ from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_targe
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.live import show_live, watch_option
 from multiqueue.cli.output import echo, output_option, print_data, print_table
+from multiqueue.lib.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -26,18 +27,7 @@ if TYPE_CHECKING:
 
 KINDS = ("cluster_queues", "local_queues", "workloads")
 WATCH_SECONDS = 2.0
-HEADERS = (
-    "POSITION",
-    "WORKLOAD",
-    "JOB",
-    "PRIORITY",
-    "GPUS",
-    "STATE",
-    "WORKER",
-    "START",
-    "AGE",
-    "WHY",
-)
+HEADERS = words("POSITION WORKLOAD JOB PRIORITY GPUS STATE WORKER START AGE WHY")
 
 
 @click.command("queue")

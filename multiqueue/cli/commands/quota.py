@@ -9,6 +9,7 @@ import click
 from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.output import echo, form_option, print_data, print_table
+from multiqueue.lib.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,16 +17,7 @@ if TYPE_CHECKING:
     from multiqueue.api.v1alpha1 import PlanMove, QuotaPlan
     from multiqueue.kube.client import KubeClient
 
-TITLES = (
-    "CLUSTERQUEUE",
-    "FLAVOR",
-    "RESOURCE",
-    "FROM",
-    "TO",
-    "DEMAND",
-    "UNMET",
-    "BORROWS",
-)
+TITLES = words("CLUSTERQUEUE FLAVOR RESOURCE FROM TO DEMAND UNMET BORROWS")
 
 
 @click.group("quota")

@@ -17,24 +17,16 @@ from functools import partial
 from pathlib import Path
 
 from multiqueue.dispatcher_host.isolation import landlock, seccomp
+from multiqueue.lib.words import words
 
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _FILES, _CALLS = "files", "network, copies of itself, signals, shared memory"
 _MOST_FILES = 256
 _NICENESS = 5
 """If processors are scarce, the manager has precedence."""
-_SYSTEM_PATHS = (
-    "/usr",
-    "/lib",
-    "/lib64",
-    "/etc/ld.so.cache",
-    "/etc/localtime",
-    "/proc/self",
-    "/proc/cpuinfo",
-    "/proc/meminfo",
-    "/sys/devices/system/cpu",
-    "/dev/null",
-    "/dev/urandom",
+_SYSTEM_PATHS = words(
+    "/usr /lib /lib64 /etc/ld.so.cache /etc/localtime /proc/self /proc/cpuinfo "
+    "/proc/meminfo /sys/devices/system/cpu /dev/null /dev/urandom"
 )
 """Paths that libraries read outside of Python's folders; none of them is secret."""
 

@@ -26,17 +26,9 @@ from multiqueue.dispatcher_host.isolation.frames import (
     write_frame,
 )
 from multiqueue.dispatcher_host.isolation.output import read_output
+from multiqueue.lib.words import words
 
-_KEPT = (
-    "PATH",
-    "PYTHONHOME",
-    "LD_LIBRARY_PATH",
-    "HOME",
-    "TMPDIR",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-)
+_KEPT = words("PATH PYTHONHOME LD_LIBRARY_PATH HOME TMPDIR LANG LC_ALL TZ")
 """Variables that are kept from the manager's environment: paths, language and time zone."""
 _OWN = {
     "PYTHONUNBUFFERED": "1",

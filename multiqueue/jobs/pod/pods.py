@@ -17,19 +17,14 @@ from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.jobs.framework.fields import get_field
 from multiqueue.jobs.framework.integration import MEMBERS, InvalidJobError, Job
 from multiqueue.lib.digits import is_number
+from multiqueue.lib.words import words
 
 Pod = Job
 TERMINATED = frozenset({"Succeeded", "Failed"})
 ROLE_LENGTH = 8
-SHAPE = (
-    "nodeSelector",
-    "affinity",
-    "tolerations",
-    "runtimeClassName",
-    "priority",
-    "topologySpreadConstraints",
-    "overhead",
-    "resourceClaims",
+SHAPE = words(
+    "nodeSelector affinity tolerations runtimeClassName priority "
+    "topologySpreadConstraints overhead resourceClaims"
 )
 """Fields of a pod's spec that tell roles apart, beside containers (J-240)."""
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from multiqueue.lib.words import words
+
 GROUP = "fleet.multiqueue.dev"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
@@ -71,25 +73,9 @@ STANDINGS = FleetResource(
     namespaced=True,
     verbs=("get", "list", "watch"),
     native=(LIST_WORKLOADS,),
-    columns=(
-        "job",
-        "phase",
-        "words",
-        "worker",
-        "offeredTo",
-        "position",
-        "start",
-        "gpus",
-        "team",
-        "localQueue",
-        "clusterQueue",
-        "flavors",
-        "priority",
-        "created",
-        "since",
-        "code",
-        "why",
-        "cut",
+    columns=words(
+        "job phase words worker offeredTo position start gpus team localQueue clusterQueue "
+        "flavors priority created since code why cut"
     ),
     topic="standings",
 )
@@ -110,18 +96,7 @@ LINES = FleetResource(
     namespaced=True,
     verbs=("get",),
     native=(GET_PENDING,),
-    columns=(
-        "workload",
-        "position",
-        "gpus",
-        "priority",
-        "created",
-        "localQueue",
-        "parked",
-        "start",
-        "code",
-        "why",
-    ),
+    columns=words("workload position gpus priority created localQueue parked start code why"),
     topic="line",
 )
 QUOTAS = FleetResource(
@@ -131,20 +106,9 @@ QUOTAS = FleetResource(
     namespaced=False,
     verbs=("list", "watch"),
     native=(LIST_CLUSTER_QUEUES, LIST_COHORTS),
-    columns=(
-        "kind",
-        "cohort",
-        "active",
-        "why",
-        "pending",
-        "pendingGpus",
-        "inadmissible",
-        "reserving",
-        "admitted",
-        "weight",
-        "share",
-        "quotas",
-        "flows",
+    columns=words(
+        "kind cohort active why pending pendingGpus inadmissible reserving admitted weight "
+        "share quotas flows"
     ),
     topic="quotas",
 )
@@ -155,20 +119,8 @@ WORKERS = FleetResource(
     namespaced=False,
     verbs=("get", "list", "watch"),
     native=(LIST_WORKERS,),
-    columns=(
-        "connected",
-        "why",
-        "since",
-        "health",
-        "trouble",
-        "use",
-        "gpus",
-        "used",
-        "free",
-        "flavors",
-        "running",
-        "waiting",
-        "warnings",
+    columns=words(
+        "connected why since health trouble use gpus used free flavors running waiting warnings"
     ),
     topic="workers",
 )
@@ -178,18 +130,7 @@ TOTALS = FleetResource(
     kind="Total",
     namespaced=False,
     verbs=("get", "list"),
-    columns=(
-        "gpus",
-        "used",
-        "borrowed",
-        "free",
-        "holding",
-        "waiting",
-        "waitingGpus",
-        "oldest",
-        "nextStart",
-        "flavors",
-    ),
+    columns=words("gpus used borrowed free holding waiting waitingGpus oldest nextStart flavors"),
     topic="totals",
 )
 SHARES = FleetResource(
@@ -199,16 +140,7 @@ SHARES = FleetResource(
     namespaced=False,
     verbs=("list",),
     native=(LIST_CLUSTER_QUEUES, LIST_LOCAL_QUEUES),
-    columns=(
-        "cohort",
-        "weight",
-        "share",
-        "rank",
-        "pastUsage",
-        "waiting",
-        "starvedSeconds",
-        "minutes",
-    ),
+    columns=words("cohort weight share rank pastUsage waiting starvedSeconds minutes"),
     topic="shares",
 )
 CHANGES = FleetResource(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from multiqueue.dispatcher_host.answer import MAX_TEXT, Failure, read_answer
+from multiqueue.dispatcher_host.answer import MAX_TEXT, Failure, hold_against, take
 from multiqueue.dispatcher_host.conduct import EVERY, Misconduct
 from multiqueue.dispatcher_host.frozen import FrozenDict, freeze
 from multiqueue.dispatcher_host.policy import DispatcherSetting
@@ -150,13 +150,13 @@ class Loud(str):
     ],
 )
 def test_wrong_types_deep_inside_are_found(answer: Nomination, words: str) -> None:
-    assert words in read_answer(answer, VIEW, "plugin").malformed
+    assert words in hold_against(take(answer), VIEW, "plugin").malformed
 
 
 def test_what_is_read_is_of_exactly_the_types_that_are_promised() -> None:
     zone = timezone(timedelta(hours=2))
     at = datetime(2026, 1, 1, 15, tzinfo=zone)
-    got = read_answer(Nomination(clusters=(Loud("a"),), ask_again_at=at), VIEW, "plugin")
+    got = hold_against(take(Nomination(clusters=(Loud("a"),), ask_again_at=at)), VIEW, "plugin")
     assert got.nomination is not None
     assert got.nomination.clusters == ("a",)
     assert type(got.nomination.clusters[0]) is str
@@ -166,15 +166,15 @@ def test_what_is_read_is_of_exactly_the_types_that_are_promised() -> None:
 
 def test_numbers_and_texts_that_cannot_be_written_are_not_taken() -> None:
     verdict = ClusterVerdict(cluster="a", nominated=True, score=2**63)
-    got = read_answer(Nomination(clusters=("a",), verdicts=(verdict,)), VIEW, "plugin")
+    got = hold_against(take(Nomination(clusters=("a",), verdicts=(verdict,))), VIEW, "plugin")
     assert got.malformed == "verdicts[0].score is 9223372036854775808, more than 64 bits hold"
-    broken = read_answer(Nomination(note="\ud800 \u00e9"), VIEW, "plugin").nomination
+    broken = hold_against(take(Nomination(note="\ud800 \u00e9")), VIEW, "plugin").nomination
     assert broken is not None
     assert broken.note == "? \u00e9"
 
 
 def test_texts_are_cut() -> None:
-    got = read_answer(Nomination(note="x" * 10_000), VIEW, "plugin").nomination
+    got = hold_against(take(Nomination(note="x" * 10_000)), VIEW, "plugin").nomination
     assert got is not None
     assert len(got.note) == MAX_TEXT
 

@@ -12,25 +12,13 @@ from multiqueue.embedded.server.causes import FieldCause, duplicate
 from multiqueue.embedded.server.schema.structural import item_key
 from multiqueue.embedded.server.schema.wording import causes_of
 from multiqueue.lib import formats
+from multiqueue.lib.words import words
 
 Schema = Mapping[str, Any]
 
-_COPIED = (
-    "enum",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-    "required",
+_COPIED = words(
+    "enum minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength "
+    "maxLength pattern minItems maxItems uniqueItems minProperties maxProperties required"
 )
 _INT32 = {"minimum": -(2**31), "maximum": 2**31 - 1}
 _FORMATS: dict[str, Callable[[str], bool]] = {
