@@ -39,6 +39,7 @@ export function LoginBar({ about, store, open }) {
   const [asked, setAsked] = useState(false);
   const { state, at } = store.link;
   const done = () => { setAsked(false); open(); };
+  useEffect(() => { document.body.className = state === "signed out" ? "stale" : ""; }, [state]);
   if (state === "signed out") {
     return html`<section class="note bar" aria-label="Log in again">
       <p role="status"><strong>Your login has ended.</strong> The page shows what was known ${at ? `at ${clock(new Date(at).toISOString())}` : "before"}. Log in to go on.</p>

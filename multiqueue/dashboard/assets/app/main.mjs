@@ -56,7 +56,7 @@ function App() {
   const [login, setLogin] = useState(null);
   const store = useFleet(about);
   const open = async () => {
-    const told = await fetch("/about.json").then((answer) => (answer.status === 401 ? { closed: true } : answer.json())).catch(() => ({ namespace: "", context: "" }));
+    const told = await fetch("/about.json").then((answer) => (answer.status === 401 ? { closed: true } : answer.json())).catch(() => ({}));
     session.action = told.action ?? "";
     if (told.closed || told.login) {
       const found = await import("./login.mjs");
@@ -88,7 +88,7 @@ function App() {
       ${about.login ? html`<${login.LogOut} about=${about} />` : html`<span class="reader soft">${safe(store.link.reader)}${about.demo ? " (demo)" : ""}</span>`}
     </header>
     ${about.login && html`<${login.LoginBar} about=${about} store=${store} open=${open} />`}
-    <div class=${store.link.state === "signed out" ? "stale" : ""}><${Page} route=${route} store=${store} /></div>
+    <${Page} route=${route} store=${store} />
     ${help && html`<${Keys} close=${() => setHelp(false)} />`}`;
 }
 

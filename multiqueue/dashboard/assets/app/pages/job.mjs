@@ -1,7 +1,7 @@
 // One job: its way, why it waits, who decided, its pods, log and events. Everything on one page.
 import { html, useEffect, useMemo, useRef, useState } from "../html.mjs";
 import { Actions } from "../actions.mjs";
-import { FLEET, remotePath, useAnswer } from "../api.mjs";
+import { FLEET, remotePath, session, useAnswer } from "../api.mjs";
 import { Feed } from "../feed.mjs";
 import { ago, brief, clock, duration, number, PHASES, safe, startWords } from "../format.mjs";
 import { jobName, Phase, QueueLink, Refusal, Table, Team, useNow, WorkerLink } from "../parts.mjs";
@@ -146,11 +146,12 @@ function Log({ name, pod }) {
   const box = useRef(null);
   useEffect(() => {
     const abort = new AbortController();
+    setLines([]);
     followLog(`${remotePath(name, "log")}?pod=${encodeURIComponent(pod)}&follow=true&tailLines=500`, abort.signal,
       (more) => setLines((known) => [...known, ...more].slice(-LINES)))
       .catch((error) => { if (!abort.signal.aborted) setProblem(error.message); });
     return () => abort.abort();
-  }, [name, pod]);
+  }, [name, pod, session.logins]);
   useEffect(() => { if (box.current) box.current.scrollTop = box.current.scrollHeight; }, [lines]);
   return html`<h3>Log <span class="soft">${safe(pod)}</span></h3>
     ${problem && html`<p class="soft">${safe(problem)}</p>`}
