@@ -41,6 +41,7 @@ COMMANDS = {
     "migrate": "Take a cluster over from upstream Kueue, and go back",
     "lint": "Find pitfalls in manifests or in a cluster",
     "config": "Check a configuration file; show defaults and feature gates",
+    "notify": "Send a test to those who are notified about jobs",
     "preempt": "Say who would be stopped for a job before it is submitted",
     "snapshot": "Write what the manager decides from into one file",
     "replay": "Decide from a snapshot, and try changes on it",

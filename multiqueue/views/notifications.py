@@ -12,7 +12,10 @@ from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.views.workloads import view_workload
 
 MAX_MESSAGE = 512
-VERBS: Mapping[NotifyReason, str] = {
+TEST = "test"
+"""The reason of a test; no job can ask for it."""
+VERBS: Mapping[str, str] = {
+    TEST: "is a test",
     NotifyReason.ADMITTED: "is admitted",
     NotifyReason.STARTED: "runs",
     NotifyReason.EVICTED: "was stopped",
@@ -48,6 +51,29 @@ def tell_change(workload: Workload, reason: NotifyReason, at: datetime, message:
         "gpus": row.gpus,
         "worker": workload.status.cluster_name or "",
         "message": message[:MAX_MESSAGE],
+        "omitted": 0,
+    }
+
+
+def tell_test(namespace: str, at: datetime) -> Json:
+    """Return a notification about nothing, with all fields of others.
+
+    Args:
+        namespace: That of the manager.
+        at: The time.
+    """
+    time = format_time(at)
+    return {
+        "id": f"{TEST}/{time}",
+        "time": time,
+        "reason": TEST,
+        "namespace": namespace,
+        "workload": TEST,
+        "job": TEST,
+        "localQueue": "",
+        "gpus": 0,
+        "worker": "",
+        "message": "sent by multiqueue notify test",
         "omitted": 0,
     }
 

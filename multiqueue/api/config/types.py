@@ -446,6 +446,9 @@ class NotificationReceiver(Section, frozen=True, kw_only=True):
     each notification."""
     format: str = JSON
     """``JSON``, or ``Slack`` for a text in the form of Slack and of chats that are compatible."""
+    key_file: str = ""
+    """Path of a file with a key. With it each body is signed: the header X-Multiqueue-Signature is
+    ``sha256=`` and its HMAC-SHA-256."""
     namespaces: tuple[str, ...] = ()
     """Namespaces whose jobs it is told about; empty: all."""
 

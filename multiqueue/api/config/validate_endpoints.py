@@ -93,6 +93,11 @@ def notifications(config: Configuration) -> Iterator[str]:
                 f'{path}[{i}].urlFile: "{receiver.url_file}" is not the path of a file; mount a '
                 'Secret with the URL, and write a path such as "/etc/notify/chat"'
             )
+        if receiver.key_file and not receiver.key_file.startswith("/"):
+            yield (
+                f'{path}[{i}].keyFile: "{receiver.key_file}" is not the path of a file; mount a '
+                'Secret with the key, and write a path such as "/etc/notify/key"'
+            )
         if receiver.format not in {JSON, SLACK}:
             yield f'{path}[{i}].format: "{receiver.format}" is unknown; use {JSON} or {SLACK}'
 

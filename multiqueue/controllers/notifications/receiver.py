@@ -2,18 +2,21 @@
 
 The URL is the administrator's, never a user's, and no redirect is followed: a job cannot make the
 manager ask any other address. The URL may be a secret, so neither it nor an error that may contain
-it is logged.
+it is logged. With a key, the body is signed, so that the receiver knows who sends.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 import structlog
 
 from multiqueue.api.config.types import SLACK, NotificationReceiver
@@ -27,7 +30,10 @@ ATTEMPTS = 3
 FIRST_PAUSE = 2.0
 """Seconds before the second attempt; the pause grows fivefold."""
 SECONDS = aiohttp.ClientTimeout(total=5.0)
-MAX_URL = 4096
+MAX_TEXT = 4096
+"""Characters of a URL or a key."""
+SIGNATURE = "X-Multiqueue-Signature"
+"""``sha256=`` and the HMAC-SHA-256 of the body, in hexadecimal digits. Parity: S-166."""
 
 log = structlog.get_logger("multiqueue.notifications")
 
@@ -71,13 +77,12 @@ class ReceiverQueue:
             self._filled.clear()
 
     async def _send(self, session: aiohttp.ClientSession, told: Mapping[str, Any]) -> None:
-        body = say_change(told) if self.receiver.format == SLACK else told
         pause, problem = FIRST_PAUSE, ""
         for attempt in range(ATTEMPTS):
             if attempt:
                 await asyncio.sleep(pause)
                 pause *= 5
-            problem, again = await self._try(session, body)
+            problem, again = await try_send(session, self.receiver, told)
             if not problem:
                 self._note("sent")
                 return
@@ -86,28 +91,39 @@ class ReceiverQueue:
         self._note("failed")
         log.warning("notification not sent", receiver=self.receiver.name, problem=problem)
 
-    async def _try(
-        self, session: aiohttp.ClientSession, body: Mapping[str, Any]
-    ) -> tuple[str, bool]:
-        """Return what went wrong, empty if nothing did; and whether another attempt may help."""
-        try:
-            url = _read_url(self.receiver.url_file)
-        except (OSError, ValueError) as error:
-            words = error.strerror if isinstance(error, OSError) else str(error)
-            return f"{self.receiver.url_file}: {words}", True
-        try:
-            async with session.post(
-                url, json=body, allow_redirects=False, timeout=SECONDS
-            ) as answer:
-                status = answer.status
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            return type(error).__name__, True
-        if 200 <= status < 300:
-            return "", False
-        return f"status {status}", status == 429 or status >= 500
-
     def _note(self, result: str) -> None:
         self._count.child(self.receiver.name, result).inc()
+
+
+async def try_send(
+    session: aiohttp.ClientSession, receiver: NotificationReceiver, told: Mapping[str, Any]
+) -> tuple[str, bool]:
+    """Send a notification once.
+
+    Returns:
+        What went wrong, empty if nothing did; and whether another attempt may help.
+    """
+    body = orjson.dumps(say_change(told) if receiver.format == SLACK else told)
+    headers = {"Content-Type": "application/json"}
+    path = receiver.url_file
+    try:
+        url = _read_url(path)
+        if receiver.key_file:
+            path = receiver.key_file
+            headers[SIGNATURE] = _sign(body, path)
+    except (OSError, ValueError) as error:
+        words = error.strerror if isinstance(error, OSError) else str(error)
+        return f"{path}: {words}", True
+    try:
+        async with session.post(
+            url, data=body, headers=headers, allow_redirects=False, timeout=SECONDS
+        ) as answer:
+            status = answer.status
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        return type(error).__name__, True
+    if 200 <= status < 300:
+        return "", False
+    return f"status {status}", status == 429 or status >= 500
 
 
 def _read_url(path: str) -> str:
@@ -117,8 +133,23 @@ def _read_url(path: str) -> str:
         OSError: The file cannot be read.
         ValueError: It has no URL; the message does not repeat it.
     """
+    text = _read_secret(path)
+    if not text.startswith(("https://", "http://")):
+        raise ValueError("it does not begin with https:// or http://")
+    return text
+
+
+def _sign(body: bytes, path: str) -> str:
+    """Return the signature of a body with the key in a file."""
+    key = _read_secret(path)
+    if not key:
+        raise ValueError("it is empty; write a key into it")
+    return f"sha256={hmac.new(key.encode(), body, hashlib.sha256).hexdigest()}"
+
+
+def _read_secret(path: str) -> str:
     with Path(path).open(encoding="ascii") as file:
-        text = file.read(MAX_URL + 1).strip()
-    if not text.startswith(("https://", "http://")) or len(text) > MAX_URL:
-        raise ValueError("it does not begin with https:// or http://, or is too long")
+        text = file.read(MAX_TEXT + 1).strip()
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"it is longer than {MAX_TEXT} characters")
     return text

@@ -114,6 +114,10 @@ RECEIVER = "{name: chat, urlFile: /etc/notify/chat, format: Slack, namespaces: [
         ("notifications: {receivers: [{name: A, urlFile: /a}]}", '[0].name: "A" is not a name'),
         ("notifications: {receivers: [{name: a, urlFile: a}]}", "is not the path of a file; mount"),
         (
+            "notifications: {receivers: [{name: a, urlFile: /a, keyFile: k}]}",
+            '[0].keyFile: "k" is not the path of a file; mount',
+        ),
+        (
             "notifications: {receivers: [{name: a, urlFile: /a, format: Mail}]}",
             'receivers[0].format: "Mail" is unknown; use JSON or Slack',
         ),

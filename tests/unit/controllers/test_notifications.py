@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
@@ -19,7 +20,7 @@ from multiqueue.api.config.types import NotificationReceiver
 from multiqueue.api.notify_reasons import NotifyReason, parse_notify
 from multiqueue.api.serde import decode
 from multiqueue.controllers.notifications.pace import NamespacePace
-from multiqueue.controllers.notifications.receiver import MAX_WAITING, ReceiverQueue
+from multiqueue.controllers.notifications.receiver import MAX_WAITING, SIGNATURE, ReceiverQueue
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.views.notifications import MAX_MESSAGE, say_change, tell_change
 from tests.builders.workloads import T0
@@ -28,6 +29,7 @@ from tests.virtual_time import virtual_time
 Json = dict[str, Any]
 Answer = Callable[[web.Request], Any]
 SECRET = "T00-secret-token"
+KEY = "signing-key"
 
 
 def tell(namespace: str = "team", message: str = "", **status: Any) -> Json:
@@ -91,11 +93,16 @@ class Chat:
         self.got: list[Json] = []
         self.at: list[float] = []
         self.paths: list[str] = []
+        self.signatures: list[str] = []
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.got.append(await request.json())
         self.at.append(asyncio.get_running_loop().time())
         self.paths.append(request.path)
+        self.signatures.append(request.headers.get(SIGNATURE, ""))
+        if self.signatures[-1]:
+            made = hmac.new(KEY.encode(), await request.read(), "sha256").hexdigest()
+            assert self.signatures[-1] == f"sha256={made}"
         found: web.StreamResponse = await self.answer(request)
         return found
 
@@ -159,6 +166,25 @@ async def test_each_namespace_that_is_named_is_told_about(tmp_path: Path) -> Non
         await until(lambda: count(metrics, "sent") == 1)
         assert chat.got == [tell()]
         assert chat.paths == [f"/{SECRET}"]
+
+
+@virtual_time
+async def test_with_a_key_the_body_is_signed_and_an_empty_key_sends_nothing(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text(f"{KEY}\n")
+    async with sending(status(), tmp_path, key_file=str(key)) as (queue, chat, metrics):
+        queue.put(tell())
+        await until(lambda: count(metrics, "sent") == 1)
+        assert chat.signatures[0].startswith("sha256=")
+        with structlog.testing.capture_logs() as logs:
+            key.write_text("")
+            queue.put(tell())
+            await until(lambda: count(metrics, "failed") == 1)
+        assert logs[0]["problem"] == f"{key}: it is empty; write a key into it"
+    async with sending(status(), tmp_path) as (queue, chat, metrics):
+        queue.put(tell())
+        await until(lambda: count(metrics, "sent") == 1)
+        assert chat.signatures == [""]
 
 
 @virtual_time
