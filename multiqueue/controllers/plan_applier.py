@@ -4,8 +4,8 @@ Called synchronously after each cycle. A bounded number of writers write the adm
 patch: quota, check list, the clusters of the first offer (`FleetGate.offer`) and, if all checks are
 ready, Admitted. If a write fails, the engine forgets the admission, and the Workload queues again
 in the state that the API server has, later after each failure. If the answer to a write got lost,
-its outcome is looked up first. Workloads that could not be admitted go to the workload controller,
-which writes the reason if it is new. `evictions` handles the Workloads that they preempt.
+its outcome is looked up first. Workloads that wait for another reason than before go to the
+workload controller, which writes it. `evictions` handles the Workloads that they preempt.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from multiqueue.api.workload_state import (
 from multiqueue.controllers.place_writer import PlaceWriter
 from multiqueue.controllers.slice_handover import taken_over
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.plan import Admit, CyclePlan, Preempt, Requeue, Skip
+from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.jobs.context import ManagerContext, UnrecoverableError
 from multiqueue.jobs.fleet_gate import FleetGate
 from multiqueue.kube.backoff import Backoff, exponential
@@ -92,7 +92,7 @@ class PlanApplier:
         context: The manager's context.
         engine: Makes the decisions; receives the outcome of each write.
         gate: Names the clusters to which a Workload with quota is offered first.
-        on_pending: Called with the key of each Workload that was tried and not admitted.
+        on_pending: Called with the key of each Workload that waits for another reason than before.
         on_forgotten: Called when the engine forgot an admission and has to decide again.
     """
 
@@ -141,16 +141,15 @@ class PlanApplier:
         now = asyncio.get_running_loop().time()
         self._places.apply(plan)
         for decision in plan.decisions:
-            match decision:
-                case Admit():
-                    try:
-                        self._enqueue(decision, now if since is None else since)
-                    except Exception:  # the other decisions must be written
-                        log.exception("admission not written", workload=decision.workload)
-                        self._writing.pop(decision.workload, None)
-                        self._forget(decision.workload)
-                case Requeue() | Skip() | Preempt():
-                    self._on_pending(decision.workload)
+            if isinstance(decision, Admit):
+                try:
+                    self._enqueue(decision, now if since is None else since)
+                except Exception:  # the other decisions must be written
+                    log.exception("admission not written", workload=decision.workload)
+                    self._writing.pop(decision.workload, None)
+                    self._forget(decision.workload)
+        for key in plan.explained:
+            self._on_pending(key)
 
     async def run(self) -> None:
         """Write until cancelled.

@@ -40,7 +40,8 @@ class CycleResult:
 
     Shape: ``heads`` in the order in which they were taken; ``decisions`` in order; ``has_moved``
     says whether anything changed its place; if not, ``fingerprint`` identifies the cycle's state.
-    ``error`` is the exception that ended the cycle. ``recomputed`` as in `CyclePlan`.
+    ``error`` is the exception that ended the cycle. ``recomputed`` and ``explained`` as in
+    `CyclePlan`.
     """
 
     heads: list[Entry] = field(default_factory=list)
@@ -49,6 +50,7 @@ class CycleResult:
     fingerprint: Fingerprint = ()
     error: Exception | None = None
     recomputed: list[tuple[str, bool]] = field(default_factory=list)
+    explained: list[str] = field(default_factory=list)
 
 
 def run_cycle(
@@ -72,6 +74,8 @@ def run_cycle(
             note_decision(world, tree, head, decision)
             is_news = head.is_new or _is_news(head.entry, decision)
             if not isinstance(decision, Admit | Evict):
+                if head.entry.explanation != decision.explanation:
+                    result.explained.append(head.entry.key)
                 give_back(world, tree, head, decision, schedule=schedule, now=now)
             if isinstance(decision, Admit) or head.entry.is_parked:
                 result.has_moved = True

@@ -349,6 +349,7 @@ class Engine:
         decisions: list[Decision] = [*settle_notices(self.parts)]
         failures: list[TreeFailure] = []
         recomputed: list[tuple[str, bool]] = []
+        explained: list[str] = []
         cycles = 0
         exhausted = False
         while self._schedule.is_busy and not exhausted:
@@ -359,12 +360,14 @@ class Engine:
                 result = self._run_tree(key, now)
                 decisions += result.decisions
                 recomputed += result.recomputed
+                explained += result.explained
                 cycles += 1
                 if result.error is not None:
                     failures.append(TreeFailure(tree=key, error=result.error))
         decisions += settle_notices(self.parts)  # cycles decide who is needed no more
         return CyclePlan(
             decisions=tuple(decisions),
+            explained=tuple(explained),
             cycles=cycles,
             exhausted=exhausted,
             failures=tuple(failures),
@@ -386,7 +389,7 @@ class Engine:
             self._workload_changes.roll_back(result.heads, now)
             self._schedule.pause(key, now + FAILED_PAUSE)
             refused: list[Decision] = [d for d in result.decisions if not isinstance(d, Admit)]
-            return CycleResult(decisions=refused, error=error)
+            return CycleResult(decisions=refused, explained=result.explained, error=error)
         finally:
             schedule.lacks_nodes = schedule.lacks_nodes or self._cache.forest.lacked_room
         if result.has_moved:

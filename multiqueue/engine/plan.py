@@ -209,10 +209,12 @@ class CyclePlan(Value, frozen=True, kw_only=True, gc=False):
     ``exhausted`` says that the budget ended the call: more can be decided at once.
     ``cycles`` counts the cycles of single cohort trees that ran; ``failures`` are some of them.
     ``recomputed`` names for each second search for victims the ClusterQueue and whether it found
-    some (E-70).
+    some (E-70). ``explained`` are the keys of the workloads that wait for another reason than
+    before, or with other figures.
     """
 
     decisions: tuple[Decision, ...] = ()
+    explained: tuple[str, ...] = ()
     cycles: int = 0
     exhausted: bool = False
     failures: tuple[TreeFailure, ...] = ()

@@ -48,6 +48,18 @@ def test_equal_workloads_are_judged_once() -> None:
     assert BYPASSED not in world.reason("w0")
 
 
+def test_a_workload_is_explained_again_only_for_another_reason() -> None:
+    world = full_world(waiting=1)
+    assert world.cycle().explained == (f"{NAMESPACE}/w0",)
+
+    world.engine.upsert_resource_flavor(ResourceFlavor(name="f", node_labels={"says": "no more"}))
+    plan = world.cycle(after=2)
+    assert (len(plan.decisions), plan.explained) == (1, ())
+
+    world.engine.upsert_cluster_queue(make_queue("cq", flavor_quotas("f", cpu=0)))
+    assert world.cycle(after=2).explained == (f"{NAMESPACE}/w0",)
+
+
 def test_a_finished_workload_wakes_the_parked_ones_a_second_later() -> None:
     world = full_world()
     world.cycle()
