@@ -87,49 +87,42 @@ class CacheFeed:
             informers.resource_flavors,
             build_resource_flavor,
             engine.upsert_resource_flavor,
-            lambda obj: engine.delete_resource_flavor(obj.metadata.name),
+            engine.delete_resource_flavor,
         )
         self._follow(
-            informers.topologies,
-            build_topology,
-            engine.upsert_topology,
-            lambda obj: engine.delete_topology(obj.metadata.name),
+            informers.topologies, build_topology, engine.upsert_topology, engine.delete_topology
         )
         self._follow(
             informers.admission_checks,
             build_admission_check,
             engine.upsert_admission_check,
-            lambda obj: engine.delete_admission_check(obj.metadata.name),
+            engine.delete_admission_check,
         )
-        self._follow(
-            informers.cohorts,
-            build_cohort,
-            engine.upsert_cohort,
-            lambda obj: engine.delete_cohort(obj.metadata.name),
-        )
+        self._follow(informers.cohorts, build_cohort, engine.upsert_cohort, engine.delete_cohort)
         self._follow(
             informers.cluster_queues,
             partial(build_cluster_queue, concurrent=self._options.concurrent),
             engine.upsert_cluster_queue,
-            lambda obj: engine.delete_cluster_queue(obj.metadata.name),
+            engine.delete_cluster_queue,
         )
         self._follow(
             informers.disruption_policies,
             build_disruption_rules,
             engine.upsert_disruption_policy,
-            lambda obj: engine.delete_disruption_policy(obj.metadata.name),
+            engine.delete_disruption_policy,
         )
         self._follow(
             informers.local_queues,
             lambda obj: obj,
             self._upsert_local_queue,
-            lambda obj: engine.delete_local_queue(obj.metadata.key),
+            engine.delete_local_queue,
         )
         self._follow(
             informers.namespaces,
             lambda obj: (_name(obj), obj["metadata"].get("labels") or {}),
             lambda built: engine.upsert_namespace(*built),
-            lambda obj: engine.delete_namespace(_name(obj)),
+            engine.delete_namespace,
+            key_of=_name,
         )
         informers.limit_ranges.add_handler(self._on_limit_range)
         informers.runtime_classes.add_handler(self._on_runtime_class)
@@ -224,15 +217,16 @@ class CacheFeed:
         informer: Informer[K],
         build: Callable[[K], T],
         upsert: Callable[[T], None],
-        delete: Callable[[K], None],
+        delete: Callable[[str], None],
+        *,
+        key_of: Callable[[Any], str] = lambda obj: str(obj.metadata.key),
     ) -> None:
         def handle(old: K | None, new: K | None) -> None:
             if new is not None:
-                built, known = build(new), new
-                self._put_in(lambda: upsert(built), lambda: delete(known))
+                built, key = build(new), key_of(new)
+                self._put_in(lambda: upsert(built), lambda: delete(key))
             elif old is not None:
-                gone = old
-                self._take_out(lambda: delete(gone))
+                self._take_out(lambda: delete(key_of(old)))
             self._on_change()
 
         informer.add_handler(handle)
