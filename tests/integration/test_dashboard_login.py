@@ -215,6 +215,8 @@ async def test_other_web_sites_cannot_log_anybody_in() -> None:
                 status, _ = await page.post("/login", {"token": token}, **{name: value})
                 assert (status, len(page.browser.cookie_jar)) == (403, 0), (name, value)
         assert (await page.get("/login"))[0] == 401
+        proxied = {"Host": "queue.example.com:80", "Origin": "https://queue.example.com"}
+        assert (await page.post("/login", {"token": token}, **proxied))[0] == 200
 
 
 async def test_the_host_is_known_by_the_configuration_and_named_if_it_is_not() -> None:
