@@ -31,12 +31,16 @@ class SameOrigin:
         scheme: ``http`` or ``https``.
         is_ours: Whether a value of ``Host`` is an address of this listener.
         told: What the refusal of a foreign ``Host`` says.
+        public: The origin that readers see if a proxy changes the port in ``Host``; may be empty.
     """
 
-    def __init__(self, scheme: str, is_ours: Callable[[str], bool], told: str) -> None:
+    def __init__(
+        self, scheme: str, is_ours: Callable[[str], bool], told: str, *, public: str = ""
+    ) -> None:
         self._scheme = scheme
         self._is_ours = is_ours
         self._told = told
+        self._public = public or None
 
     def check_host(self, headers: Mapping[str, str]) -> Refusal | None:
         """Return why a request means another host: a name may be made to point here."""
@@ -47,7 +51,8 @@ class SameOrigin:
         refusal = self.check_host(headers)
         if refusal is not None:
             return refusal
-        if headers.get("Origin") not in {None, f"{self._scheme}://{headers['Host']}"}:
+        origins = {None, f"{self._scheme}://{headers['Host']}", self._public}
+        if headers.get("Origin") not in origins:
             return Refusal("requests of other web sites are refused")
         if headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
             return Refusal("links from other web sites are refused; enter the address yourself")

@@ -58,6 +58,7 @@ class DashboardServer(CertifiedServer):
         clients: Makes the clients of readers.
         clock: The clock of sessions.
         names: The host names of this server.
+        public: The origin that readers see, such as ``https://queue.example.com``; may be empty.
         host: Where to listen; empty: everywhere.
         port: The port; 0 takes a free one.
         context: The TLS settings.
@@ -71,6 +72,7 @@ class DashboardServer(CertifiedServer):
         clock: Clock,
         *,
         names: Collection[str],
+        public: str = "",
         host: str,
         port: int,
         context: ssl.SSLContext,
@@ -94,7 +96,7 @@ class DashboardServer(CertifiedServer):
             "the dashboard does not know this host as its own; set dashboard.url in the "
             "configuration of the manager to the address that readers open"
         )
-        self._origin = SameOrigin("https", partial(is_own_host, names), told)
+        self._origin = SameOrigin("https", partial(is_own_host, names), told, public=public)
         self._answers = PageAnswers(clock, self._origin)
 
     def show(self, serving: Serving) -> None:

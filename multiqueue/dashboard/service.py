@@ -16,6 +16,7 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.retries import REGISTRATION
 from multiqueue.kube.tls import build_server_context
+from multiqueue.lib.server_address import parse_server
 from multiqueue.visibility.authentication import Authenticator
 from multiqueue.visibility.front_proxy import FrontProxyTrust
 from multiqueue.visibility.setup import CHECK_SECONDS, EXPECTED, list_dashboard_names
@@ -64,12 +65,14 @@ class DashboardService:
         )
         async with reviews, ReaderClients(self._credentials) as clients:
             context = self._context
+            url = context.config.dashboard.url
             server = DashboardServer(
                 # Tokens only: without trusted authorities no client certificate counts.
                 Login(Authenticator(reviews, FrontProxyTrust), context.clock),
                 clients,
                 context.clock,
                 names=list_dashboard_names(context.config),
+                public=str(parse_server(url)).removesuffix(":443") if url else "",
                 host=self._host,
                 port=self.port,
                 context=build_server_context(context.config.tls),

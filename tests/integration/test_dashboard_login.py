@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import CLUSTER_QUEUES, NAMESPACES, SERVICE_ACCOUNTS
 from multiqueue.runtime.components import innermost
 from multiqueue.runtime.manager import Manager
+from multiqueue.visibility.fleet.resources import BY_PLURAL
 from tests.integration.test_dashboard_actions import bind
 from tests.integration.test_fleet_api import FLEET, Reader, waiting
 from tests.integration.test_runtime_manager import make_config, running
@@ -170,6 +172,37 @@ async def test_a_reader_of_one_namespace_sees_only_that() -> None:
         assert await page.get(f"/actions.json?{target}") == (200, {"actions": []})
 
 
+READERS = {
+    "nobody": ("", False),
+    "viewer": ("view", False),
+    "owner": ("admin", False),
+    "watcher": ("view", True),
+    "admin": ("cluster-admin", True),
+}
+
+
+async def test_every_path_answers_a_reader_as_the_api_server_does() -> None:
+    async with login_world() as world:
+        space = f"/namespaces/{world.reader.namespace}"
+        names = [name for name in BY_PLURAL if name != "feeds"]  # a stream
+        paths = [f"{FLEET}{where}/{name}" for name in names for where in ("", space)]
+        codes = {}
+        for name, (role, everywhere) in READERS.items():
+            page, token = await world.open(), await world.token(name, role, everywhere=everywhere)
+            await page.log_in(token)
+            credentials = world.reader.asker.credentials
+            header, trust = {"Authorization": f"Bearer {token}"}, credentials.ssl_context
+            for path in paths:
+                url = credentials.server + path
+                async with page.browser.get(url, headers=header, ssl=trust) as direct:
+                    want = direct.status, (await direct.json()).get("message")
+                status, told = await page.get(path)
+                assert (status, told.get("message")) == want, (name, path)
+                codes[name] = codes.get(name, Counter()) + Counter([status])
+        assert codes["nobody"][200] == 0
+        assert 0 < codes["viewer"][200] < codes["watcher"][200] <= codes["admin"][200]
+
+
 async def test_an_action_is_made_with_the_token_of_its_reader() -> None:
     async with login_world() as world:
         queue = {"kind": "clusterqueues", "name": world.reader.asker.cluster_queue}
@@ -215,6 +248,8 @@ async def test_other_web_sites_cannot_log_anybody_in() -> None:
                 status, _ = await page.post("/login", {"token": token}, **{name: value})
                 assert (status, len(page.browser.cookie_jar)) == (403, 0), (name, value)
         assert (await page.get("/login"))[0] == 401
+        proxied = {"Host": "queue.example.com:80", "Origin": "https://queue.example.com"}
+        assert (await page.post("/login", {"token": token}, **proxied))[0] == 200
 
 
 async def test_the_host_is_known_by_the_configuration_and_named_if_it_is_not() -> None:

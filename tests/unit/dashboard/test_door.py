@@ -27,6 +27,7 @@ def test_a_reader_with_the_cookie_passes() -> None:
         {"Host": "127.0.0.1:9000"},
         {},
         {**HOST, "Origin": "http://evil.example"},
+        {**HOST, "Origin": ""},
         {**HOST, "Origin": "https://127.0.0.1:8123"},
         {**HOST, "Sec-Fetch-Site": "cross-site"},
         {**HOST, "Sec-Fetch-Site": "same-site"},
