@@ -163,7 +163,7 @@ def test_a_drain_names_the_jobs_that_move(look: Look, demo: Demo, tmp_path: Path
     link = question.get_by_role("link", name="What if?")
     assert link.get_attribute("href") == "#/what-if?try=drain+worker-a100"
     confirm(look, question, "Drain", "Uncordon")
-    look.page.locator(".state", has_text=re.compile("drain|blocked")).first.wait_for()
+    look.page.locator(".state", has_text=re.compile("drain|stuck|waiting")).first.wait_for()
     look.picture("drained-worker")
     assert look.page.locator(".actions button").all_inner_texts() == ["Uncordon"]
     confirm(look, choose(look, "Uncordon"), "Uncordon", "Drain")
