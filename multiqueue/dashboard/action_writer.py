@@ -10,7 +10,7 @@ from typing import Any
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_evicted, is_finished
-from multiqueue.dashboard.job_actions import Write
+from multiqueue.dashboard.job_actions import ActionWrite
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import KubeError
 from multiqueue.kube.job_objects import JobObject
@@ -50,7 +50,7 @@ class ActionWriter:
         answer = await self._client.create(SELF_SUBJECT_ACCESS_REVIEWS, review)
         return bool(answer["status"]["allowed"])
 
-    async def write(self, write: Write, seen: Json | None = None) -> None:
+    async def write(self, write: ActionWrite, seen: Json | None = None) -> None:
         """Patch or delete an object that is still the one that was read.
 
         Args:
@@ -93,7 +93,7 @@ class ActionWriter:
                 evicted = await self._is_evicted_soon(target)
         except (TimeoutError, KubeError):
             evicted = False
-        await self.write(Write(target=target, patch={"spec": {"active": True}}))
+        await self.write(ActionWrite(target=target, patch={"spec": {"active": True}}))
         return evicted
 
     async def _is_evicted_soon(self, target: JobObject) -> bool:

@@ -71,10 +71,11 @@ class PageActions:
     async def describe(self, query: Mapping[str, str]) -> Json:
         """Return what the reader can do with an object; with ``verb``, also what would happen.
 
-        Shape: ``{"uid", "state", "actions": [{"verb", "title", "stops"}], "words", "choices"}``.
+        Shape: ``{"uid", "state", "actions": [{"verb", "title", "stops"}], "words", "choices",
+        "whatIf"}``.
         ``actions`` is empty if the object is gone, or the reader has no right to read or to change
         it. ``choices`` are the WorkloadPriorityClasses ``{"name", "value"}`` of an action that
-        wants one.
+        wants one, ``whatIf`` is a change that the page What if can try before.
 
         Raises:
             UnknownActionError: The query names no kind or verb of the table.
@@ -99,6 +100,8 @@ class PageActions:
         if "verb" in query:
             action = find_action(kind, query["verb"])
             described["words"] = await self._say(kind, action, obj)
+            if action.what_if:
+                described["whatIf"] = f"{action.what_if} {name}"
             if action.wants_class:
                 classes = sorted(
                     await self._list_classes(), key=lambda c: (-c.value, c.metadata.name)

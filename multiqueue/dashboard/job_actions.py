@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+class ActionWrite:
     """A patch of an object; a deletion if there is no patch."""
 
     target: JobObject
@@ -30,7 +30,7 @@ class Write:
         return "patch" if self.patch else "delete"
 
 
-def evict(workload: Workload, chosen: WorkloadPriorityClass | None) -> Sequence[Write]:
+def evict(workload: Workload, chosen: WorkloadPriorityClass | None) -> Sequence[ActionWrite]:
     """Stop the Workload; whoever writes this resumes it once it is evicted."""
     del chosen
     if not has_quota(workload.status):
@@ -39,16 +39,16 @@ def evict(workload: Workload, chosen: WorkloadPriorityClass | None) -> Sequence[
     target = JobObject(
         resource=WORKLOADS, namespace=metadata.namespace, name=metadata.name, uid=metadata.uid
     )
-    return (Write(target=target, patch={"spec": {"active": False}}),)
+    return (ActionWrite(target=target, patch={"spec": {"active": False}}),)
 
 
-def cancel(workload: Workload, chosen: WorkloadPriorityClass | None) -> Sequence[Write]:
+def cancel(workload: Workload, chosen: WorkloadPriorityClass | None) -> Sequence[ActionWrite]:
     """Delete the job as ``multiqueue delete workload`` does."""
     del chosen
-    return [Write(target=each) for each in _list_objects(workload)]
+    return [ActionWrite(target=each) for each in _list_objects(workload)]
 
 
-def set_priority(workload: Workload, chosen: WorkloadPriorityClass | None) -> Sequence[Write]:
+def set_priority(workload: Workload, chosen: WorkloadPriorityClass | None) -> Sequence[ActionWrite]:
     """Set the class of the job; nothing if the Workload would not follow it (E-187).
 
     A Workload follows the class of its job if its priority is not that of a PriorityClass. One
@@ -66,7 +66,7 @@ def set_priority(workload: Workload, chosen: WorkloadPriorityClass | None) -> Se
     patch: Json = {"metadata": {"labels": {PRIORITY_CLASS: chosen.metadata.name if chosen else ""}}}
     own = {"spec": build_priority(workload_priority(chosen))} if chosen else patch
     return [
-        Write(target=each, patch=own if each.resource is WORKLOADS else patch)
+        ActionWrite(target=each, patch=own if each.resource is WORKLOADS else patch)
         for each in _list_objects(workload)
     ]
 

@@ -11,7 +11,7 @@ from multiqueue.api.names import CORDON, DRAIN
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload, WorkloadPriorityClass
 from multiqueue.api.workload_state import is_finished
-from multiqueue.dashboard.job_actions import Write, cancel, evict, set_priority
+from multiqueue.dashboard.job_actions import ActionWrite, cancel, evict, set_priority
 from multiqueue.kube.job_objects import JobObject
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
@@ -42,6 +42,7 @@ class PageAction:
         job_writes: What it writes instead of the patch, for a Workload and the class that was
             chosen.
         wants_class: Whether a WorkloadPriorityClass has to be chosen.
+        what_if: The change for the page What if, before the name of the object; empty: none.
     """
 
     verb: str
@@ -50,8 +51,11 @@ class PageAction:
     patch: Json | None = None
     leads_to: str = ""
     stops: bool = False
-    job_writes: Callable[[Workload, WorkloadPriorityClass | None], Sequence[Write]] | None = None
+    job_writes: Callable[[Workload, WorkloadPriorityClass | None], Sequence[ActionWrite]] | None = (
+        None
+    )
     wants_class: bool = False
+    what_if: str = ""
 
     def is_offered(self, state: str | None) -> bool:
         """Whether it changes an object in this state. A drain is a cordon too, and only ends."""
@@ -59,7 +63,7 @@ class PageAction:
 
     def list_writes(
         self, resource: Resource, obj: Json, chosen: WorkloadPriorityClass | None = None
-    ) -> Sequence[Write]:
+    ) -> Sequence[ActionWrite]:
         """Return what it writes for an object; nothing if it would not change anything."""
         if self.job_writes is not None:
             return self.job_writes(decode(Workload, obj), chosen)
@@ -71,7 +75,7 @@ class PageAction:
             name=metadata["name"],
             uid=metadata["uid"],
         )
-        return (Write(target=target, patch=self.patch),)
+        return (ActionWrite(target=target, patch=self.patch),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +204,7 @@ KINDS: Mapping[str, ActionKind] = {
                 "a few at a time: each is stopped when another worker has room for it. A job that "
                 "no other worker can hold stays until somebody acts.",
                 stops=True,
+                what_if="drain",
             ),
         ),
     ),

@@ -286,6 +286,7 @@ async def test_the_question_says_what_is_lost_as_far_as_the_reader_may_know() ->
             assert before.endswith("Now: 1 job with 3 pods on 6 devices is ")
             lost, _, rest = after.partition(" ")
             assert 6 * 720 <= int(lost.replace(",", "")) <= 6 * 750
+            assert told.get("whatIf") == ("drain w1" if target is W1 else None)
             there = " There: team/train." if target is W1 else ""
             assert rest == f"device-seconds are lost, but for what the jobs saved.{there}"
         _, told = await world.pages["clerk"].see(CQ, verb="stop")

@@ -32,7 +32,8 @@ def show_foreseen(status: Mapping[str, Any]) -> None:
         lines = list_start_lines(job["start"]) if job["start"] else ["Start:  not known"]
         for line in lines:
             echo(f"  {line}")
-        echo(f"  Waits:  {place}: {job['why']}")
+        why = "; ".join(filter(None, (job["why"], job.get("refusal"))))
+        echo(f"  Waits:  {place}: {why}")
     if status["problem"]:
         echo(f"warning: {status['problem']}")
 

@@ -3,6 +3,7 @@ import { html, useEffect, useState } from "./html.mjs";
 import { session, useAnswer } from "./api.mjs";
 import { number, safe } from "./format.mjs";
 import { Choice, Refusal } from "./parts.mjs";
+import { to } from "./router.mjs";
 
 const PATH = "/actions.json";
 
@@ -32,7 +33,8 @@ function Question({ target, action, close }) {
   const choices = data?.choices;
   const ready = (!action.stops || typed === target.name) && (!choices || choice);
   return data && html`<form class="card-like confirm" aria-label=${action.title} onSubmit=${submit}>
-    <p role="status"><strong>${action.title}: ${safe(target.name)}.</strong> ${safe(data.words)}</p>
+    <p role="status"><strong>${action.title}: ${safe(target.name)}.</strong> ${safe(data.words)}
+      ${data.whatIf && html` <a href=${`${to("what-if")}?${new URLSearchParams({ try: data.whatIf })}`}>What if?</a>`}</p>
     ${body ? html`<${Done} body=${body} close=${close} retry=${() => { setBody(""); again(); }} />` : html`
       ${action.stops && html`<label>To confirm, type its name <input value=${typed} onInput=${(event) => setTyped(event.target.value)} /></label>`}
       ${choices && html`<${Choice} title="Class" value=${choice} options=${[["", choices.length ? "choose" : "there is none"], ...choices.map(({ name, value }) => [name, `${name} (${number(value)})`])]} onChoose=${setChoice} />`}
