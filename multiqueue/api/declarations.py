@@ -15,6 +15,7 @@ from multiqueue.api.durations import parse_duration
 from multiqueue.api.names import (
     CHECKPOINT_INTERVAL,
     CHECKPOINT_ON,
+    CHECKPOINT_SECONDS,
     DATA,
     NOTIFY,
     PRICES,
@@ -23,6 +24,7 @@ from multiqueue.api.names import (
     SPEEDS,
 )
 from multiqueue.api.notify_reasons import parse_notify
+from multiqueue.lib.digits import is_number
 
 T = TypeVar("T")
 ON_TERM, ON_NOTICE = "Term", "Notice"
@@ -85,6 +87,18 @@ def parse_save_trigger(text: str) -> str:
     return found
 
 
+def parse_save_seconds(text: str) -> int:
+    """Read how many seconds a job needs to save its work.
+
+    Raises:
+        ValueError: the text is no whole number.
+    """
+    found = text.strip()
+    if not is_number(found):
+        raise ValueError(f'"{found}" is not a whole number of seconds, such as 90')
+    return int(found)
+
+
 def read(annotations: Mapping[str, str], name: str, parse: Callable[[str], T]) -> T | None:
     """Return the parsed value of an annotation; None if it is absent, empty or malformed."""
     text = annotations.get(name, "")
@@ -113,6 +127,7 @@ def list_malformed(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         DATA: parse_data,
         CHECKPOINT_INTERVAL: parse_runtime,
         CHECKPOINT_ON: parse_save_trigger,
+        CHECKPOINT_SECONDS: parse_save_seconds,
         RESTART: parse_runtime,
         NOTIFY: parse_notify,
     }

@@ -40,7 +40,10 @@ _DEFERRED = "Workload fits once the workloads that other workloads preempt have 
 
 
 def reconsider(world: EngineParts, course: Course, head: Head) -> Head:
-    """Judge a head again if earlier heads preempt its targets or took its nodes (E-70)."""
+    """Judge a head again if earlier heads preempt its targets or took its nodes (E-70).
+
+    It is also judged again if they may have used up a budget for its targets (P-37).
+    """
     verdict = head.verdict
     if not isinstance(verdict, Nominated):
         return head
@@ -48,6 +51,8 @@ def reconsider(world: EngineParts, course: Course, head: Head) -> Head:
     if has_overlap(course, verdict):
         if not world.options.recompute_overlap:
             return head
+        preempted = course.preempted
+    elif course.preempted and _needs_budgets(world, verdict):
         preempted = course.preempted
     elif not (_recomputes(world) and _lost_its_nodes(course, head.queue, verdict)):
         return head
@@ -59,6 +64,12 @@ def reconsider(world: EngineParts, course: Course, head: Head) -> Head:
 def has_overlap(course: Course, verdict: Nominated) -> bool:
     """Whether a target already leaves for an earlier head."""
     return any(target.entry.key in course.preempted for target in verdict.targets)
+
+
+def _needs_budgets(world: EngineParts, verdict: Nominated) -> bool:
+    """Whether a budget of a DisruptionPolicy counts one of its targets."""
+    governance = world.disruption.governance
+    return any(governance.of_queue(t.entry.charged).budgets for t in verdict.targets)
 
 
 def _recomputes(world: EngineParts) -> bool:

@@ -43,6 +43,7 @@ BAD_SPECS: list[tuple[dict[str, Any], str]] = [
     ({"budgets": [{**BUDGET, "maxLostPercent": 3, "per": "Owner"}]}, "set per to Policy"),
     ({"maxPreemptedWorkloads": -1}, "spec.maxPreemptedWorkloads"),
     ({"notice": {"patience": "-1m"}}, "spec.notice.patience"),
+    ({"waiting": {"claims": 9}}, "should be less than or equal to 1"),
     ({"waiting": {"passing": -1}}, "spec.waiting.passing"),
     ({"waiting": {"passing": 1001}}, "should be less than or equal to 1000"),
 ]

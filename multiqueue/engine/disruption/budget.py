@@ -195,11 +195,13 @@ class Spending:
 
     def take(
         self, cluster_queue: str, namespace: str, cause: StopCause, cost: int, *, sign: int = 1
-    ) -> None:
-        """Count a victim (1), or give back what it took (-1)."""
-        for _, account in self._accounts(cluster_queue, namespace, cause):
+    ) -> bool:
+        """Count a victim (1), or give back what it took (-1); return whether a budget counts it."""
+        accounts = [account for _, account in self._accounts(cluster_queue, namespace, cause)]
+        for account in accounts:
             taken = self._taken.get(account, NOTHING)
             self._taken[account] = Spent(taken.stops + sign, taken.cost + sign * cost)
+        return bool(accounts)
 
     def _accounts(
         self, cluster_queue: str, namespace: str, cause: StopCause

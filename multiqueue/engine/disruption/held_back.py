@@ -43,7 +43,7 @@ class Refusals:
 
     def expire_at(self, moment: int) -> None:
         """Let the verdict hold until then at most."""
-        self._order_until = moment
+        self._order_until = first_of((self._order_until, moment))
 
     def find_ends(self) -> tuple[int | None, int | None]:
         """Return when the verdict expires, and when somebody who was refused is tried again.

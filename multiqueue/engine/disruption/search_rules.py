@@ -187,7 +187,8 @@ class SearchRules:
             if refusal is not None:
                 self._moment.refusals.consider({entry.key: refusal}, refusal.until)
                 return False
-        self._spending.take(entry.charged, namespace, cause, cost)
+        if self._spending.take(entry.charged, namespace, cause, cost):
+            self._moment.refusals.expire_at(self._moment.now + 1)  # others may use up the budget
         return True
 
     def give_back(self, entry: Entry) -> None:

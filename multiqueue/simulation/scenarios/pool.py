@@ -34,6 +34,7 @@ from multiqueue.simulation.scenarios.hundred_gpus import (
 )
 
 LOCAL_QUEUE = "jobs"
+Declare = Callable[[PoolJob, Workload], Workload]
 HABITS = SaveHabits(interval=SAVE_SECONDS, restart=RESTART_SECONDS)
 
 
@@ -78,14 +79,12 @@ class GpuPool:
 
     Args:
         layout: The queues.
-        run_limit: Returns the seconds that a job says it runs at most; 0 if it does not say.
+        declare: Changes what a job declares about itself, true or not.
     """
 
-    def __init__(
-        self, layout: Layout, *, run_limit: Callable[[PoolJob], int] = lambda _: 0
-    ) -> None:
+    def __init__(self, layout: Layout, *, declare: Declare = lambda _, workload: workload) -> None:
         self._layout = layout
-        self._run_limit = run_limit
+        self._declare = declare
         self._agenda = SimulationAgenda()
         self._engine = Engine(EngineOptions(topology=None))
         self._engine.upsert_resource_flavor(ResourceFlavor(name=FLAVOR))
@@ -119,9 +118,9 @@ class GpuPool:
             queue_order_at=self._agenda.now,
             pod_sets=(PodSet(count=job.gpus, requests={GPU: 1}),),
             saves=HABITS if job.saves else None,
-            run_limit=self._run_limit(job),
             expected_run=round(job.seconds) if self._layout.tells_run_times else 0,
         )
+        workload = self._declare(job, workload)
         self._runs[workload.key] = PoolRun(job=job, workload=workload)
         self._put(self._runs[workload.key], workload)
 

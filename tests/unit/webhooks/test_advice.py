@@ -8,11 +8,15 @@ import pytest
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.names import (
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_ON,
+    CHECKPOINT_SECONDS,
     CLUSTER_NAMES,
     DATA,
     DRAIN,
     MULTIKUEUE_ORIGIN,
     PRICES,
+    RESTART,
     RUNTIME,
     SPEEDS,
 )
@@ -189,6 +193,27 @@ def test_what_is_declared_and_cannot_be_read_is_warned_of() -> None:
     misspelt["metadata"]["annotations"] = {PRICES: "a100:1.80"}
     (warning,) = warnings_of(misspelt, old=priced)
     assert '"a100:1.80" is not NAME=NUMBER' in warning
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        (CHECKPOINT_INTERVAL, "now and then", "is not a duration"),
+        (CHECKPOINT_INTERVAL, "-5m", '"-5m" is not longer than nothing'),
+        (CHECKPOINT_ON, "Sometimes", '"Sometimes" is neither "Term" nor "Notice"'),
+        (CHECKPOINT_SECONDS, "a minute", '"a minute" is not a whole number of seconds'),
+        (CHECKPOINT_SECONDS, "-1", '"-1" is not a whole number of seconds'),
+        (RESTART, "2", "is not a duration"),
+    ],
+)
+def test_what_is_said_of_checkpoints_and_cannot_be_read_is_warned_of(
+    name: str, value: str, problem: str
+) -> None:
+    """Such a job counts as one that says nothing."""
+    got = warnings_of(job(annotations={name: value}), local_queue(), cluster_queue(), flavor())
+    (warning,) = got
+    assert warning.startswith(f"[declaration-malformed] metadata.annotations[{name}]: ")
+    assert problem in warning
 
 
 def test_a_job_for_a_worker_that_is_unknown_is_warned_of() -> None:

@@ -160,6 +160,32 @@ def test_reclaim_counts_only_if_it_is_named() -> None:
         assert stopped(world) == expected
 
 
+@pytest.mark.parametrize("limit", [{"max_workloads": 1}, {"max_device_seconds": 500}])
+def test_heads_of_one_cycle_share_a_budget(limit: dict[str, int]) -> None:
+    """Each of two queues of a cohort has a victim; there is budget for one of them."""
+    rules = DisruptionRules(name=POLICY, budgets=(budget(**limit),))
+    lower = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
+    quotas = flavor_quotas("default", gpu=2)
+    world = EngineWorld(
+        *(
+            make_queue(name, quotas, cohort="all", preemption=lower, disruption_policy=POLICY)
+            for name in ("one", "two")
+        )
+    )
+    world.engine.upsert_disruption_policy(rules)
+    for name in ("one", "two"):
+        world.submit(job(f"low-{name}", gpu=2, queue=name))
+    world.write_back(world.cycle(after=1))
+    world.now += seconds(60)
+    for name in ("one", "two"):
+        world.submit(job(f"high-{name}", gpu=2, queue=name, priority=1))
+
+    assert len(stopped(world)) == 1
+    assert world.engine.next_cycle_at(world.now) is not None
+    reasons = [world.reason(f"high-{name}") for name in ("one", "two")]
+    assert sum("is used up" in each for each in reasons) == 1
+
+
 def test_an_unwritten_stop_gives_its_budget_back() -> None:
     world = make_world(DisruptionRules(name=POLICY, budgets=(budget(max_workloads=1),)), 1, 1)
     world.submit(job("high", priority=1))

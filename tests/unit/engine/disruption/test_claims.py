@@ -188,6 +188,19 @@ def test_no_room_is_kept_for_a_gang_that_never_fits() -> None:
     assert "room is kept" not in world.reason("gang")
 
 
+def test_a_claim_is_made_anew_if_the_queue_moves_to_another_cohort() -> None:
+    world = make_busy(RULE, 12)
+    assert "room is kept for this Workload" in world.reason("gang")
+    quotas = flavor_quotas("default", gpu=16)
+    world.engine.upsert_cluster_queue(
+        make_queue("cq", quotas, cohort="elsewhere", disruption_policy=POLICY)
+    )
+    run(world)
+    assert "room is kept for this Workload" in world.reason("gang")
+    assert submit(world, job("x", 1, after=30)) == []
+    assert "delay one that is promised to start by" in world.reason("x")
+
+
 def test_a_claim_ends_with_its_workload() -> None:
     world = make_busy(RULE, 12)
     submit(world, job("x", 1, after=30))

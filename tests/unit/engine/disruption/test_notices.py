@@ -17,8 +17,15 @@ from multiqueue.model.disruption_policy import (
     ProtectionRule,
     SaveHabits,
 )
-from tests.builders.engine import NAMESPACE, T0, seconds, with_changes
-from tests.notice_world import NOTICE, POLICY, RULES, SAVES, NoticeWorld, submit
+from tests.builders.engine import (
+    NAMESPACE,
+    T0,
+    flavor_quotas,
+    make_queue,
+    seconds,
+    with_changes,
+)
+from tests.notice_world import LOWER, NOTICE, POLICY, RULES, SAVES, NoticeWorld, submit
 
 
 def noticed_world(rules: DisruptionRules = RULES, **habits: SaveHabits | None) -> NoticeWorld:
@@ -216,6 +223,24 @@ def test_it_is_rescinded_if_the_policy_is_deleted() -> None:
     world.engine.delete_disruption_policy(POLICY)
     assert list(rescinded(world.run())) == ["low"]
     assert ends(world.run(after=NOTICE)) == []
+
+
+def test_it_goes_on_to_its_end_if_the_queue_moves_to_another_cohort() -> None:
+    world = noticed_world()
+    notice = world.notice("low")
+    assert notice is not None
+    world.engine.upsert_cluster_queue(
+        make_queue(
+            "cq",
+            flavor_quotas("default", gpu=4),
+            cohort="elsewhere",
+            preemption=LOWER,
+            disruption_policy=POLICY,
+        )
+    )
+    assert ends(world.run(after=60)) == []
+    assert world.notice("low") == notice
+    assert ends(world.run(after=NOTICE - 60)) == [("low", NoticeEnd.TIMED_OUT)]
 
 
 def test_a_notice_that_somebody_edited_is_rescinded() -> None:

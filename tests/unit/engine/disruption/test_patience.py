@@ -8,8 +8,8 @@ import pytest
 
 from multiqueue.engine.disruption.patience import find_stop, is_worth_it
 from multiqueue.engine.plan import Admit, Preempt
-from multiqueue.model.cluster_queue import Preemption, PreemptionPolicy
-from multiqueue.model.disruption_policy import DisruptionRules
+from multiqueue.model.cluster_queue import LocalQueue, Preemption, PreemptionPolicy
+from multiqueue.model.disruption_policy import BudgetRule, DisruptionRules
 from multiqueue.model.workload import Workload
 from tests.builders.engine import NAMESPACE, flavor_quotas, make_queue, make_workload, pod_set
 from tests.engine_world import EngineWorld
@@ -129,6 +129,23 @@ def test_it_stops_others_if_the_end_is_farther_off_by_now() -> None:
 )
 def test_it_stops_others_at_once(rules: DisruptionRules, fields: dict[str, int]) -> None:
     assert step(make_world(rules, **fields)) == ["a", "b"]
+
+
+def test_a_budget_that_others_used_up_meanwhile_counts() -> None:
+    """The two stops were allowed when the wait began; another tree has made one since."""
+    budget = BudgetRule(policy=POLICY, name="calm", window=HOUR, max_workloads=2)
+    world = make_world(replace(RULES, budgets=(budget,)))
+    quotas = flavor_quotas("default", gpu=1)
+    other = make_queue("other", quotas, preemption=LOWER, disruption_policy=POLICY)
+    world.engine.upsert_cluster_queue(other)
+    world.engine.upsert_local_queue(LocalQueue(key=f"{NAMESPACE}/other", cluster_queue="other"))
+    assert step(world) == []
+    world.submit(replace(job("x", 1), queue=f"{NAMESPACE}/other"))
+    run(world)
+    world.submit(replace(job("y", 1, priority=1), queue=f"{NAMESPACE}/other"))
+    assert step(world) == ["x"]
+    assert step(world, after=17 * MINUTE) == []
+    assert "is used up: 2 of 2 stops in 1h" in world.reason("p")
 
 
 def test_room_is_kept_for_it_meanwhile() -> None:
