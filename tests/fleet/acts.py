@@ -115,6 +115,13 @@ async def kill_manager_at_write(
             await outage(world, worker, cut, down)
 
 
+async def pause_manager_at_write(
+    world: FleetWorld, index: int, number: int, seconds: float
+) -> None:
+    """Stop a manager with SIGSTOP for a while, just after one of its next writes."""
+    world.pause_at_write(index, number, seconds)
+
+
 async def kill_manager_at_each_write(
     world: FleetWorld, of: str, after: bool, back: float, seconds: float
 ) -> None:
@@ -394,6 +401,7 @@ def heal(world: FleetWorld) -> None:
     world.set_clusters()
     world.troubled.clear()
     for manager in world.managers:
+        manager.resume()
         if not manager.is_running and manager.process is None:
             manager.start()
         if manager.process is not None:
@@ -466,5 +474,6 @@ ACTS: dict[str, Do] = {
         deactivate,
         change_priority,
         protect,
+        pause_manager_at_write,
     )
 }

@@ -19,6 +19,7 @@ from multiqueue.kube.transport import ApiRequest, OnWarning, Response
 from tests.fleet.api_server import ApiServer, RefusedError
 from tests.fleet.history import History
 from tests.fleet.pipe import Pipe
+from tests.fleet.virtual_loop import WORLD
 from tests.fleet.weather import (
     LATE,
     REQUEST_FAULTS,
@@ -190,7 +191,8 @@ class SimTransport:
                 await _forever()
         try:
             self._check_token(request)
-            return self._server.handle(process.name, request.method, request.target, request.body)
+            arguments = process.name, request.method, request.target, request.body
+            return WORLD.run(self._server.handle, *arguments)
         except RefusedError as error:
             raise build_api_error(
                 error.status,

@@ -22,6 +22,8 @@ MIXED = 0.2
 """Share of the runs in which some workers have other hardware, and jobs need half of that."""
 SLOW = 0.15
 """Share of the jobs whose pods take their time to stop."""
+PAUSED, MOST_PAUSES = 0.1, 5
+"""Share of the runs in which managers are stopped for a while, and how often at most."""
 SAVING, SAVING_JOBS = 0.15, 0.8
 """Share of the runs in which jobs may save their work before they are stopped, and of the jobs."""
 MOST_SAVING = 4
@@ -41,7 +43,21 @@ def make_seed_plan(seed: int) -> Plan:
     acts = _wait_for_pods(acts, Random(f"{plan.seed} deletions"))
     plan = _mix(replace(plan, acts=tuple(acts)), Random(f"{plan.seed} hardware"))
     plan = _draw_kinds(plan, Random(f"{plan.seed} kinds"))
-    return _draw_notices(plan, Random(f"{plan.seed} notices"))
+    plan = _draw_notices(plan, Random(f"{plan.seed} notices"))
+    return _draw_pauses(plan, Random(f"{plan.seed} pauses"))
+
+
+def _draw_pauses(plan: Plan, chance: Random) -> Plan:
+    """Have managers that are stopped with SIGSTOP, for less or more than their Lease lasts."""
+    if chance.random() >= PAUSED:
+        return plan
+    acts = [*plan.acts]
+    for job in plan.jobs[:MOST_PAUSES]:
+        at = _moment(chance, plan) if chance.random() < 0.3 else job.at
+        number, seconds = chance.randint(1, 12), chance.choice((3.0, 17.0, 40.0))
+        arguments = (chance.randrange(plan.managers), number, seconds)
+        acts.append(Act(at, "pause_manager_at_write", arguments))
+    return replace(plan, acts=tuple(sorted(acts, key=lambda act: act.at)))
 
 
 def _draw_notices(plan: Plan, chance: Random) -> Plan:

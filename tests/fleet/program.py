@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import copy_context
 from datetime import datetime
 
 from multiqueue_dispatchers.all_at_once import AllAtOnce
@@ -35,8 +36,10 @@ from multiqueue.runtime.preconditions import list_informers
 from multiqueue.workers.connections.fleet import Fleet
 from tests.fleet.inline_thread import InlineThread
 from tests.fleet.network import Network
+from tests.fleet.virtual_loop import PROCESS, StoppableLoop
 from tests.fleet.weather import Process
 
+MOMENT = 1.0
 STOP_SECONDS = 60.0
 """A process that takes longer to end than this hangs."""
 
@@ -85,6 +88,8 @@ class Program:
         self.process: Process | None = None
         self.failure: BaseException | None = None
         self.is_leading = False
+        self._paused = False
+        self._went_on_at = float("-inf")
         self.starts = 0
         self._network = network
         self._home = home
@@ -100,9 +105,33 @@ class Program:
         assert self._task is None
         self.starts += 1
         process = self.process = Process(f"{self.group}.{self.starts}", self.group)
-        self._task = asyncio.get_running_loop().create_task(self._run(process), name=process.name)
+        context = copy_context()
+        context.run(PROCESS.set, self.group)
+        self._task = asyncio.get_running_loop().create_task(
+            self._run(process), name=process.name, context=context
+        )
         self._task.add_done_callback(self._note_end)
         return process
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the process is stopped, or has had no time yet to see what it missed."""
+        now = asyncio.get_running_loop().time()
+        return self._paused or now < self._went_on_at + MOMENT
+
+    def pause(self) -> None:
+        """Stop the process as SIGSTOP does."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, StoppableLoop)
+        self._paused = True
+        loop.stop_process(self.group)
+
+    def resume(self) -> None:
+        """Let the process go on, if it was stopped so."""
+        loop = asyncio.get_running_loop()
+        if self._paused and isinstance(loop, StoppableLoop):
+            self._paused, self._went_on_at = False, loop.time()
+            loop.continue_process(self.group)
 
     async def stop(self, *, kill: bool) -> None:
         """End the process: kindly, or from one moment to the next."""
@@ -111,6 +140,7 @@ class Program:
             return
         if kill:
             process.alive = False
+        self.resume()
         self._task = None
         task.cancel()
         _, late = await asyncio.wait({task}, timeout=STOP_SECONDS)

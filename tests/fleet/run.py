@@ -12,7 +12,7 @@ from time import process_time
 
 import structlog
 
-from tests.fleet.acts import heal, perform
+from tests.fleet.acts import heal, pause_manager_at_write, perform
 from tests.fleet.checkers import Checker, RestIsQuiet, build_checkers
 from tests.fleet.checkers.words import is_ours
 from tests.fleet.history import Change, History
@@ -201,7 +201,8 @@ def run_plan(
     random.seed(plan.seed)
     begun = process_time()
     try:
-        report: Report = run_virtually(main())
+        stoppable = pause_manager_at_write.__name__ in {act.name for act in plan.acts}
+        report: Report = run_virtually(main(), stoppable=stoppable)
     finally:
         random.setstate(state)
         structlog.configure(**settings)

@@ -82,12 +82,19 @@ class Truth:
             )
         )
 
-    def forget(self, group: str) -> None:
+    def forget(self, group: str) -> Fleet | None:
         """A process ended, and its connections with it."""
         fleet = self._fleets.pop(group, None)
         if fleet is not None:
             for name in self._lost.since:
                 self._note(name, fleet)
+        return fleet
+
+    def remember(self, group: str, fleet: Fleet) -> None:
+        """A process goes on that was stopped."""
+        self._fleets[group] = fleet
+        for name in self._lost.since:
+            self._note(name, None)
 
     def is_connected(self, cluster: str) -> bool:
         """Whether some manager is connected to a worker."""

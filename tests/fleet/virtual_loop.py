@@ -10,10 +10,18 @@ import asyncio
 import itertools
 import selectors
 from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
 START = 1000.0
 """Time at which a loop begins; not zero, so that code that takes 0 for "never" is found."""
+
+
+PROCESS: ContextVar[str] = ContextVar("PROCESS")
+"""The process that a task or a callback belongs to; none: it is part of the world."""
+WORLD = Context()
+"""In which servers do what a process asks for: they go on if that one is stopped."""
 
 
 class StuckError(Exception):
@@ -47,6 +55,54 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         except Exception as error:  # noqa: BLE001 - the caller's to handle, as from a thread
             future.set_exception(error)
         return future
+
+
+class StoppableLoop(VirtualLoop):
+    """A loop on which processes can be stopped and continued, as with SIGSTOP and SIGCONT.
+
+    What a stopped process would do is kept in its order, while time goes on: all its timers that
+    are due by then fire when it continues.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: dict[str, list[tuple[asyncio.Handle, Context, Call]]] = {}
+
+    def stop_process(self, name: str) -> None:
+        """Let nothing of a process happen from now on."""
+        self._kept.setdefault(name, [])
+
+    def continue_process(self, name: str) -> None:
+        """Let a process go on, if it was stopped."""
+        for handle, context, call in self._kept.pop(name, []):
+            super().call_soon(self._unless_cancelled, handle, call, context=context)
+
+    def call_soon(
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        cell: list[asyncio.Handle] = []
+        handle = super().call_soon(self._call, cell, (callback, args), context=context)
+        cell.append(handle)
+        return handle
+
+    def call_at(
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        cell: list[asyncio.Handle] = []
+        handle = super().call_at(when, self._call, cell, (callback, args), context=context)
+        cell.append(handle)
+        return handle
+
+    def _call(self, cell: list[asyncio.Handle], call: Call) -> None:
+        kept = self._kept.get(PROCESS.get("")) if self._kept else None
+        if kept is not None:
+            kept.append((cell[0], copy_context(), call))
+        else:
+            call[0](*call[1])
+
+    def _unless_cancelled(self, handle: asyncio.Handle, call: Call) -> None:
+        if not handle.cancelled():
+            call[0](*call[1])
 
 
 class NumberedTask(asyncio.Task):  # type: ignore[type-arg]
@@ -94,7 +150,7 @@ class _NoSelector(selectors.BaseSelector):
         return []
 
 
-def run_virtually(main: Coroutine[Any, Any, Any]) -> Any:
+def run_virtually(main: Coroutine[Any, Any, Any], *, stoppable: bool = False) -> Any:
     """Run a coroutine to its end on a loop of its own."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=StoppableLoop if stoppable else VirtualLoop) as runner:
         return runner.run(main)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -303,7 +304,8 @@ class FleetWorld:
     @property
     def leader(self) -> Program | None:
         """The manager that leads."""
-        return next((manager for manager in self.managers if manager.is_leading), None)
+        leading = (each for each in self.managers if each.is_leading and not each.is_paused)
+        return next(leading, None)
 
     @property
     def is_hub_heard(self) -> bool:
@@ -346,6 +348,40 @@ class FleetWorld:
         await manager.stop(kill=kill)
         self.look_around()
         self.spawn(self._start_later(manager, back))
+
+    async def pause_manager(self, index: int, seconds: float) -> None:
+        """Stop a manager for a while, as SIGSTOP does: it does not know when it goes on."""
+        manager = self.managers[index]
+        process = manager.process
+        if process is None or manager.is_paused:
+            return
+        manager.pause()
+        fleet = self.truth.forget(manager.group)
+        self.history.note("stopped", process.name)
+        self.look_around()
+        await asyncio.sleep(seconds)
+        if manager.process is process and manager.is_paused:
+            if fleet is not None:
+                self.truth.remember(manager.group, fleet)
+            self.history.note("continued", process.name)
+            manager.resume()
+
+    def pause_at_write(self, index: int, number: int, seconds: float) -> None:
+        """Stop a manager for a while just after the effect of one of its next writes."""
+        process = self.managers[index].process
+        if process is None:
+            return
+        count = 0
+
+        def on_write(process: Process, target: str, done: bool) -> None:
+            nonlocal count
+            count += not done
+            if count >= number and done:
+                process.on_write = None
+                self.history.note("stopping", lambda: f"{process.name} at a write of {target}")
+                self.spawn(self.pause_manager(index, seconds))
+
+        process.on_write = on_write
 
     def kill_at_write(
         self,
@@ -406,7 +442,8 @@ class FleetWorld:
 
     def spawn(self, coroutine: Any) -> None:
         """Do something beside everything else."""
-        task = asyncio.get_running_loop().create_task(coroutine)
+        # Not of the process that it may be about.
+        task = asyncio.get_running_loop().create_task(coroutine, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -99,6 +99,10 @@ class OneLeads(Checker):
     """Of two managers one works."""
 
     def on_step(self) -> None:
-        leading = [manager.group for manager in self.world.managers if manager.is_leading]
+        leading = [
+            manager.group
+            for manager in self.world.managers
+            if manager.is_leading and not manager.is_paused
+        ]
         if len(leading) > 1:
             self.report(f"{', '.join(leading)} lead at once")
