@@ -38,6 +38,9 @@ class BearerTransport:
         request.headers["Authorization"] = self._authorization
         return self._shared.stream(request)
 
+    def open(self) -> None:
+        """Do nothing, as `close`."""
+
     async def close(self) -> None:
         """Do nothing: the connections are those of other readers, too."""
 

@@ -113,6 +113,7 @@ class KubeClient:
         self._sender = Sender(self._transport, self.limiter, on_outcome=on_outcome)
 
     async def __aenter__(self) -> Self:
+        self._transport.open()
         return self
 
     async def __aexit__(

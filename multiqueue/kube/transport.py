@@ -96,6 +96,10 @@ class ApiTransport(Protocol):
         """Send a GET with an endless answer."""
         ...
 
+    def open(self) -> None:
+        """Let a closed transport be used again."""
+        ...
+
     async def close(self) -> None:
         """Close all connections."""
         ...
@@ -177,6 +181,11 @@ class HttpTransport:
                         yield lines
         finally:
             _abort(response)
+
+    def open(self) -> None:
+        """Let a closed transport be used again."""
+        if self._closed:
+            self._closed, self._session = False, None
 
     async def close(self) -> None:
         """Close all connections; streams in progress end with an error."""

@@ -152,6 +152,10 @@ class SimTransport:
         finally:
             pipe.close()
 
+    def open(self) -> None:
+        """Begin, or begin again."""
+        self._closed = False
+
     async def close(self) -> None:
         """Let go."""
         self._closed = True

@@ -213,6 +213,7 @@ class FleetApi:
 
     async def run(self) -> None:
         """Keep the figures of each minute until cancelled."""
+        self._closing.clear()  # this may not be the first run
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
             if not self._streams.under_way:

@@ -17,6 +17,7 @@ from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube import certificates
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.clock import SystemClock
+from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import NotFound
 from multiqueue.visibility.setup import VisibilityService
 
@@ -40,7 +41,9 @@ class NoApiServices:
         raise NotFound(404)
 
 
-def service(files: Files, text: str = "") -> VisibilityService:
+def service(
+    files: Files, text: str = "", *, server: str = "http://127.0.0.1:1"
+) -> VisibilityService:
     client: Any = NoApiServices()
     config, kinds = load_configuration(text), IntegrationRegistry()
     context: Any = SimpleNamespace(
@@ -55,7 +58,7 @@ def service(files: Files, text: str = "") -> VisibilityService:
     decision_service: Any = None
     starts: Any = None
     whatifs: Any = None
-    credentials: Any = SimpleNamespace(server="https://127.0.0.1:1", ssl_context=None)
+    credentials = Credentials.static(server)
     return VisibilityService(
         context,
         Engine(),
@@ -105,3 +108,22 @@ async def test_the_least_version_of_the_configuration_holds() -> None:
     with pytest.raises((ssl.SSLError, ConnectionResetError)):
         await shown(visibility.server.port, ssl.TLSVersion.TLSv1_2)
     await visibility.server.stop()
+
+
+async def test_it_asks_the_api_server_again_after_a_failure() -> None:
+    asked = asyncio.Event()
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        visibility = service(Files(), server=f"http://127.0.0.1:{port}")
+        for _ in range(2):
+            asked.clear()
+            running = asyncio.create_task(visibility.run())
+            async with asyncio.timeout(20):
+                await asked.wait()
+            running.cancel()
+            await asyncio.wait({running})
