@@ -164,7 +164,10 @@ class NoticeTeller:
         informers.jobs[integration.name].add_handler(on_job)
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        if new is not None and find_end(new) != ("" if old is None else find_end(old)):
+        if new is None:
+            assert old is not None, "an event has an object"
+            self._seen.discard(old.metadata.key)
+        elif find_end(new) != ("" if old is None else find_end(old)):
             self._reconciler.queue.add(new.metadata.key)
 
 
