@@ -71,7 +71,7 @@ class DrainNotices:
     async def give(self, workload: api.Workload, seconds: int, why: str) -> Notice | None:
         """Tell a Workload to save its work; return its notice, None if it runs no more.
 
-        A notice that is in force stays as it is (P-52).
+        A notice that is in force stays as it is (P-52), that of a preemption, too.
         """
         now, uid = self._context.clock.now(), workload.metadata.uid
         is_new = False
@@ -96,16 +96,20 @@ class DrainNotices:
         told = find_condition(written.status.conditions, PREEMPTION_NOTICE)
         if is_new and told is not None:
             self._record(written, "Warning", "PreemptionNotice", told.message)
-        return find_notice(written)
+        notice = parse_notice(written.status.conditions)
+        return None if notice is None or not notice.by or is_evicted(written.status) else notice
 
     async def take_back(self, workload: api.Workload, why: str) -> None:
         """Let a Workload run on that was told to leave by a drain."""
         now, words = self._context.clock.now(), f"goes on: {why}"
+        is_over = False
 
         def change(newest: api.Workload) -> api.WorkloadStatus:
+            nonlocal is_over
+            is_over = True
             if newest.metadata.uid != workload.metadata.uid or find_notice(newest) is None:
                 return newest.status
-            generation = newest.metadata.generation
+            is_over, generation = False, newest.metadata.generation
             return end_notice(
                 newest.status, NoticeEnd.RESCINDED, words, now=now, generation=generation
             )
@@ -114,8 +118,9 @@ class DrainNotices:
             written = await self._context.writer.update_status(workload.metadata.key, change)
         except NotFound:
             return
-        self._record(written, "Normal", "PreemptionRescinded", words)
-        self.count(written, NoticeEnd.RESCINDED)
+        if not is_over:
+            self._record(written, "Normal", "PreemptionRescinded", words)
+            self.count(written, NoticeEnd.RESCINDED)
 
     async def take_all_back(self, worker: str, why: str) -> None:
         """Let all Workloads of a worker run on that a drain told to leave."""

@@ -29,11 +29,13 @@ EMPTY = DisruptionRules(name=POLICY)
 UNREACHED = DisruptionRules(name=POLICY, max_preempted_workloads=1_000_000)
 
 NOTICE = DisruptionRules(name=POLICY, cost=CostRule(longest_notice=300))
+PATIENCE = DisruptionRules(name=POLICY, patience=600)
 ASKS_FOR_NOTHING = {
     "empty on queues": ("ClusterQueue", EMPTY),
     "empty on cohorts": ("Cohort", EMPTY),
     "a limit that nobody reaches": ("ClusterQueue", UNREACHED),
     "a notice that nobody asks for": ("ClusterQueue", NOTICE),
+    "patience where nobody says when it ends": ("ClusterQueue", PATIENCE),
 }
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from multiqueue.api import names
-from multiqueue.api.conditions import PREEMPTION_NOTICE, find_condition
-from multiqueue.api.notices import Notice, parse_notice
+from multiqueue.api.conditions import PREEMPTION_NOTICE, Reason, find_condition
+from multiqueue.api.notices import Notice, give_notice, parse_notice
 from multiqueue.api.v1beta2 import Condition, format_time
+from multiqueue.drain.notices import DrainNotices
 from multiqueue.kube.resources import CLUSTER_QUEUES, DISRUPTION_POLICIES, EVENTS, JOBS
 from tests.builders.jobs import make_gpu_job
 from tests.builders.workloads import NAMESPACE
@@ -163,3 +164,20 @@ async def test_a_job_whose_checkpoint_would_be_cut_off_stays_without_a_notice() 
         await until_says(world, "a", "its pods are killed 5 s after")
         assert condition_of(world) is None
         assert where(world, "job") == "a"
+
+
+@virtual_time
+async def test_a_notice_of_a_preemption_is_not_cut_short_by_a_drain() -> None:
+    async with multikueue_world("a", "b", real_workers=True) as world, world.manager() as manager:
+        await begin(world)
+        by = manager.clock.now() + timedelta(seconds=30)
+        why = "Preempted to accommodate a workload (UID: u, JobUID: j) due to reclamation"
+        workload = world.workload("job")
+        assert workload is not None
+        now = manager.clock.now()
+        told = give_notice(workload.status, Reason.IN_COHORT_RECLAMATION, why, by=by, now=now)
+        notices = DrainNotices(manager, fleet=None)  # type: ignore[arg-type] - nothing is asked
+        await manager.writer.update_status(workload.metadata.key, lambda _: told)
+        found = await notices.give(workload, LONG, "drained")
+        assert found is not None
+        assert (found.by, found.is_of_drain) == (int(by.timestamp()), False)

@@ -166,6 +166,8 @@ class NoticeTeller:
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
         if new is None:
+            assert old is not None, "an event has an object"
+            self._seen.discard(old.metadata.key)
             return
         if old is None:
             # A leader that ended may have left the annotation of a notice that is over on a worker.
