@@ -140,7 +140,8 @@ class LeaderElector:
         while True:
             begun = loop.time()
             try:
-                if await self._try(self._renew_seconds):
+                is_ours = await self._try(self._renew_seconds)
+                if is_ours and loop.time() < begun + self._renew_seconds:
                     return begun
             except KubeError as error:
                 log.warning("leader election failed", lease=self._title, error=str(error))
@@ -150,7 +151,9 @@ class LeaderElector:
         """Renew until renewals fail for too long, or another process holds the Lease."""
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(self._retry_seconds)
+            # The process may have been stopped for long since the last renewal was asked for.
+            left = renewed_at + self._renew_seconds - loop.time()
+            await asyncio.sleep(max(0.0, min(self._retry_seconds, left)))
             begun = loop.time()
             left = renewed_at + self._renew_seconds - begun
             if left <= 0:

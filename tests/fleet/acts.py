@@ -116,10 +116,10 @@ async def kill_manager_at_write(
 
 
 async def pause_manager_at_write(
-    world: FleetWorld, index: int, number: int, seconds: float
+    world: FleetWorld, index: int, number: int, seconds: float, of: str = ""
 ) -> None:
     """Stop a manager with SIGSTOP for a while, just after one of its next writes."""
-    world.pause_at_write(index, number, seconds)
+    world.pause_at_write(index, number, seconds, of)
 
 
 async def kill_manager_at_each_write(

@@ -39,6 +39,16 @@ def test_who_goes_on_after_its_lease_was_lost_runs_nothing_twice(number: int) ->
     assert report.counts["lost lease"]
 
 
+@pytest.mark.parametrize("seconds", [40.0, 40.5, 41.0, 41.5])
+def test_who_was_stopped_while_it_renewed_its_lease_does_not_lead_any_more(seconds: float) -> None:
+    """It went on for the pause between two renewals, and deleted what the other one had started."""
+    leader = 1
+    stopped = Act(9.0, "pause_manager_at_write", (leader, 1, seconds, "/leases/"))
+    report = run_plan(replace(make_plan(stopped, jobs=(LONG,)), managers=2))
+    assert not report.breaches
+    assert report.counts["lost lease"]
+
+
 @pytest.mark.fleet
 def test_a_manager_that_does_not_notice_that_its_lease_is_lost_is_found(
     monkeypatch: pytest.MonkeyPatch,

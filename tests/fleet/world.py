@@ -366,8 +366,8 @@ class FleetWorld:
             self.history.note("continued", process.name)
             manager.resume()
 
-    def pause_at_write(self, index: int, number: int, seconds: float) -> None:
-        """Stop a manager for a while just after the effect of one of its next writes."""
+    def pause_at_write(self, index: int, number: int, seconds: float, of: str) -> None:
+        """Stop a manager for a while just after one of its next writes to such a target."""
         process = self.managers[index].process
         if process is None:
             return
@@ -375,6 +375,8 @@ class FleetWorld:
 
         def on_write(process: Process, target: str, done: bool) -> None:
             nonlocal count
+            if of not in target:
+                return
             count += not done
             if count >= number and done:
                 process.on_write = None

@@ -98,6 +98,10 @@ class NobodyWaitsForTheStuck(Checker):
 class OneLeads(Checker):
     """Of two managers one works."""
 
+    def on_change(self, change: Change) -> None:
+        del change
+        self.on_step()
+
     def on_step(self) -> None:
         leading = [
             manager.group

@@ -153,6 +153,26 @@ async def test_a_holder_that_cannot_renew_stops_before_its_lease_ends(failure: A
 
 
 @virtual_time
+async def test_who_was_stopped_while_it_renewed_ends_its_work_as_soon_as_it_goes_on() -> None:
+    """With SIGSTOP, say: somebody else may have the Lease by then."""
+    loop: Any = asyncio.get_running_loop()
+    async with LeaseServer() as server, server.client() as client:
+        work, renew, went_on_at = Work(), client.patch, []
+
+        async def stopped(*args: Any, **kwargs: Any) -> Any:
+            answer = await renew(*args, **kwargs)
+            loop.now += 17
+            went_on_at.append(loop.now)
+            return answer
+
+        task = asyncio.ensure_future(elector(server, client).run(work))
+        await asyncio.sleep(5)
+        client.patch = stopped  # type: ignore[method-assign]
+        assert await asyncio.wait_for(task, 60) is LeadershipEnd.LOST
+        assert work.ended_at == went_on_at[0]
+
+
+@virtual_time
 async def test_a_short_outage_is_survived() -> None:
     async with LeaseServer() as server, server.client() as client:
         work = Work()
