@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
-from multiqueue.engine.disruption.patience import find_stop, is_worth_it
+from multiqueue.engine.disruption.patience import (
+    Patience,
+    PatientWait,
+    find_stop,
+    is_worth_it,
+)
 from multiqueue.engine.plan import Admit, Preempt
+from multiqueue.engine.queues.entry import Entry
 from multiqueue.model.cluster_queue import LocalQueue, Preemption, PreemptionPolicy
 from multiqueue.model.disruption_policy import BudgetRule, DisruptionRules
 from multiqueue.model.workload import Workload
@@ -162,8 +169,11 @@ def test_room_is_kept_for_it_meanwhile() -> None:
 
 
 def test_who_got_quota_is_asked_anew() -> None:
-    world = make_world()
-    assert step(world) == []
-    world.finish("d")
-    assert step(world) == ["+p"]
-    assert world.engine._disruption.patience._waits == {}
+    patience, entry = Patience(), Mock(spec=Entry)
+    patience.begin(entry, PatientWait(until=60, words="others end"))
+    patience.end(entry)
+    known = patience.of(entry)
+    assert known is not None
+    assert known.is_over
+    patience.forget(entry)
+    assert patience.of(entry) is None
