@@ -11,9 +11,9 @@ import itertools
 import selectors
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass
 from typing import Any
 
-Call = tuple[Callable[..., Any], tuple[Any, ...]]
 START = 1000.0
 """Time at which a loop begins; not zero, so that code that takes 0 for "never" is found."""
 
@@ -57,6 +57,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
 
+@dataclass(slots=True)
+class Kept:
+    """A call that is to be made, unless it is cancelled before."""
+
+    callback: Callable[..., Any]
+    args: tuple[Any, ...]
+    context: Context
+    handle: asyncio.Handle | None = None
+
+
 class StoppableLoop(VirtualLoop):
     """A loop on which processes can be stopped and continued, as with SIGSTOP and SIGCONT.
 
@@ -66,7 +76,7 @@ class StoppableLoop(VirtualLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self._kept: dict[str, list[tuple[asyncio.Handle, Context, Call]]] = {}
+        self._kept: dict[str, list[Kept]] = {}
 
     def stop_process(self, name: str) -> None:
         """Let nothing of a process happen from now on."""
@@ -74,35 +84,33 @@ class StoppableLoop(VirtualLoop):
 
     def continue_process(self, name: str) -> None:
         """Let a process go on, if it was stopped."""
-        for handle, context, call in self._kept.pop(name, []):
-            super().call_soon(self._unless_cancelled, handle, call, context=context)
+        for kept in self._kept.pop(name, []):
+            super().call_soon(self._call_kept, kept, context=kept.context)
 
     def call_soon(
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        cell: list[asyncio.Handle] = []
-        handle = super().call_soon(self._call, cell, (callback, args), context=context)
-        cell.append(handle)
-        return handle
+        kept = Kept(callback, args, context or copy_context())
+        kept.handle = super().call_soon(self._call, kept, context=kept.context)
+        return kept.handle
 
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        cell: list[asyncio.Handle] = []
-        handle = super().call_at(when, self._call, cell, (callback, args), context=context)
-        cell.append(handle)
+        kept = Kept(callback, args, context or copy_context())
+        kept.handle = handle = super().call_at(when, self._call, kept, context=kept.context)
         return handle
 
-    def _call(self, cell: list[asyncio.Handle], call: Call) -> None:
-        kept = self._kept.get(PROCESS.get("")) if self._kept else None
-        if kept is not None:
-            kept.append((cell[0], copy_context(), call))
+    def _call(self, kept: Kept) -> None:
+        stopped = self._kept.get(PROCESS.get("")) if self._kept else None
+        if stopped is not None:
+            stopped.append(kept)
         else:
-            call[0](*call[1])
+            kept.callback(*kept.args)
 
-    def _unless_cancelled(self, handle: asyncio.Handle, call: Call) -> None:
-        if not handle.cancelled():
-            call[0](*call[1])
+    def _call_kept(self, kept: Kept) -> None:
+        if kept.handle is not None and not kept.handle.cancelled():
+            kept.callback(*kept.args)
 
 
 class NumberedTask(asyncio.Task):  # type: ignore[type-arg]
