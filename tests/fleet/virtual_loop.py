@@ -90,14 +90,14 @@ class StoppableLoop(VirtualLoop):
     def call_soon(
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        kept = Kept(callback, args, context or copy_context())
+        kept = Kept(callback, args, copy_context() if context is None else context)
         kept.handle = super().call_soon(self._call, kept, context=kept.context)
         return kept.handle
 
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        kept = Kept(callback, args, context or copy_context())
+        kept = Kept(callback, args, copy_context() if context is None else context)
         kept.handle = handle = super().call_at(when, self._call, kept, context=kept.context)
         return handle
 
