@@ -101,7 +101,8 @@ def test_a_month_without_usage_is_empty(look: Look) -> None:
 def test_usage_that_is_asked_for_has_a_shape(look: Look) -> None:
     held: list[Any] = []
     look.page.route(USAGE, lambda route: held.append(route))  # noqa: PLW0108 - playwright marks it
-    look.page.evaluate("() => { location.hash = '#/usage'; }")
+    with look.page.expect_request(USAGE):
+        look.page.evaluate("() => { location.hash = '#/usage'; }")
     look.page.locator(".loading").wait_for()
     held[-1].fulfill(json=make_month())
     look.page.get_by_text("GPU hours by day").wait_for()
