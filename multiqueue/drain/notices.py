@@ -39,6 +39,14 @@ def find_notice(workload: api.Workload) -> Notice | None:
     return notice
 
 
+def was_taken_back(workload: api.Workload, notice: Notice) -> bool:
+    """Whether a notice that a Workload had is not in force any more, though nobody stopped it."""
+    known = find_condition(workload.status.conditions, PREEMPTION_NOTICE)
+    if known is None or known.status == "True" or is_evicted(workload.status):
+        return False
+    return known.transitioned_at.timestamp() >= notice.given_at
+
+
 class DrainNotices:
     """Gives notices to the jobs that a drain moves, and says when they are over.
 

@@ -19,7 +19,7 @@ from multiqueue.api.notices import Notice
 from multiqueue.api.slices import is_replaced
 from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.dispatch.observe.observe import Observer
-from multiqueue.drain.notices import DrainNotices, find_notice
+from multiqueue.drain.notices import DrainNotices, find_notice, was_taken_back
 from multiqueue.drain.pace import Resident, sort_residents
 from multiqueue.drain.relocation import Relocation, RelocationProspect
 from multiqueue.drain.state import ARRIVAL, DrainRun, Leaving
@@ -121,10 +121,14 @@ class Drainer:
 
     def end_notices(self, run: DrainRun, now: datetime) -> None:
         """Let the Workloads leave that have saved their work, or had their time for it (P-52)."""
-        for key, entry in run.leaving.items():
+        for key, entry in list(run.leaving.items()):
             notice, resident = entry.notice, entry.resident
             workload = self._context.informers.workloads.store.get(key)
             if notice is None or resident is None or workload is None:
+                continue
+            if was_taken_back(workload, notice):  # by the engine: it is judged again
+                del run.leaving[key]
+                run.looked_at = None
                 continue
             saved_at = self.notices.saved_at(workload, notice, now)
             if saved_at is None and now.timestamp() < notice.by:
@@ -136,8 +140,9 @@ class Drainer:
             run.leaving[key] = replace(
                 entry, notice=None, lost_gpu_seconds=lost, until=now + resident.stop
             )
-            saved = NoticeEnd.TIMED_OUT if saved_at is None else NoticeEnd.SAVED
-            self.notices.count(workload, saved)
+            if notice.is_of_drain:  # those of preemptions are counted where they end
+                saved = NoticeEnd.TIMED_OUT if saved_at is None else NoticeEnd.SAVED
+                self.notices.count(workload, saved)
 
     def _let_go(
         self,

@@ -91,6 +91,8 @@ class DrainRun:
             self.bucket = self.bucket.change(self.order.pace, order.pace, now)
         if self.order != order:
             self.order, self.looked_at = order, None
+            # Who may still save its work is judged again, too; its notice stays in force meanwhile.
+            self.leaving = {k: each for k, each in self.leaving.items() if each.notice is None}
 
     def concerns(self, key: str) -> bool:
         """Whether changes of a Workload concern the drain."""

@@ -132,8 +132,6 @@ def nominate(
     if memo is None or is_new:
         verdict = judge(world, workload, queue, resume)
         expires_at, wakes_at = world.disruption.refusals.find_ends()
-        if wakes_at is not None:
-            world.schedule.wake_at(tree.key, wakes_at)
         memo = entry.memo = Memo(
             tree=tree,
             version=tree.version,
@@ -143,7 +141,10 @@ def nominate(
             verdict=limit_preemption(verdict, entry, tree),
             again={},
             expires_at=expires_at,
+            wakes_at=wakes_at,
         )
+    if memo.wakes_at is not None:  # a tree knows its next wake only: the last may have been another
+        world.schedule.wake_at(tree.key, memo.wakes_at)
     return Head(
         entry=entry,
         queue=queue,

@@ -69,7 +69,11 @@ def has_overlap(course: Course, verdict: Nominated) -> bool:
 def _needs_budgets(world: EngineParts, verdict: Nominated) -> bool:
     """Whether a budget of a DisruptionPolicy counts one of its targets."""
     governance = world.disruption.governance
-    return any(governance.of_queue(t.entry.charged).budgets for t in verdict.targets)
+    return any(
+        governance.of_queue(target.entry.charged).budgets
+        for target in verdict.targets
+        if target.reason is not Reason.FLAVOR_MIGRATION and not target.entry.is_leaving
+    )
 
 
 def _recomputes(world: EngineParts) -> bool:

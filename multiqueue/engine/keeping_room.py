@@ -134,9 +134,10 @@ def settle_claim(world: EngineParts, tree: Tree, head: Head, decision: HeadDecis
     """End the claim of a head that got its quota, or that more than quota keeps waiting."""
     if isinstance(decision, Preempt | Skip | Evict):
         return
-    if not isinstance(decision, Admit) and decision.requeue_reason in _STILL_WAITING:
+    if isinstance(decision, Admit):
+        world.disruption.patience.forget(head.entry)
+    elif decision.requeue_reason in _STILL_WAITING:
         return
-    world.disruption.patience.forget(head.entry)
     if world.disruption.claims.end(tree, head.entry):
         world.schedule.notify(tree.key)
 

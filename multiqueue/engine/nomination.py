@@ -50,7 +50,8 @@ class Memo(Value, frozen=True, kw_only=True, gc=False):
     What it replaces changes without its tree: a write is seen, an eviction is told or was not.
 
     Shape: ``expires_at`` is when DisruptionPolicies may make it another verdict although nothing
-    changes, in seconds since the epoch; None if never. ``again`` has the last second look at the
+    changes, in seconds since the epoch; None if never. ``wakes_at`` is when a head that parks with
+    the verdict has to be woken for that. ``again`` has the last second look at the
     head, by what it was judged beside (E-70).
     """
 
@@ -62,3 +63,4 @@ class Memo(Value, frozen=True, kw_only=True, gc=False):
     verdict: Verdict
     again: dict[Hashable, Nominated]
     expires_at: int | None = None
+    wakes_at: int | None = None

@@ -74,7 +74,8 @@ class GivenEstimate:
     """An estimate that waits to be judged.
 
     Attributes:
-        below, above: The range around the median, before any factor.
+        at: The median, before room was kept.
+        below, above: The range around it, before any factor.
         judged: How it was judged, if it is late and its Workload has not started.
     """
 
@@ -195,10 +196,12 @@ class Calibration:
                 return
             given = self._given[key] = GivenEstimates(now)
         if given.is_due(now):
-            stage, horizon = StartStage(start["stage"]), find_horizon(at - now)
-            below = at - earliest if narrow is None else narrow.at - narrow.earliest
-            above = latest - at if narrow is None else narrow.latest - narrow.at
-            given.keep(GivenEstimate(at, earliest, latest, below, above, stage, horizon))
+            # Kept room moves `at`, and not the middle of the range that the factor widens.
+            middle = at if narrow is None else narrow.at
+            stage, horizon = StartStage(start["stage"]), find_horizon(middle - now)
+            below = at - earliest if narrow is None else middle - narrow.earliest
+            above = latest - at if narrow is None else narrow.latest - middle
+            given.keep(GivenEstimate(middle, earliest, latest, below, above, stage, horizon))
 
     def follow(self, key: str, workload: Workload | None, now: datetime) -> None:
         """Judge the estimates of a Workload that changed; None: it was deleted. Cost: O(1)."""

@@ -228,7 +228,10 @@ class Manager:
         if address is None:
             return
         if self.visibility is None:
-            log.warning("no dashboard: the visibility API, which it shows, is not served")
+            log.warning(
+                "dashboard.bindAddress: no dashboard, because the visibility API that it shows is "
+                "not served; switch the feature gate VisibilityOnDemand on"
+            )
             return
         from multiqueue.dashboard.service import DashboardService
 

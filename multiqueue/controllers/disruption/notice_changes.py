@@ -22,11 +22,16 @@ class GivenNotice:
     by: int
 
     def change(self, newest: Workload, now: datetime) -> WorkloadStatus:
-        """Return the status with the notice; one that is in force is never made longer (P-52)."""
+        """Return the status with the notice; one that is in force is never made longer (P-52).
+
+        That of a drain becomes that of this preemption, so that the preemptor's room is counted.
+        """
         status = newest.status
-        if not can_leave(newest, self.uid) or parse_notice(status.conditions) is not None:
+        known = parse_notice(status.conditions)
+        if not can_leave(newest, self.uid) or not (known is None or known.is_of_drain):
             return status
-        by, generation = datetime.fromtimestamp(self.by, UTC), newest.metadata.generation
+        end = self.by if known is None else min(self.by, known.by)
+        by, generation = datetime.fromtimestamp(end, UTC), newest.metadata.generation
         return give_notice(status, self.reason, self.message, by=by, now=now, generation=generation)
 
 

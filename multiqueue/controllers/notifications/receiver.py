@@ -148,8 +148,13 @@ def _sign(body: bytes, path: str) -> str:
 
 
 def _read_secret(path: str) -> str:
-    with Path(path).open(encoding="ascii") as file:
-        text = file.read(MAX_TEXT + 1).strip()
+    try:
+        with Path(path).open(encoding="ascii") as file:
+            text = file.read(MAX_TEXT + 1).strip()
+    except UnicodeDecodeError:
+        raise ValueError(
+            "it is not ASCII text; write text into it, such as `openssl rand -hex 32` prints"
+        ) from None
     if len(text) > MAX_TEXT:
         raise ValueError(f"it is longer than {MAX_TEXT} characters")
     return text

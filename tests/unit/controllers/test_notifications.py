@@ -180,7 +180,11 @@ async def test_with_a_key_the_body_is_signed_and_an_empty_key_sends_nothing(tmp_
             key.write_text("")
             queue.put(tell())
             await until(lambda: count(metrics, "failed") == 1)
+            key.write_bytes(bytes(range(128, 160)))
+            queue.put(tell())
+            await until(lambda: count(metrics, "failed") == 2)
         assert logs[0]["problem"] == f"{key}: it is empty; write a key into it"
+        assert f"{key}: it is not ASCII text; write text into it" in logs[-1]["problem"]
     async with sending(status(), tmp_path) as (queue, chat, metrics):
         queue.put(tell())
         await until(lambda: count(metrics, "sent") == 1)

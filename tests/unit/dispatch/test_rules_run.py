@@ -15,6 +15,7 @@ from multiqueue.dispatch.decide.plan import (
     CreateWorkload,
     DeactivateCopy,
     Explain,
+    FinishLocal,
     Nominate,
     Removal,
     SetCheck,
@@ -226,6 +227,15 @@ class TestFollow:
             plan = make_plan(make_ready(), make_cluster("a", workload=orphan, job=job))
             assert plan.removals == (Removal(cluster="a", why="it finished as OwnerNotFound"),)
             assert retried(plan).message == 'The job was deleted on cluster "a"'
+
+    def test_a_job_that_ended_before_it_was_deleted_there_is_not_sent_again(self):
+        """I-5: its worker was away meanwhile, and both news arrive together."""
+        orphan, end = make_copy(finished=make_finish("OwnerNotFound")), make_finish("Succeeded")
+        job = make_remote_job(deleting=True, finished=end)
+        plan = make_plan(make_ready(), make_cluster("a", workload=orphan, job=job))
+        assert plan.rule == "finish"
+        assert FinishLocal(finish=end) in plan.steps
+        assert plan.removals == ()
 
     @pytest.mark.parametrize("reason", ["OutOfSync", "OwnerNotFound"])
     def test_nor_does_it_if_the_worker_shows_no_jobs(self, reason):

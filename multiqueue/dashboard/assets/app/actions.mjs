@@ -43,7 +43,7 @@ function Question({ target, action, close }) {
 }
 
 function Done({ body, close, retry }) {
-  const { data, error } = useAnswer(PATH, 0, body);
+  const { data, error } = useAnswer(PATH, 0, body, true);
   useEffect(() => { if (data) close(); }, [data]);
   return error && html`<${Refusal} ...${error} retry=${retry} />`;
 }

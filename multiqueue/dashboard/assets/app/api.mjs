@@ -13,8 +13,8 @@ export function remotePath(name, what) {
   return `${REMOTE}/namespaces/${namespace}/workloads/${workload}/${what}`;
 }
 
-/** Ask once, and again every `seconds`; a question with a `body` is sent as POST. @returns {{data: any, error: {code: number, message: string} | null, again: () => void}} */
-export function useAnswer(path, seconds = 0, body = "") {
+/** Ask once, and again every `seconds` and after a login; a question with a `body` is sent as POST, an `action` only once. @returns {{data: any, error: {code: number, message: string} | null, again: () => void}} */
+export function useAnswer(path, seconds = 0, body = "", action = false) {
   const [answer, setAnswer] = useState({ data: null, error: null });
   const [round, setRound] = useState(0);
   useEffect(() => {
@@ -24,8 +24,10 @@ export function useAnswer(path, seconds = 0, body = "") {
       try {
         const response = await fetch(path, { signal: abort.signal, cache: "no-store", ...(body && { method: "POST", body, headers: { "Content-Type": "application/json", "X-Multiqueue-Action": session.action } }) });
         if (response.ok) setAnswer({ data: await response.json(), error: null });
-        else if (response.status === 401 && session.ended) session.ended();
-        else setAnswer({ data: null, error: { code: response.status, message: await messageOf(response) } });
+        else if (response.status === 401 && session.ended) {
+          session.ended();
+          if (action) setAnswer({ data: null, error: { code: 401, message: "nothing was done, because the login had ended" } });
+        } else setAnswer({ data: null, error: { code: response.status, message: await messageOf(response) } });
       } catch (error) {
         if (abort.signal.aborted) return;
         setAnswer((known) => ({ ...known, error: { code: 0, message: `the manager cannot be reached: ${error.message}` } }));
@@ -34,6 +36,6 @@ export function useAnswer(path, seconds = 0, body = "") {
     };
     ask();
     return () => { abort.abort(); clearTimeout(timer); };
-  }, [path, body, round, session.logins]);
+  }, [path, body, round, action ? 0 : session.logins]);
   return { ...answer, again: () => setRound(round + 1) };
 }

@@ -7,13 +7,18 @@ import { useNow } from "./parts.mjs";
 
 const SOON_MS = 5 * 60_000;
 
-/** Go on as the reader that the server told of; another one than before gets a page of their own. */
+/** Go on as the reader that the server told of, and return true; another one than before gets a page of their own. */
 export function enter(told, before, store) {
-  if (before?.login && before.login.reader !== told.login?.reader) location.reload();
+  if (before?.login && before.login.reader !== told.login?.reader) {
+    session.action = "";
+    location.reload();
+    return false;
+  }
   session.ended = () => store.setLink({ state: "signed out" });
   session.logins += 1;
   store.setLink({ state: "connecting" });
   dispatchEvent(new Event("online")); // streams that wait try again
+  return true;
 }
 
 /** The page of a reader who is not known yet. @param {{open: () => void}} props */

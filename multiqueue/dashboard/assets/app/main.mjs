@@ -60,7 +60,7 @@ function App() {
     session.action = told.action ?? "";
     if (told.closed || told.login) {
       const found = await import("./login.mjs");
-      found.enter(told, about, store);
+      if (!found.enter(told, about, store)) return;
       setLogin(found);
     }
     setAbout(told);

@@ -14,8 +14,9 @@ def finish(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
     """Bring the final status back, then finish the Workload the same way (M-87, I-5).
 
     With a latch only its cluster counts; without one, the first cluster to finish. The job tells
-    how the Workload ended in two cases: somebody deleted the copy but the job behind the latch
-    ended, or the job ended before this slice took it over.
+    how the Workload ended in three cases: somebody deleted the copy but the job behind the latch
+    ended, the copy says OwnerNotFound but that job ended before its deletion, or the job ended
+    before this slice took it over.
     """
     del config, now
     local = view.local
@@ -41,5 +42,7 @@ def _end_of(cluster: ClusterState, local: LocalWorkload) -> Finish | None:
         end = cluster.copy.finished
         # Its job runs on under another slice (M-164).
         is_replaced = end is not None and end.reason == Reason.WORKLOAD_SLICE_REPLACED
+        if end is not None and end.reason == Reason.OWNER_NOT_FOUND and job is not None:
+            return job.finished  # None: it was deleted before it ended
         return None if end is None or is_replaced or end.is_without_job else end
     return job.finished if cluster.workload is None and job is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from multiqueue.api.conditions import Reason
 from multiqueue.dispatch.decide.cluster_state import ClusterState, Presence
 from multiqueue.dispatch.decide.plan import Removal
 from multiqueue.dispatch.decide.view import GroupView, LocalWorkload
@@ -31,8 +32,12 @@ def sweep(view: GroupView) -> tuple[Removal, ...]:
 def _why_not(cluster: ClusterState, local: LocalWorkload) -> str:
     copy = cluster.workload
     latched = local.cluster_name == cluster.name
-    if copy is not None and copy.finished is not None and copy.finished.is_without_job:
-        return f"it finished as {copy.finished.reason}"
+    end = copy.finished if copy is not None else None
+    if end is not None and end.is_without_job:
+        has_ended = cluster.job is not None and cluster.job.finished is not None
+        # `finish` reads the end from the job, which is being deleted.
+        is_told = latched and has_ended and end.reason == Reason.OWNER_NOT_FOUND
+        return "" if is_told else f"it finished as {end.reason}"
     if copy is not None and copy.deleting:
         return "it is being deleted there"
     if latched:

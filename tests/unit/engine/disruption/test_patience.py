@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from multiqueue.api.disruptions import StopCause
 from multiqueue.engine.disruption.patience import (
     Patience,
     PatientWait,
@@ -15,8 +16,8 @@ from multiqueue.engine.disruption.patience import (
 )
 from multiqueue.engine.plan import Admit, Preempt
 from multiqueue.engine.queues.entry import Entry
-from multiqueue.model.cluster_queue import LocalQueue, Preemption, PreemptionPolicy
-from multiqueue.model.disruption_policy import BudgetRule, DisruptionRules
+from multiqueue.model.cluster_queue import LocalQueue, Preemption, PreemptionPolicy, Quota
+from multiqueue.model.disruption_policy import BudgetRule, DisruptionRules, ProtectionRule
 from multiqueue.model.workload import Workload
 from tests.builders.engine import NAMESPACE, flavor_quotas, make_queue, make_workload, pod_set
 from tests.engine_world import EngineWorld
@@ -166,6 +167,39 @@ def test_room_is_kept_for_it_meanwhile() -> None:
     assert "it would delay one that is promised to start by" in world.reason("small")
     world.submit(job("short", 8, lasts=5 * MINUTE))
     assert step(world) == ["+short"]
+
+
+def test_another_wait_does_not_hide_when_a_protection_ends() -> None:
+    """The tree is woken for who waits instead; who was refused until later still gets its turn."""
+    quotas = flavor_quotas("default", gpu=Quota(nominal=32, borrowing_limit=0))
+    few = flavor_quotas("default", gpu=Quota(nominal=8, borrowing_limit=0))
+    world = EngineWorld(
+        make_queue("a", quotas, preemption=LOWER, disruption_policy=POLICY, cohort="all"),
+        make_queue("b", few, preemption=LOWER, disruption_policy="protects", cohort="all"),
+    )
+    protection = ProtectionRule(min_run={StopCause.QUEUE: 3 * HOUR})
+    world.engine.upsert_disruption_policy(RULES)
+    world.engine.upsert_disruption_policy(DisruptionRules(name="protects", protection=protection))
+    ends = job("d", 16, lasts=75 * MINUTE, priority=9)
+    held = replace(job("held", 8), queue=f"{NAMESPACE}/b")
+    for each in (
+        *(replace(w, queue=f"{NAMESPACE}/a") for w in (job("a", 8), job("c", 8), ends)),
+        held,
+    ):
+        world.submit(each)
+    run(world)
+    world.now = world.now.replace(microsecond=0)
+    run(world, after=HOUR)
+    world.submit(replace(job("wants", 8, priority=5), queue=f"{NAMESPACE}/b"))
+    assert step(world) == []
+    world.submit(replace(job("p", 16, priority=5), queue=f"{NAMESPACE}/a"))
+    assert step(world) == []
+    world.finish("d")
+    assert step(world, after=MINUTE) + step(world) == ["+p"]
+    told: list[str] = []
+    while not told and (due := world.engine.next_cycle_at(world.now)) is not None:
+        told = step(world, after=(due - world.now).total_seconds())
+    assert told == ["held"]
 
 
 def test_who_got_quota_is_asked_anew() -> None:
