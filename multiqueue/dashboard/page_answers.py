@@ -7,8 +7,14 @@ on the reader's machine, `DashboardServer` beside the manager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    aclosing,
+    nullcontext,
+)
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -63,6 +69,10 @@ class StreamOver(Exception):  # noqa: N818 - a fact, which ends a stream
         self.expired = expired
 
 
+async def _tell_nobody(request: HttpRequest, status: int) -> None:
+    """Log nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageReader:
     """Who asks, and with which rights.
@@ -73,12 +83,16 @@ class PageReader:
             was one.
         action: What the page sends with each action; empty: the reader has no actions.
         valid: A context that raises `StreamOver` in its block when a stream has to end.
+        acting: A context of each action; it may refuse one.
+        tell: Called with the request of each action and the status of its answer.
     """
 
     client: KubeClient
     about: Mapping[str, Any]
     action: str
     valid: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    acting: Callable[[], AbstractContextManager[None]] = nullcontext
+    tell: Callable[[HttpRequest, int], Awaitable[None]] = _tell_nobody
 
 
 class PageAnswers:
@@ -93,6 +107,17 @@ class PageAnswers:
         self._clock = clock
         self._origin = origin
         self._site = Site()
+        self._actions: set[asyncio.Task[web.Response]] = set()
+
+    async def finish(self, until: float) -> None:
+        """Wait for the actions in progress, also those whose readers have left.
+
+        Args:
+            until: The time of the event loop when to give up.
+        """
+        if self._actions:
+            left = until - asyncio.get_running_loop().time()
+            await asyncio.wait(self._actions, timeout=max(left, 0.0))
 
     def find_file(self, path: str) -> web.Response | None:
         """Return the page or one of its files; these have nothing of the cluster."""
@@ -105,7 +130,12 @@ class PageAnswers:
     async def answer(self, request: HttpRequest, reader: PageReader) -> web.StreamResponse:
         """Answer a reader who was let in."""
         path = request.rel_url.raw_path
-        if request.method == "POST" and (is_question(path) or path == ACTIONS):
+        if request.method == "POST" and path == ACTIONS:
+            action = asyncio.create_task(self._answer_action(request, reader), name="page action")
+            self._actions.add(action)
+            action.add_done_callback(self._actions.discard)
+            return await asyncio.shield(action)  # it goes on if the reader leaves
+        if request.method == "POST" and is_question(path):
             return await self._answer_sent(request, path, reader)
         if request.method != "GET":
             return build_status(
@@ -132,6 +162,12 @@ class PageAnswers:
             return build_status(400, "BadRequest", str(error))
         except KubeError as error:
             return _explain(error)
+
+    async def _answer_action(self, request: HttpRequest, reader: PageReader) -> web.Response:
+        with reader.acting():
+            answer = await self._answer_sent(request, ACTIONS, reader)
+            await reader.tell(request, answer.status)
+        return answer
 
     async def _answer_sent(
         self, request: HttpRequest, path: str, reader: PageReader

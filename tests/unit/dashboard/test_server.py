@@ -25,6 +25,7 @@ from multiqueue.kube import certificates
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.credential_sources import Material
+from multiqueue.kube.errors import ApiError
 from multiqueue.kube.tls import build_server_context
 from tests.integration.test_fleet_api import eventually
 from tests.unit.dashboard.test_gateway import FLEET, PlayedClient
@@ -48,7 +49,7 @@ class Clients:
     """Has one client for everybody; `tokens` are those that it was asked for."""
 
     def __init__(self) -> None:
-        self.client = EndlessClient()
+        self.client: EndlessClient = EndlessClient()
         self.tokens: set[str] = set()
 
     def open(self, token: str) -> PlayedClient:
@@ -109,6 +110,43 @@ async def test_actions_are_logged_and_bodies_that_are_none_are_not() -> None:
         (told,) = [each for each in logs if each["event"] == "action"]
         assert (told["reader"], told["status"], told["verb"]) == ("ada", 400, "sing")
         assert (told["name"], "secret" in str(told)) == ("n" * 253, False)
+
+
+async def test_an_action_goes_on_and_is_logged_though_its_reader_has_left() -> None:
+    class SlowClient(EndlessClient):
+        """A client that answers late."""
+
+        began, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def get(self, *_: Any, **__: Any) -> Any:
+            self.began.set()
+            await self.goes_on.wait()
+            raise ApiError(403, reason="Forbidden", message="late")
+
+    async with listening() as (server, clients, browser, base):
+        clients.client = slow = SlowClient()
+        async with browser.get(f"{base}/about.json") as answer:
+            action = (await answer.json())["action"]
+        headers = {"Origin": base, "X-Multiqueue-Action": action}
+        asked = {"verb": "hold", "kind": "clusterqueues", "name": "cq"}
+        with capture_logs() as logs:
+            post = browser.post(f"{base}/actions.json", json=asked, headers=headers)
+            sent = asyncio.create_task(post.__aenter__())
+            await slow.began.wait()
+            sent.cancel()
+            await asyncio.wait({sent})
+            stop = asyncio.create_task(server.stop())
+            await eventually(lambda: _is_left(server))
+            assert not stop.done(), "it waits for what has begun"
+            slow.goes_on.set()
+            await stop
+        (told,) = [each for each in logs if each["event"] == "action"]
+        assert (told["reader"], told["status"], told["name"]) == ("ada", 403, "cq")
+
+
+async def _is_left(server: DashboardServer) -> bool:
+    """Whether no connection is open."""
+    return server._server.connections == 0
 
 
 async def test_one_reader_cannot_use_up_the_listener() -> None:
