@@ -160,7 +160,7 @@ class DashboardServer(CertifiedServer):
     def _reader(self, session: LoginSession) -> PageReader:
         expires = format_time(session.expires_at)
         return PageReader(
-            client=self._clients.open(session.token),
+            client=self._clients.open(session.token, session.reader),
             about={
                 "context": "",
                 "namespace": session.namespace,

@@ -52,7 +52,8 @@ class Clients:
         self.client: EndlessClient = EndlessClient()
         self.tokens: set[str] = set()
 
-    def open(self, token: str) -> PlayedClient:
+    def open(self, token: str, reader: str) -> PlayedClient:
+        assert reader == "ada"
         self.tokens.add(token)
         return self.client
 
