@@ -64,12 +64,16 @@ class PageActions:
     Args:
         client: A client with the reader's credentials.
         now: The time of day.
+        fleets: Is held while the Workloads of a fleet are read.
     """
 
-    def __init__(self, client: KubeClient, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, client: KubeClient, now: Callable[[], datetime], fleets: asyncio.Semaphore
+    ) -> None:
         self._client = client
         self._writer = ActionWriter(client)
         self._now = now
+        self._fleets = fleets
 
     async def describe(self, query: Mapping[str, str]) -> Json:
         """Return what the reader can do with an object; with ``verb``, also what would happen.
@@ -219,7 +223,8 @@ class PageActions:
         if not action.stops:
             return action.words
         try:
-            workloads = await self._list_stopped(kind, obj)
+            async with self._fleets:
+                workloads = await self._list_stopped(kind, obj)
         except Forbidden as error:
             return f"{action.words} How many that are is not known: {error.server_message}."
         words = f"{action.words} Now: {say_stops(sum_stops(workloads, self._now()))}."

@@ -107,6 +107,8 @@ class PageAnswers:
         self._clock = clock
         self._origin = origin
         self._site = Site()
+        self._fleets = asyncio.Semaphore(1)
+        """One answer at a time reads the Workloads of a fleet: a manager has this memory only."""
         self._actions: set[asyncio.Task[web.Response]] = set()
 
     async def finish(self, until: float) -> None:
@@ -149,7 +151,7 @@ class PageAnswers:
             return build_answer(200, orjson.dumps({**reader.about, **sends}))
         try:
             if path == ACTIONS and reader.action:
-                actions = PageActions(reader.client, self._clock.now)
+                actions = PageActions(reader.client, self._clock.now, self._fleets)
                 return build_answer(200, orjson.dumps(await actions.describe(request.query)))
             if path in {"/usage.json", "/usage.csv"}:
                 return await self._describe_usage(request, reader, as_csv=path.endswith("csv"))
@@ -194,7 +196,7 @@ class PageAnswers:
     async def _act(self, asked: object, reader: PageReader) -> web.Response:
         if not isinstance(asked, dict):
             return build_status(400, "BadRequest", "the body must be an object")
-        actions = PageActions(reader.client, self._clock.now)
+        actions = PageActions(reader.client, self._clock.now, self._fleets)
         try:
             return build_answer(200, orjson.dumps(await actions.act(asked)))
         except UnknownActionError as error:
@@ -211,14 +213,15 @@ class PageAnswers:
         except ValueError as error:
             return build_status(400, "BadRequest", str(error))
         usage = MonthlyUsage(question, now)
-        await usage.read(reader.client, reader.about.get("namespace", ""))
-        if not as_csv:
-            return build_answer(200, orjson.dumps(usage.describe()))
-        headers = {
-            "Content-Type": "text/csv; charset=utf-8",
-            "Content-Disposition": f'attachment; filename="{usage.file_name}"',
-        }
-        return build_answer(200, usage.as_csv().encode(), **headers)
+        async with self._fleets:
+            await usage.read(reader.client, reader.about.get("namespace", ""))
+            if not as_csv:
+                return build_answer(200, orjson.dumps(usage.describe()))
+            headers = {
+                "Content-Type": "text/csv; charset=utf-8",
+                "Content-Disposition": f'attachment; filename="{usage.file_name}"',
+            }
+            return build_answer(200, usage.as_csv().encode(), **headers)
 
 
 async def _forward(request: HttpRequest, path: str, reader: PageReader) -> web.StreamResponse:
