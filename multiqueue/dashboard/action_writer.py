@@ -12,13 +12,15 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_evicted, is_finished
 from multiqueue.dashboard.job_actions import ActionWrite
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import KubeError
 from multiqueue.kube.job_objects import JobObject
 from multiqueue.kube.resources import SELF_SUBJECT_ACCESS_REVIEWS, WORKLOADS
 
 FIELD_MANAGER = "multiqueue-dashboard"
-EVICTION_SECONDS = 10.0
-"""How long a manager may take to begin an eviction before the job is resumed."""
+EVICTION_SECONDS = 4.0
+"""How long a manager may take to begin an eviction before the job is resumed.
+
+It is less than what a server that stops leaves to requests in progress.
+"""
 
 Json = dict[str, Any]
 
@@ -87,14 +89,18 @@ class ActionWriter:
 
         Returns:
             Whether the eviction was seen. The Workload is resumed in any case.
+
+        Raises:
+            KubeError: The Workload cannot be read or watched, or cannot be resumed.
         """
         try:
             async with asyncio.timeout(EVICTION_SECONDS):
-                evicted = await self._is_evicted_soon(target)
-        except (TimeoutError, KubeError):
-            evicted = False
-        await self.write(ActionWrite(target=target, patch={"spec": {"active": True}}))
-        return evicted
+                return await self._is_evicted_soon(target)
+        except TimeoutError:
+            return False
+        finally:
+            resumed = ActionWrite(target=target, patch={"spec": {"active": True}})
+            await asyncio.shield(self.write(resumed))
 
     async def _is_evicted_soon(self, target: JobObject) -> bool:
         """Wait until the Workload is evicted, or ends."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from multiqueue.api.job_kinds import find_job_kind
@@ -34,12 +35,14 @@ from multiqueue.dashboard.page_actions import (
 from multiqueue.jobs.reading import learn_job_kinds
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Conflict, Forbidden, NotFound
+from multiqueue.kube.job_objects import JobObject
 from multiqueue.kube.resources import (
     JOB_KINDS,
     LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
+    Resource,
 )
 from multiqueue.views.stops import say_stops, sum_stops
 
@@ -61,12 +64,16 @@ class PageActions:
     Args:
         client: A client with the reader's credentials.
         now: The time of day.
+        fleets: Is held while the Workloads of a fleet are read.
     """
 
-    def __init__(self, client: KubeClient, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, client: KubeClient, now: Callable[[], datetime], fleets: asyncio.Semaphore
+    ) -> None:
         self._client = client
         self._writer = ActionWriter(client)
         self._now = now
+        self._fleets = fleets
 
     async def describe(self, query: Mapping[str, str]) -> Json:
         """Return what the reader can do with an object; with ``verb``, also what would happen.
@@ -123,14 +130,19 @@ class PageActions:
             for action in kind.actions
             if action.is_offered(state)
         }
-        wanted = list(dict.fromkeys((w.verb, w.target) for each in writes.values() for w in each))
-        may = await asyncio.gather(*(self._writer.may(verb, target) for verb, target in wanted))
+        # A pod group has hundreds of pods: the first of each resource stands for all.
+        wanted: dict[tuple[str, Resource], JobObject] = {}
+        for write in chain.from_iterable(writes.values()):
+            wanted.setdefault((write.verb, write.target.resource), write.target)
+        may = await asyncio.gather(
+            *(self._writer.may(verb, target) for (verb, _), target in wanted.items())
+        )
         allowed = dict(zip(wanted, may, strict=True))
         return [
             action
             for action in kind.actions
             if (found := writes.get(action.verb))
-            and all(allowed[each.verb, each.target] for each in found)
+            and all(allowed[each.verb, each.target.resource] for each in found)
         ]
 
     async def act(self, asked: Mapping[str, Any]) -> Json:
@@ -211,7 +223,8 @@ class PageActions:
         if not action.stops:
             return action.words
         try:
-            workloads = await self._list_stopped(kind, obj)
+            async with self._fleets:
+                workloads = await self._list_stopped(kind, obj)
         except Forbidden as error:
             return f"{action.words} How many that are is not known: {error.server_message}."
         words = f"{action.words} Now: {say_stops(sum_stops(workloads, self._now()))}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from multiqueue.dashboard.page_answers import (
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import SystemClock
 from multiqueue.serving.request import HttpRequest
-from multiqueue.serving.server import Bounds, HttpServer
+from multiqueue.serving.server import SHUTDOWN_SECONDS, Bounds, HttpServer
 
 HOST = "127.0.0.1"
 
@@ -74,8 +75,10 @@ class Gateway:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop listening and end all streams."""
+        """Stop listening, end all streams and finish all actions."""
+        until = asyncio.get_running_loop().time() + SHUTDOWN_SECONDS
         await self._server.stop()
+        await self._answers.finish(until)
 
     async def _answer(self, request: HttpRequest) -> web.StreamResponse:
         door = self._door

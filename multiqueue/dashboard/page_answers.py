@@ -7,8 +7,15 @@ on the reader's machine, `DashboardServer` beside the manager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    aclosing,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -20,6 +27,7 @@ from multiqueue.dashboard.actions import ChangedMeanwhileError, PageActions
 from multiqueue.dashboard.door import SameOrigin, check_action
 from multiqueue.dashboard.forwarding import is_question, is_readable, is_stream
 from multiqueue.dashboard.page_actions import UnknownActionError
+from multiqueue.dashboard.sending import sending
 from multiqueue.dashboard.site import Site
 from multiqueue.dashboard.usage import MonthlyUsage, read_question
 from multiqueue.kube.client import KubeClient
@@ -63,6 +71,10 @@ class StreamOver(Exception):  # noqa: N818 - a fact, which ends a stream
         self.expired = expired
 
 
+async def _tell_nobody(request: HttpRequest, status: int) -> None:
+    """Log nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageReader:
     """Who asks, and with which rights.
@@ -73,12 +85,16 @@ class PageReader:
             was one.
         action: What the page sends with each action; empty: the reader has no actions.
         valid: A context that raises `StreamOver` in its block when a stream has to end.
+        acting: A context of each action; it may refuse one.
+        tell: Called with the request of each action and the status of its answer.
     """
 
     client: KubeClient
     about: Mapping[str, Any]
     action: str
     valid: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    acting: Callable[[], AbstractContextManager[None]] = nullcontext
+    tell: Callable[[HttpRequest, int], Awaitable[None]] = _tell_nobody
 
 
 class PageAnswers:
@@ -93,6 +109,19 @@ class PageAnswers:
         self._clock = clock
         self._origin = origin
         self._site = Site()
+        self._fleets = asyncio.Semaphore(1)
+        """One answer at a time reads the Workloads of a fleet: a manager has this memory only."""
+        self._actions: set[asyncio.Task[web.Response]] = set()
+
+    async def finish(self, until: float) -> None:
+        """Wait for the actions in progress, also those whose readers have left.
+
+        Args:
+            until: The time of the event loop when to give up.
+        """
+        if self._actions:
+            left = until - asyncio.get_running_loop().time()
+            await asyncio.wait(self._actions, timeout=max(left, 0.0))
 
     def find_file(self, path: str) -> web.Response | None:
         """Return the page or one of its files; these have nothing of the cluster."""
@@ -105,7 +134,12 @@ class PageAnswers:
     async def answer(self, request: HttpRequest, reader: PageReader) -> web.StreamResponse:
         """Answer a reader who was let in."""
         path = request.rel_url.raw_path
-        if request.method == "POST" and (is_question(path) or path == ACTIONS):
+        if request.method == "POST" and path == ACTIONS:
+            action = asyncio.create_task(self._answer_action(request, reader), name="page action")
+            self._actions.add(action)
+            action.add_done_callback(self._actions.discard)
+            return await asyncio.shield(action)  # it goes on if the reader leaves
+        if request.method == "POST" and is_question(path):
             return await self._answer_sent(request, path, reader)
         if request.method != "GET":
             return build_status(
@@ -119,7 +153,7 @@ class PageAnswers:
             return build_answer(200, orjson.dumps({**reader.about, **sends}))
         try:
             if path == ACTIONS and reader.action:
-                actions = PageActions(reader.client, self._clock.now)
+                actions = PageActions(reader.client, self._clock.now, self._fleets)
                 return build_answer(200, orjson.dumps(await actions.describe(request.query)))
             if path in {"/usage.json", "/usage.csv"}:
                 return await self._describe_usage(request, reader, as_csv=path.endswith("csv"))
@@ -132,6 +166,12 @@ class PageAnswers:
             return build_status(400, "BadRequest", str(error))
         except KubeError as error:
             return _explain(error)
+
+    async def _answer_action(self, request: HttpRequest, reader: PageReader) -> web.Response:
+        with reader.acting():
+            answer = await self._answer_sent(request, ACTIONS, reader)
+            await reader.tell(request, answer.status)
+        return answer
 
     async def _answer_sent(
         self, request: HttpRequest, path: str, reader: PageReader
@@ -158,7 +198,7 @@ class PageAnswers:
     async def _act(self, asked: object, reader: PageReader) -> web.Response:
         if not isinstance(asked, dict):
             return build_status(400, "BadRequest", "the body must be an object")
-        actions = PageActions(reader.client, self._clock.now)
+        actions = PageActions(reader.client, self._clock.now, self._fleets)
         try:
             return build_answer(200, orjson.dumps(await actions.act(asked)))
         except UnknownActionError as error:
@@ -175,14 +215,15 @@ class PageAnswers:
         except ValueError as error:
             return build_status(400, "BadRequest", str(error))
         usage = MonthlyUsage(question, now)
-        await usage.read(reader.client, reader.about.get("namespace", ""))
-        if not as_csv:
-            return build_answer(200, orjson.dumps(usage.describe()))
-        headers = {
-            "Content-Type": "text/csv; charset=utf-8",
-            "Content-Disposition": f'attachment; filename="{usage.file_name}"',
-        }
-        return build_answer(200, usage.as_csv().encode(), **headers)
+        async with self._fleets:
+            await usage.read(reader.client, reader.about.get("namespace", ""))
+            if not as_csv:
+                return build_answer(200, orjson.dumps(usage.describe()))
+            headers = {
+                "Content-Type": "text/csv; charset=utf-8",
+                "Content-Disposition": f'attachment; filename="{usage.file_name}"',
+            }
+            return build_answer(200, usage.as_csv().encode(), **headers)
 
 
 async def _forward(request: HttpRequest, path: str, reader: PageReader) -> web.StreamResponse:
@@ -211,13 +252,19 @@ async def _stream(
                 if not response.prepared:
                     await response.prepare(request)
                 if chunk:
-                    await response.write(chunk)
+                    async with sending(request):
+                        await response.write(chunk)
     except StreamOver as over:
         if not response.prepared:
             code, reason = (401, "Unauthorized") if over.expired else (503, "ServiceUnavailable")
             return build_status(code, reason, "the stream is over")
         if over.expired and request.rel_url.raw_path.endswith("/feeds"):
-            await response.write(EXPIRED)
+            with suppress(ConnectionError):
+                async with sending(request):
+                    await response.write(EXPIRED)
+    except ConnectionError:
+        if not response.prepared:
+            raise
     return response
 
 

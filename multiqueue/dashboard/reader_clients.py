@@ -6,6 +6,7 @@ request whose token is missing is anonymous: it never has the rights of the mana
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Self
@@ -17,8 +18,13 @@ from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.transport import ApiRequest, ApiTransport, HttpTransport, Response
 
 AGENT = "multiqueue-dashboard"
-REQUESTS_PER_SECOND, BURST, IN_FLIGHT = 200.0, 400.0, 256
-"""The budget of all readers together, apart from that of the manager."""
+REQUESTS_PER_SECOND, BURST, IN_FLIGHT = 50.0, 100.0, 64
+"""The budget of one reader, apart from that of the manager.
+
+The API server may refuse one reader only; then the others do not wait.
+"""
+MAX_READERS = 1024
+"""Readers whose budgets are remembered; one who asked long ago begins anew."""
 
 
 class BearerTransport:
@@ -61,15 +67,30 @@ class ReaderClients:
         )
         # Warnings of the API server are about what a reader asked: the log has no use for them.
         self._shared = HttpTransport(self._nobody, user_agent=AGENT, on_warning=lambda _: None)
-        self._limiter = RateLimiter(rate=REQUESTS_PER_SECOND, burst=BURST, max_in_flight=IN_FLIGHT)
+        self._limiters: OrderedDict[str, RateLimiter] = OrderedDict()
 
-    def open(self, token: str) -> KubeClient:
-        """Return a client with the rights of a token; it need not be closed."""
+    def open(self, token: str, reader: str) -> KubeClient:
+        """Return a client with the rights of a token; it need not be closed.
+
+        Args:
+            token: The token.
+            reader: The name of its user, who has one budget for all tokens.
+        """
         return KubeClient(
             self._nobody,
-            limiter=self._limiter,
+            limiter=self._find_limiter(reader),
             open_transport=lambda *_, **__: BearerTransport(self._shared, token),
         )
+
+    def _find_limiter(self, reader: str) -> RateLimiter:
+        limiter = self._limiters.get(reader)
+        if limiter is None:
+            limiter = RateLimiter(rate=REQUESTS_PER_SECOND, burst=BURST, max_in_flight=IN_FLIGHT)
+            self._limiters[reader] = limiter
+        self._limiters.move_to_end(reader)
+        if len(self._limiters) > MAX_READERS:
+            self._limiters.popitem(last=False)
+        return limiter
 
     async def __aenter__(self) -> Self:
         return self

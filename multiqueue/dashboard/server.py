@@ -20,7 +20,6 @@ from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.dashboard.door import SameOrigin, check_action
 from multiqueue.dashboard.login import UNAUTHORIZED, Login
 from multiqueue.dashboard.page_answers import (
-    ACTIONS,
     MAX_QUESTION,
     PageAnswers,
     PageReader,
@@ -29,12 +28,13 @@ from multiqueue.dashboard.page_answers import (
 )
 from multiqueue.dashboard.reader_clients import ReaderClients
 from multiqueue.dashboard.sealing import CookieSeal, LoginSession, read_cookies, write_cookies
+from multiqueue.dashboard.sending import send_whole
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.certified_server import CertifiedServer
 from multiqueue.kube.clock import Clock
 from multiqueue.lib.addresses import is_address
 from multiqueue.serving.request import HttpRequest
-from multiqueue.serving.server import Bounds
+from multiqueue.serving.server import SHUTDOWN_SECONDS, Bounds
 from multiqueue.visibility.refusals import StatusRefusal
 from multiqueue.visibility.slots import Slots
 
@@ -86,6 +86,7 @@ class DashboardServer(CertifiedServer):
             bounds=BOUNDS,
             drain_seconds=drain_seconds,
         )
+        self._drain_seconds = drain_seconds
         self._login = login
         self._clients = clients
         self._clock = clock
@@ -105,9 +106,11 @@ class DashboardServer(CertifiedServer):
         self._seal.use(serving.key, self._clock.now())
 
     async def stop(self) -> None:
-        """End all streams, answer for ``drain_seconds``, then close."""
+        """End all streams, answer for ``drain_seconds``, finish all actions, then close."""
         self._stopping.set()
+        begun = asyncio.get_running_loop().time()
         await super().stop()
+        await self._answers.finish(begun + self._drain_seconds + SHUTDOWN_SECONDS)
 
     async def _answer(self, request: HttpRequest) -> web.StreamResponse:
         try:
@@ -135,9 +138,9 @@ class DashboardServer(CertifiedServer):
             return _log_out(request, session)
         with self._slots.take(session.reader):
             answer = await self._answers.answer(request, self._reader(session))
-        if request.method == "POST" and request.path == ACTIONS:
-            await _tell(request, session, answer.status)
-        return answer
+            if self._server.stopping and not answer.prepared:
+                answer.force_close()
+            return await send_whole(request, answer)  # while the slot is taken
 
     async def _log_in(self, request: HttpRequest) -> web.Response:
         address = request.remote or ""
@@ -161,7 +164,7 @@ class DashboardServer(CertifiedServer):
     def _reader(self, session: LoginSession) -> PageReader:
         expires = format_time(session.expires_at)
         return PageReader(
-            client=self._clients.open(session.token),
+            client=self._clients.open(session.token, session.reader),
             about={
                 "context": "",
                 "namespace": session.namespace,
@@ -170,6 +173,8 @@ class DashboardServer(CertifiedServer):
             },
             action=session.action,
             valid=partial(self._login.while_valid, session, self._stopping),
+            acting=partial(self._slots.take, session.reader),  # its own, if the reader leaves
+            tell=partial(_tell, session),
         )
 
 
@@ -199,7 +204,7 @@ def _log_out(request: HttpRequest, session: LoginSession) -> web.Response:
     return _set_cookies("", 0)
 
 
-async def _tell(request: HttpRequest, session: LoginSession, status: int) -> None:
+async def _tell(session: LoginSession, request: HttpRequest, status: int) -> None:
     """Log an action that was asked for. Parity: S-39."""
     try:
         asked = orjson.loads(await request.read())

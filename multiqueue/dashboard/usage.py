@@ -24,10 +24,10 @@ from multiqueue.model.owners import list_owners
 from multiqueue.model.resources import is_accelerator
 from multiqueue.views.usage_sums import (
     COLUMNS,
+    CollectedUsage,
     NamespaceRows,
     UsageSums,
     add_up,
-    collect,
     list_dicts,
     write_csv,
 )
@@ -38,6 +38,8 @@ MAX_ROWS = 200
 MAX_NAMES = 20
 """Values that the days tell apart; those of the others are added up."""
 MAX_MONTHS, MAX_RESOURCES = 36, 50
+AT_ONCE = 200
+"""Workloads that are added up before other requests have their turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +110,13 @@ class MonthlyUsage:
             _read_owners(client),
         )
         self._reports, workloads, owners = listed
-        rows, self._through = collect(
-            self._reports, workloads, owners, since=self._question.begin, now=self._until
+        collected = CollectedUsage(
+            self._reports, owners, since=self._question.begin, now=self._until
         )
+        for first in range(0, len(workloads), AT_ONCE):
+            collected.add(workloads[first : first + AT_ONCE])
+            await asyncio.sleep(0)
+        rows, self._through = collected.rows, collected.through
         month = self._month
         self._rows = {
             name: {key: figures for key, figures in each.items() if key.day.startswith(month)}

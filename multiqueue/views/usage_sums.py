@@ -60,25 +60,58 @@ def collect(
         since: The begin of the first day.
         now: The current time.
     """
-    rows: dict[str, UsageRows] = {}
-    through: dict[str, datetime] = {}
-    first = since.strftime("%Y-%m-%d")
-    for report in reports:
-        namespace = report.metadata.namespace
-        until = parse_time(report.status.through)
-        if until is not None:
-            through[namespace] = max(until, through.get(namespace, until))
-        stored = (read_rows(report.status.rows), read_rows(report.status.recent_rows))
-        for key, figures in (item for each in stored for item in each.items()):
-            if key.day >= first:
-                rows.setdefault(namespace, {}).setdefault(key, UsageFigures()).add(figures)
-    for workload in workloads:
-        hold = read_hold(workload)
-        if hold is not None:
-            begin = max(since, through.get(hold.namespace, since))
-            of_namespace = rows.setdefault(hold.namespace, {})
-            add_hold(of_namespace, hold, lambda name: owners.get(name, name), begin, now)
-    return rows, max(through.values(), default=None)
+    collected = CollectedUsage(reports, owners, since=since, now=now)
+    collected.add(workloads)
+    return collected.rows, collected.through
+
+
+class CollectedUsage:
+    """What `collect` returns, for a caller that adds the Workloads in several steps.
+
+    Args:
+        reports: As for `collect`, as the other arguments.
+
+    Attributes:
+        rows: Rows by namespace.
+    """
+
+    def __init__(
+        self,
+        reports: Iterable[UsageReport],
+        owners: Mapping[str, str],
+        *,
+        since: datetime,
+        now: datetime,
+    ) -> None:
+        self.rows: dict[str, UsageRows] = {}
+        self._owners, self._since, self._now = owners, since, now
+        self._through: dict[str, datetime] = {}
+        first = since.strftime("%Y-%m-%d")
+        for report in reports:
+            namespace = report.metadata.namespace
+            until = parse_time(report.status.through)
+            if until is not None:
+                self._through[namespace] = max(until, self._through.get(namespace, until))
+            stored = (read_rows(report.status.rows), read_rows(report.status.recent_rows))
+            for key, figures in (item for each in stored for item in each.items()):
+                if key.day >= first:
+                    of_namespace = self.rows.setdefault(namespace, {})
+                    of_namespace.setdefault(key, UsageFigures()).add(figures)
+
+    @property
+    def through(self) -> datetime | None:
+        """Since when only present Workloads tell; None: all the time."""
+        return max(self._through.values(), default=None)
+
+    def add(self, workloads: Iterable[Workload]) -> None:
+        """Add what reports do not count yet."""
+        owners = self._owners
+        for workload in workloads:
+            hold = read_hold(workload)
+            if hold is not None:
+                begin = max(self._since, self._through.get(hold.namespace, self._since))
+                rows = self.rows.setdefault(hold.namespace, {})
+                add_hold(rows, hold, lambda name: owners.get(name, name), begin, self._now)
 
 
 def add_up(

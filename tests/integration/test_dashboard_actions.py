@@ -108,6 +108,7 @@ ALL = ["get", "list", "watch", "patch", "delete"]
 KINDS = [target["kind"] for target in OBJECTS]
 RIGHTS = [
     make_role("operate", *((kind, ALL) for kind in KINDS)),
+    make_role("patch-unwatched", ("workloads", ["get", "patch"])),
     make_role("look", *((kind, ["get", "list"]) for kind in KINDS)),
     make_role("queues-only", ("clusterqueues", ["get", "patch"])),
     make_role("run-jobs", ("jobs", ALL), group="batch"),
@@ -118,6 +119,7 @@ RIGHTS = [
     bind("operate", "operator"),
     bind("operate", "lead", TEAM),
     bind("look", "viewer"),
+    bind("patch-unwatched", "patcher"),
     bind("queues-only", "clerk"),
 ]
 
@@ -404,6 +406,26 @@ async def test_an_evicted_job_is_resumed_once_a_manager_evicts_it() -> None:
         patch = {"status": status}
         await world.client.patch(WORKLOADS, "train", patch, namespace=TEAM, subresource="status")
         assert await asked == (200, {"state": "active"})
+        assert (await world.spec(TRAIN))["active"] is True
+
+
+async def test_an_evicted_job_is_resumed_though_the_reader_has_left() -> None:
+    async with action_world("operator") as world:
+        train = await world.client.get(WORKLOADS, "train", namespace=TEAM)
+        version = train["metadata"]["resourceVersion"]
+        asked = asyncio.create_task(world.pages["operator"].act(TRAIN, "evict"))
+        changes = world.client.watch(WORKLOADS, namespace=TEAM, resource_version=version)
+        async with aclosing(changes), asyncio.timeout(20):
+            assert orjson.loads((await anext(changes)).raw)["spec"]["active"] is False
+            asked.cancel()
+            await asyncio.wait({asked})
+            assert orjson.loads((await anext(changes)).raw)["spec"]["active"] is True
+
+
+async def test_an_eviction_that_may_not_be_watched_is_refused_after_the_job_is_resumed() -> None:
+    async with action_world("patcher") as world:
+        code, told = await world.pages["patcher"].act(TRAIN, "evict")
+        assert (code, 'cannot watch resource "workloads"' in told["message"]) == (403, True), told
         assert (await world.spec(TRAIN))["active"] is True
 
 

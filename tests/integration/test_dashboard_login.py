@@ -315,7 +315,7 @@ async def test_a_feed_is_the_readers_and_says_when_the_session_is_over() -> None
 async def test_without_a_token_a_request_has_no_rights_least_of_all_the_managers() -> None:
     async with waiting("one") as reader, ReaderClients(reader.asker.credentials) as clients:
         with pytest.raises(ApiError) as refused:
-            await clients.open("wrong").get(CLUSTER_QUEUES, reader.asker.cluster_queue)
+            await clients.open("wrong", "ada").get(CLUSTER_QUEUES, reader.asker.cluster_queue)
         assert refused.value.status == 401
         nobody = Credentials(without_identity(reader.asker.credentials.material))
         async with KubeClient(nobody) as client:

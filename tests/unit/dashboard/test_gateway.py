@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import aiohttp
 import orjson
+from aiohttp.test_utils import make_mocked_request
 
+from multiqueue.dashboard.door import Door
 from multiqueue.dashboard.gateway import Gateway
+from multiqueue.dashboard.page_answers import ACTIONS, PageAnswers, PageReader
 from multiqueue.kube.client import KubeClient, ObjectList
+from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.errors import ApiError, Forbidden, TransportError
-from multiqueue.kube.resources import Resource
+from multiqueue.kube.resources import WORKLOADS, Resource
 from multiqueue.kube.transport import Response
+from multiqueue.serving.request import HttpRequest
 
 JSON = "application/json"
 FLEET = "/apis/fleet.multiqueue.dev/v1alpha1"
@@ -231,3 +237,38 @@ async def test_a_page_that_only_reads_has_no_actions() -> None:
         async with browser.get(f"{base}/actions.json?kind=clusterqueues&name=cq") as missing:
             assert missing.status == 404
         assert client.asked == []
+
+
+class CountedClient(PlayedClient):
+    """A client that is slow; `most` is how many lists of Workloads were read at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading = self.most = self.lists = 0
+
+    async def get(self, resource: Resource, name: str, **_: Any) -> Any:
+        del resource
+        return {"metadata": {"name": name, "uid": "u"}, "spec": {}}
+
+    async def create(self, *_: Any) -> Any:
+        return {"status": {"allowed": True}}
+
+    async def list(self, resource: Resource, **more: Any) -> ObjectList[Any]:
+        if resource is WORKLOADS:
+            self.reading, self.lists = self.reading + 1, self.lists + 1
+            self.most = max(self.most, self.reading)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            self.reading -= 1
+        return await super().list(resource, **more)
+
+
+async def test_the_workloads_of_a_fleet_are_read_for_one_answer_at_a_time() -> None:
+    client = CountedClient()
+    answers = PageAnswers(SystemClock(), Door(0))
+    reader = PageReader(client=cast("KubeClient", client), about={}, action="sign")
+    paths = ["/usage.json", "/usage.csv", f"{ACTIONS}?kind=clusterqueues&name=cq&verb=stop"]
+    asked = [cast("HttpRequest", make_mocked_request("GET", path)) for path in paths * 2]
+    found = await asyncio.gather(*(answers.answer(each, reader) for each in asked))
+    assert [each.status for each in found] == [200] * 6
+    assert (client.lists, client.most) == (6, 1)
