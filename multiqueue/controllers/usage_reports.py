@@ -135,12 +135,16 @@ class UsageReports:
         if not self._list_vanished(namespace):
             return
         report = await self._find(namespace, _name(month))
+        if not report.status.through:
+            # Until the first write of a month, the rest of the last one is missing as well.
+            before = await self._find_before(namespace, month)
+            report = before if before.status.through else report
         recent = self._recent_rows(namespace, parse_time(report.status.through) or month)
         if recent == report.status.recent_rows:
             return
+        status = msgspec.structs.replace(report.status, recent_rows=recent)
         if not report.metadata.resource_version:
             report = await self._create(namespace, report.metadata.name)
-        status = msgspec.structs.replace(report.status, recent_rows=recent)
         self._known[namespace] = await self._write_status(report, status)
 
     def _recent_rows(self, namespace: str, since: datetime) -> tuple[UsageReportRow, ...]:
@@ -165,9 +169,9 @@ class UsageReports:
         since = parse_time(report.status.through)
         if since is None:
             # The rest of the last month belongs to its own report.
-            before = await self._find(namespace, _name(month - timedelta(days=1)))
+            before = await self._find_before(namespace, month)
             last = parse_time(before.status.through)
-            if last is not None and last < month:
+            if last is not None:
                 await self._save(before, holds, last, month)
         self._known[namespace] = await self._save(report, holds, since or month, now)
 
@@ -191,6 +195,9 @@ class UsageReports:
             report = await self._read(namespace, following) or _new(namespace, following, through)
         return report
 
+    async def _find_before(self, namespace: str, month: datetime) -> UsageReport:
+        return await self._find(namespace, _name(month - timedelta(days=1)))
+
     async def _save(
         self, report: UsageReport, holds: Sequence[Hold], since: datetime, until: datetime
     ) -> UsageReport:
@@ -198,18 +205,21 @@ class UsageReports:
         rows = read_rows(report.status.rows)
         if self._add(rows, holds, since, until) > self._most_rows:
             # The next part is named first: whoever finds it missing begins it at the same time.
-            following = f"{_name(since)}-{_part(report.metadata.name) + 1}"
-            ended = msgspec.structs.replace(report.status, continued_in=following)
+            following = f"{report.metadata.name[:7]}-{_part(report.metadata.name) + 1}"
+            ended = msgspec.structs.replace(report.status, continued_in=following, recent_rows=())
             await self._write_status(report, ended)
             report, rows = _new(report.metadata.namespace, following, report.status.through), {}
             self._add(rows, holds, since, until)
         gap = self._began - since if report.status.through else timedelta()
+        namespace = report.metadata.namespace
+        # Once a month is over, the report of the next one counts what comes later.
+        goes_on = report.metadata.name.startswith(_name(until))
         status = UsageReportStatus(
             through=format_time(until),
             gap_seconds=report.status.gap_seconds
             + (int(gap.total_seconds()) if gap > SEEN_LATELY else 0),
             rows=write_rows(rows),
-            recent_rows=self._recent_rows(report.metadata.namespace, until),
+            recent_rows=self._recent_rows(namespace, until) if goes_on else (),
         )
         if not report.metadata.resource_version:
             report = await self._create(report.metadata.namespace, report.metadata.name)
