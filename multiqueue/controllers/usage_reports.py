@@ -96,16 +96,11 @@ class UsageReports:
     async def write(self) -> None:
         """Bring the reports of all namespaces with holds up to date."""
         now = self._context.clock.now().astimezone(UTC).replace(microsecond=0) - LAG
-        ended: dict[str, list[Hold]] = {}
-        for hold in self._ended:
-            ended.setdefault(hold.namespace, []).append(hold)
+        ended = {hold.namespace for hold in self._ended}
         written: set[str] = set()
         for namespace in sorted({*ended, *(name for name, keys in self._open.items() if keys)}):
-            if not await self._try_write(
-                namespace, self._write_namespace(namespace, ended.get(namespace, []), now)
-            ):
-                continue
-            written.add(namespace)
+            if await self._try_write(namespace, self._write_namespace(namespace, now)):
+                written.add(namespace)
         left = [h for h in self._ended if h.namespace not in written or _end_of(h) > now]
         self._ended = deque(left, maxlen=MAX_ENDED)
 
@@ -162,9 +157,9 @@ class UsageReports:
             and not tells(store.get(key_of(namespace, hold.name)), hold)
         ]
 
-    async def _write_namespace(self, namespace: str, ended: Sequence[Hold], now: datetime) -> None:
+    async def _write_namespace(self, namespace: str, now: datetime) -> None:
         month = datetime(now.year, now.month, 1, tzinfo=UTC)
-        holds = list(self._holds_of(namespace, ended))
+        holds = list(self._holds_of(namespace))  # at once: each is open, or it has ended
         report = await self._find(namespace, _name(month))
         since = parse_time(report.status.through)
         if since is None:
@@ -175,9 +170,9 @@ class UsageReports:
                 await self._save(before, holds, last, month)
         self._known[namespace] = await self._save(report, holds, since or month, now)
 
-    def _holds_of(self, namespace: str, ended: Sequence[Hold]) -> Iterator[Hold]:
+    def _holds_of(self, namespace: str) -> Iterator[Hold]:
         store = self._context.informers.workloads.store
-        yield from ended
+        yield from (hold for hold in self._ended if hold.namespace == namespace)
         for key in self._open.get(namespace, ()):
             workload = store.get(key)
             hold = read_hold(workload) if workload is not None else None

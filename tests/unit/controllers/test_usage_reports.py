@@ -162,3 +162,21 @@ async def test_what_a_continued_report_told_last_counts_once() -> None:
         assert figures_of(cluster) == (960, 3, 960)
         await asyncio.sleep(600)
         assert figures_of(cluster) == (960, 3, 960)
+
+
+@virtual_time
+async def test_a_hold_that_ends_while_reports_are_written_loses_nothing() -> None:
+    """The reports of other namespaces are written first; a report's turn comes later."""
+    cluster = Cluster()
+    manager = cluster.add_manager()
+    for number in range(4):
+        cluster.start("train", namespace=f"team-{number}")
+    await asyncio.sleep(300)
+    writing = asyncio.create_task(manager.write())
+    await asyncio.sleep(0.6)
+    cluster.remove("train", namespace="team-3")
+    await writing
+    await asyncio.sleep(300)
+    await manager.write()
+    rows = cluster.reports["team-3", "2026-11"].status.rows
+    assert [(row.reserved_seconds, row.holds) for row in rows] == [(300, 1)]
