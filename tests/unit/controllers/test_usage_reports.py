@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1alpha1 import UsageReport
@@ -180,3 +181,28 @@ async def test_a_hold_that_ends_while_reports_are_written_loses_nothing() -> Non
     await manager.write()
     rows = cluster.reports["team-3", "2026-11"].status.rows
     assert [(row.reserved_seconds, row.holds) for row in rows] == [(300, 1)]
+
+
+@pytest.mark.parametrize("is_standby", [False, True])
+@virtual_time
+async def test_what_the_leader_before_told_last_counts_once(is_standby: bool) -> None:
+    cluster = Cluster()
+    first = cluster.add_manager()
+    second = cluster.add_manager() if is_standby else None
+    async with leading(first):
+        cluster.start("train")
+        await asyncio.sleep(400)
+        cluster.remove("train")
+        await asyncio.sleep(15)
+    told = cluster.reports[NAMESPACE, "2026-11"].status
+    assert told.rows
+    assert told.recent_rows
+    async with leading(second or cluster.add_manager()):
+        cluster.start("next")
+        await asyncio.sleep(30)
+        cluster.remove("next")
+        await asyncio.sleep(15)
+        assert figures_of(cluster) == (430, 2, 430)
+        await asyncio.sleep(600)
+        assert not cluster.reports[NAMESPACE, "2026-11"].status.recent_rows
+        assert figures_of(cluster) == (430, 2, 430)
