@@ -95,12 +95,15 @@ class UsageReports:
         await wait_settled(self._context.informers.workloads, self._context.informers.namespaces)
         await asyncio.sleep(RECENT_SECONDS)  # what the leader before told has arrived here, too
         self._before = self._list_vanished(self._ended)
+        time = asyncio.get_running_loop().time
+        due = time() + WRITE_SECONDS - RECENT_SECONDS
         while True:
-            for _ in range(round(WRITE_SECONDS / RECENT_SECONDS) - 1):
-                await asyncio.sleep(RECENT_SECONDS)
-                await self._write_recent()
-            await asyncio.sleep(RECENT_SECONDS)
-            await self.write()
+            if time() < due:
+                await self._write_recent(due)
+            else:
+                due = time() + WRITE_SECONDS
+                await self.write()
+            await asyncio.sleep(min(RECENT_SECONDS, max(0.0, due - time())))
 
     async def write(self) -> None:
         """Bring the reports of all namespaces with holds up to date."""
@@ -116,23 +119,29 @@ class UsageReports:
 
     async def _try_write(self, namespace: str, writing: Awaitable[None]) -> bool:
         """Write to a namespace; return whether that need not be tried again."""
+        self._vanished.discard(namespace)
         try:
             await writing
         except NotFound:
             log.debug("namespace is gone, or UsageReports are not installed", namespace=namespace)
         except KubeError as error:
             self._known.pop(namespace, None)
+            self._vanished.add(namespace)
             log.warning("usage not written, trying again", namespace=namespace, error=error)
             return False
         await asyncio.sleep(SPREAD_SECONDS)
         return True
 
-    async def _write_recent(self) -> None:
-        """Write what ended since the last write, where Workloads do not tell it any more."""
+    async def _write_recent(self, due: float) -> None:
+        """Write what ended since the last write, where Workloads do not tell it any more.
+
+        Args:
+            due: When the loop's clock says this, all is written anyway, and this one stops.
+        """
         for namespace in sorted(self._vanished):
-            self._vanished.discard(namespace)
-            if not await self._try_write(namespace, self._write_recent_of(namespace)):
-                self._vanished.add(namespace)
+            if asyncio.get_running_loop().time() >= due:
+                break
+            await self._try_write(namespace, self._write_recent_of(namespace))
 
     async def _write_recent_of(self, namespace: str) -> None:
         now = self._context.clock.now().astimezone(UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ import pytest
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1alpha1 import UsageReport
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.controllers.usage_reports import UsageReports
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.errors import NotFound
@@ -206,3 +207,36 @@ async def test_what_the_leader_before_told_last_counts_once(is_standby: bool) ->
         await asyncio.sleep(600)
         assert not cluster.reports[NAMESPACE, "2026-11"].status.recent_rows
         assert figures_of(cluster) == (430, 2, 430)
+
+
+@virtual_time
+async def test_reports_are_written_every_five_minutes_however_many_jobs_are_deleted() -> None:
+    cluster = Cluster()
+    names = [f"team-{number}" for number in range(50)]
+    async with leading(cluster.add_manager()):
+        cluster.start("steady")
+        for _ in range(60):
+            for namespace in names:
+                cluster.start("train", namespace=namespace)
+            await asyncio.sleep(15)
+            for namespace in names:
+                cluster.remove("train", namespace=namespace)
+    through = parse_time(cluster.reports[NAMESPACE, "2026-11"].status.through)
+    assert through is not None
+    assert cluster.clock.now() - through < timedelta(minutes=6)
+
+
+@virtual_time
+async def test_all_namespaces_get_their_turn() -> None:
+    """Even if recent rows of all of them cannot be written in five minutes."""
+    cluster = Cluster()
+    names = [f"team-{number:03}" for number in range(700)]
+    async with leading(cluster.add_manager()):
+        for namespace in names:
+            cluster.start("train", namespace=namespace)
+        await asyncio.sleep(60)
+        for namespace in names:
+            cluster.remove("train", namespace=namespace)
+        await asyncio.sleep(600)
+        assert all(cluster.reports[name, "2026-11"].status.rows for name in names)
+        assert figures_of(cluster) == (60 * 700, 700, 60 * 700)
