@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -35,9 +35,11 @@ from multiqueue.views.usage import (
     Hold,
     UsageRows,
     add_hold,
+    add_rows,
     end_hold,
     read_hold,
     read_rows,
+    subtract_rows,
     tells,
     write_rows,
 )
@@ -79,101 +81,136 @@ class UsageReports:
         self._ended: deque[Hold] = deque(maxlen=MAX_ENDED)
         self._known: dict[str, UsageReport] = {}
         self._vanished: set[str] = set()
+        self._before: list[Hold] = []
+        """Vanished holds of which the leader before may have told, too."""
+        self._inherited: dict[str, tuple[str, UsageRows]] = {}
+        """By namespace: what only the leader before told, and since when (`_inherit`)."""
         self._began = context.clock.now()
         context.informers.workloads.add_handler(self._on_workload)
 
     async def run(self) -> None:
         """Write until cancelled."""
         self._known.clear()
+        self._inherited.clear()
         await wait_settled(self._context.informers.workloads, self._context.informers.namespaces)
+        await asyncio.sleep(RECENT_SECONDS)  # what the leader before told has arrived here, too
+        self._before = self._list_vanished(self._ended)
+        time = asyncio.get_running_loop().time
+        due = time() + WRITE_SECONDS - RECENT_SECONDS
         while True:
-            for _ in range(round(WRITE_SECONDS / RECENT_SECONDS) - 1):
-                await asyncio.sleep(RECENT_SECONDS)
-                await self._write_recent()
-            await asyncio.sleep(RECENT_SECONDS)
-            await self.write()
+            if time() < due:
+                await self._write_recent(due)
+            else:
+                due = time() + WRITE_SECONDS
+                await self.write()
+            await asyncio.sleep(min(RECENT_SECONDS, max(0.0, due - time())))
 
     async def write(self) -> None:
         """Bring the reports of all namespaces with holds up to date."""
         now = self._context.clock.now().astimezone(UTC).replace(microsecond=0) - LAG
-        ended: dict[str, list[Hold]] = {}
-        for hold in self._ended:
-            ended.setdefault(hold.namespace, []).append(hold)
+        ended = {hold.namespace for hold in self._ended}
         written: set[str] = set()
         for namespace in sorted({*ended, *(name for name, keys in self._open.items() if keys)}):
-            if not await self._try_write(
-                namespace, self._write_namespace(namespace, ended.get(namespace, []), now)
-            ):
-                continue
-            written.add(namespace)
+            if await self._try_write(namespace, self._write_namespace(namespace, now)):
+                written.add(namespace)
         left = [h for h in self._ended if h.namespace not in written or _end_of(h) > now]
         self._ended = deque(left, maxlen=MAX_ENDED)
+        self._before = [hold for hold in self._before if hold.namespace not in written]
 
     async def _try_write(self, namespace: str, writing: Awaitable[None]) -> bool:
         """Write to a namespace; return whether that need not be tried again."""
+        self._vanished.discard(namespace)
         try:
             await writing
         except NotFound:
             log.debug("namespace is gone, or UsageReports are not installed", namespace=namespace)
         except KubeError as error:
             self._known.pop(namespace, None)
+            self._vanished.add(namespace)
             log.warning("usage not written, trying again", namespace=namespace, error=error)
             return False
         await asyncio.sleep(SPREAD_SECONDS)
         return True
 
-    async def _write_recent(self) -> None:
-        """Write what ended since the last write, where Workloads do not tell it any more."""
+    async def _write_recent(self, due: float) -> None:
+        """Write what ended since the last write, where Workloads do not tell it any more.
+
+        Args:
+            due: When the loop's clock says this, all is written anyway, and this one stops.
+        """
         for namespace in sorted(self._vanished):
-            self._vanished.discard(namespace)
-            if not await self._try_write(namespace, self._write_recent_of(namespace)):
-                self._vanished.add(namespace)
+            if asyncio.get_running_loop().time() >= due:
+                break
+            await self._try_write(namespace, self._write_recent_of(namespace))
 
     async def _write_recent_of(self, namespace: str) -> None:
         now = self._context.clock.now().astimezone(UTC)
         month = datetime(now.year, now.month, 1, tzinfo=UTC)
-        if not self._list_vanished(namespace):
+        vanished = self._list_vanished(self._list_ended(namespace))
+        if not vanished:
             return
         report = await self._find(namespace, _name(month))
-        recent = self._recent_rows(namespace, parse_time(report.status.through) or month)
+        if not report.status.through:
+            # Until the first write of a month, the rest of the last one is missing as well.
+            before = await self._find_before(namespace, month)
+            report = before if before.status.through else report
+        since = parse_time(report.status.through) or month
+        rows = self._sum_up(vanished, since)
+        add_rows(rows, self._inherit(report, since))
+        recent = self._limit(rows)
         if recent == report.status.recent_rows:
             return
+        status = msgspec.structs.replace(report.status, recent_rows=recent)
         if not report.metadata.resource_version:
             report = await self._create(namespace, report.metadata.name)
-        status = msgspec.structs.replace(report.status, recent_rows=recent)
         self._known[namespace] = await self._write_status(report, status)
 
-    def _recent_rows(self, namespace: str, since: datetime) -> tuple[UsageReportRow, ...]:
-        """Return what ended holds used after a time, if no Workload tells of them any more."""
+    def _sum_up(self, holds: Sequence[Hold], since: datetime) -> UsageRows:
+        """Return what ended holds used after a time."""
         rows: UsageRows = {}
-        self._add(rows, self._list_vanished(namespace), since, self._context.clock.now())
+        self._add(rows, holds, since, self._context.clock.now())
+        return rows
+
+    def _limit(self, rows: UsageRows) -> tuple[UsageReportRow, ...]:
         return write_rows(rows)[: self._most_rows]
 
-    def _list_vanished(self, namespace: str) -> list[Hold]:
+    def _list_ended(self, namespace: str) -> list[Hold]:
+        return [hold for hold in self._ended if hold.namespace == namespace]
+
+    def _list_vanished(self, holds: Iterable[Hold]) -> list[Hold]:
+        """Return the holds of which no Workload tells any more."""
         store = self._context.informers.workloads.store
         return [
-            hold
-            for hold in self._ended
-            if hold.namespace == namespace
-            and not tells(store.get(key_of(namespace, hold.name)), hold)
+            hold for hold in holds if not tells(store.get(key_of(hold.namespace, hold.name)), hold)
         ]
 
-    async def _write_namespace(self, namespace: str, ended: Sequence[Hold], now: datetime) -> None:
+    def _inherit(self, report: UsageReport, since: datetime) -> UsageRows:
+        """Return what recent rows tell of holds that ended before this manager began to look."""
+        namespace, through = report.metadata.namespace, report.status.through
+        if namespace not in self._inherited:
+            own = self._sum_up([h for h in self._before if h.namespace == namespace], since)
+            told = read_rows(report.status.recent_rows)
+            left = subtract_rows(told, read_rows(write_rows(own)))
+            self._inherited[namespace] = through, left
+        told_since, rows = self._inherited[namespace]
+        return rows if told_since == through else {}  # they are counted once that time moved on
+
+    async def _write_namespace(self, namespace: str, now: datetime) -> None:
         month = datetime(now.year, now.month, 1, tzinfo=UTC)
-        holds = list(self._holds_of(namespace, ended))
+        holds = list(self._holds_of(namespace))  # at once: each is open, or it has ended
         report = await self._find(namespace, _name(month))
         since = parse_time(report.status.through)
         if since is None:
             # The rest of the last month belongs to its own report.
-            before = await self._find(namespace, _name(month - timedelta(days=1)))
+            before = await self._find_before(namespace, month)
             last = parse_time(before.status.through)
-            if last is not None and last < month:
+            if last is not None:
                 await self._save(before, holds, last, month)
         self._known[namespace] = await self._save(report, holds, since or month, now)
 
-    def _holds_of(self, namespace: str, ended: Sequence[Hold]) -> Iterator[Hold]:
+    def _holds_of(self, namespace: str) -> Iterator[Hold]:
         store = self._context.informers.workloads.store
-        yield from ended
+        yield from self._list_ended(namespace)
         for key in self._open.get(namespace, ()):
             workload = store.get(key)
             hold = read_hold(workload) if workload is not None else None
@@ -191,29 +228,41 @@ class UsageReports:
             report = await self._read(namespace, following) or _new(namespace, following, through)
         return report
 
+    async def _find_before(self, namespace: str, month: datetime) -> UsageReport:
+        return await self._find(namespace, _name(month - timedelta(days=1)))
+
     async def _save(
         self, report: UsageReport, holds: Sequence[Hold], since: datetime, until: datetime
     ) -> UsageReport:
         """Add what holds used between two times to a report; return the report as it is stored."""
+        namespace = report.metadata.namespace
+        inherited = self._inherit(report, since)
         rows = read_rows(report.status.rows)
+        add_rows(rows, inherited)
         if self._add(rows, holds, since, until) > self._most_rows:
             # The next part is named first: whoever finds it missing begins it at the same time.
-            following = f"{_name(since)}-{_part(report.metadata.name) + 1}"
-            ended = msgspec.structs.replace(report.status, continued_in=following)
+            following = f"{report.metadata.name[:7]}-{_part(report.metadata.name) + 1}"
+            ended = msgspec.structs.replace(report.status, continued_in=following, recent_rows=())
             await self._write_status(report, ended)
-            report, rows = _new(report.metadata.namespace, following, report.status.through), {}
+            report, rows = _new(namespace, following, report.status.through), {}
+            add_rows(rows, inherited)
             self._add(rows, holds, since, until)
         gap = self._began - since if report.status.through else timedelta()
+        # Once a month is over, the report of the next one counts what comes later.
+        goes_on = report.metadata.name.startswith(_name(until))
+        recent = self._sum_up(self._list_vanished(self._list_ended(namespace)), until)
         status = UsageReportStatus(
             through=format_time(until),
             gap_seconds=report.status.gap_seconds
             + (int(gap.total_seconds()) if gap > SEEN_LATELY else 0),
             rows=write_rows(rows),
-            recent_rows=self._recent_rows(report.metadata.namespace, until),
+            recent_rows=self._limit(recent) if goes_on else (),
         )
         if not report.metadata.resource_version:
-            report = await self._create(report.metadata.namespace, report.metadata.name)
-        return await self._write_status(report, status)
+            report = await self._create(namespace, report.metadata.name)
+        stored = await self._write_status(report, status)
+        self._inherited[namespace] = status.through, {}
+        return stored
 
     def _add(
         self,

@@ -292,6 +292,27 @@ def _add(rows: UsageRows, hold: Hold, about: UsageKey, figures: UsageFigures) ->
         rows.setdefault(key, UsageFigures()).add(UsageFigures(holds=figures.holds, **times))
 
 
+def add_rows(rows: UsageRows, others: Mapping[UsageKey, UsageFigures]) -> None:
+    """Add other rows to rows."""
+    for key, figures in others.items():
+        rows.setdefault(key, UsageFigures()).add(figures)
+
+
+def subtract_rows(
+    rows: Mapping[UsageKey, UsageFigures], others: Mapping[UsageKey, UsageFigures]
+) -> UsageRows:
+    """Return what rows have beyond others; no figure is less than zero."""
+    left: UsageRows = {}
+    for key, figures in rows.items():
+        other = others.get(key, UsageFigures())
+        beyond = UsageFigures()
+        for name in UsageFigures.__slots__:
+            setattr(beyond, name, max(0, getattr(figures, name) - getattr(other, name)))
+        if beyond != UsageFigures():
+            left[key] = beyond
+    return left
+
+
 def read_rows(rows: Iterable[UsageReportRow]) -> UsageRows:
     """Return the rows of a report."""
     return {
