@@ -14,6 +14,7 @@ from contextlib import (
     AbstractContextManager,
     aclosing,
     nullcontext,
+    suppress,
 )
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ from multiqueue.dashboard.actions import ChangedMeanwhileError, PageActions
 from multiqueue.dashboard.door import SameOrigin, check_action
 from multiqueue.dashboard.forwarding import is_question, is_readable, is_stream
 from multiqueue.dashboard.page_actions import UnknownActionError
+from multiqueue.dashboard.sending import sending
 from multiqueue.dashboard.site import Site
 from multiqueue.dashboard.usage import MonthlyUsage, read_question
 from multiqueue.kube.client import KubeClient
@@ -250,13 +252,19 @@ async def _stream(
                 if not response.prepared:
                     await response.prepare(request)
                 if chunk:
-                    await response.write(chunk)
+                    async with sending(request):
+                        await response.write(chunk)
     except StreamOver as over:
         if not response.prepared:
             code, reason = (401, "Unauthorized") if over.expired else (503, "ServiceUnavailable")
             return build_status(code, reason, "the stream is over")
         if over.expired and request.rel_url.raw_path.endswith("/feeds"):
-            await response.write(EXPIRED)
+            with suppress(ConnectionError):
+                async with sending(request):
+                    await response.write(EXPIRED)
+    except ConnectionError:
+        if not response.prepared:
+            raise
     return response
 
 

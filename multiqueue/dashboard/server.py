@@ -28,6 +28,7 @@ from multiqueue.dashboard.page_answers import (
 )
 from multiqueue.dashboard.reader_clients import ReaderClients
 from multiqueue.dashboard.sealing import CookieSeal, LoginSession, read_cookies, write_cookies
+from multiqueue.dashboard.sending import send_whole
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.certified_server import CertifiedServer
 from multiqueue.kube.clock import Clock
@@ -136,7 +137,10 @@ class DashboardServer(CertifiedServer):
         if request.method == "POST" and request.path == LOGOUT:
             return _log_out(request, session)
         with self._slots.take(session.reader):
-            return await self._answers.answer(request, self._reader(session))
+            answer = await self._answers.answer(request, self._reader(session))
+            if self._server.stopping and not answer.prepared:
+                answer.force_close()
+            return await send_whole(request, answer)  # while the slot is taken
 
     async def _log_in(self, request: HttpRequest) -> web.Response:
         address = request.remote or ""

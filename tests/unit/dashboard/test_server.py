@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 import aiohttp
@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from multiqueue.api.config import Configuration
+from multiqueue.dashboard import sending
 from multiqueue.dashboard.login import Login
 from multiqueue.dashboard.reader_clients import ReaderClients, without_identity
 from multiqueue.dashboard.server import (
@@ -27,12 +28,15 @@ from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.credential_sources import Material
 from multiqueue.kube.errors import ApiError
 from multiqueue.kube.tls import build_server_context
+from multiqueue.kube.transport import Response
 from tests.integration.test_fleet_api import eventually
 from tests.unit.dashboard.test_gateway import FLEET, PlayedClient
 from tests.unit.dashboard.test_login import Reviews
 
 TOKEN = "t" * 5000
 """A long one, as of somebody with many groups."""
+LARGE = b"x" * 32 * 1024 * 1024
+"""More than sockets keep."""
 FEED = f"{FLEET}/feeds?watch=1&topics=totals"
 
 
@@ -49,7 +53,7 @@ class Clients:
     """Has one client for everybody; `tokens` are those that it was asked for."""
 
     def __init__(self) -> None:
-        self.client: EndlessClient = EndlessClient()
+        self.client: PlayedClient = EndlessClient()
         self.tokens: set[str] = set()
 
     def open(self, token: str, reader: str) -> PlayedClient:
@@ -182,6 +186,52 @@ async def test_a_server_that_stops_ends_streams_without_ending_the_login() -> No
         async with asyncio.timeout(3):  # it would wait for requests in progress for five seconds
             await server.stop()
             assert await feed.read() == b""
+
+
+class LargeClient(PlayedClient):
+    """A client with large answers, and feeds that never pause."""
+
+    async def request(self, *asked: Any, **more: Any) -> Response:
+        await super().request(*asked, **more)
+        return Response(200, {}, LARGE)
+
+    async def stream(self, path: str, *, headers: dict[str, str]) -> AsyncGenerator[bytes, None]:
+        while True:
+            yield LARGE
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("path", [f"{FLEET}/totals", FEED])
+async def test_a_reader_who_does_not_read_keeps_a_slot_and_is_disconnected(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with listening() as (server, clients, browser, base):
+        clients.client = LargeClient()
+        monkeypatch.setattr(sending, "SEND_SECONDS", 1.0)
+        cookies = "; ".join(f"{each.key}={each.value}" for each in browser.cookie_jar)
+        trust = ssl.create_default_context()
+        trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", server.port, ssl=trust, limit=1024
+        )
+        head = (f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{server.port}", f"Cookie: {cookies}")
+        writer.write("\r\n".join((*head, "", "")).encode())
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        assert server._slots.under_way == 1
+
+        async def is_free() -> bool:
+            return server._slots.under_way == 0
+
+        with capture_logs() as logs:
+            await eventually(is_free)
+            with suppress(OSError):
+                async with asyncio.timeout(5):
+                    assert len(await reader.read()) < len(LARGE)
+        assert logs == []
+        writer.transport.abort()
+        clients.client = EndlessClient()
+        async with browser.get(f"{base}{FLEET}/totals") as answer:
+            assert (answer.status, await answer.json()) == (200, {"items": []})
 
 
 @pytest.mark.parametrize(
