@@ -3,9 +3,10 @@
 A report says until when everything is counted. Each write adds what the holds of the namespace used
 since then, and moves that time on, so nothing counts twice however often leaders change. A standby
 remembers the holds that ended, too. Those of which no Workload tells any more are written in
-between as ``recentRows``, so that no reader sees sums fall. A hold that ended while no manager
-looked, and whose Workload does not tell any more, counts until the last write; ``gapSeconds`` says
-how long that was.
+between as ``recentRows`` of the last report that says such a time, so that no reader sees sums
+fall. A new leader adds what only the one before told there. A hold that ended while no manager
+looked, and that nothing tells any more, counts until the last write; ``gapSeconds`` says how long
+that was.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ WRITE_SECONDS = 300.0
 RECENT_SECONDS = 10.0
 """How long what a deleted Workload used may be missing; a part of `WRITE_SECONDS`."""
 SPREAD_SECONDS = 0.5
-"""Pause after each namespace: at most two writes a second."""
+"""Pause after each namespace: if more than 600 have holds, all of them take over five minutes."""
 LAG = timedelta(seconds=30)
 """What is younger is not counted yet: its end may not have arrived here."""
 MAX_ENDED = 20_000
