@@ -148,7 +148,8 @@ class UsageReports:
         now = self._context.clock.now().astimezone(UTC)
         month = datetime(now.year, now.month, 1, tzinfo=UTC)
         vanished = self._list_vanished(self._list_ended(namespace))
-        if not vanished:
+        _, left = self._inherited.get(namespace, ("", {}))
+        if not vanished and not left:
             return
         report = await self._find(namespace, _name(month))
         if not report.status.through:
@@ -226,7 +227,10 @@ class UsageReports:
         report = await self._read(namespace, name) or _new(namespace, name)
         while report.status.continued_in:
             following, through = report.status.continued_in, report.status.through
-            report = await self._read(namespace, following) or _new(namespace, following, through)
+            report = await self._read(namespace, following) or _new(namespace, following)
+            if not report.status.through:
+                status = msgspec.structs.replace(report.status, through=through)
+                report = msgspec.structs.replace(report, status=status)
         return report
 
     async def _find_before(self, namespace: str, month: datetime) -> UsageReport:
@@ -240,7 +244,7 @@ class UsageReports:
         inherited = self._inherit(report, since)
         rows = read_rows(report.status.rows)
         add_rows(rows, inherited)
-        if self._add(rows, holds, since, until) > self._most_rows:
+        if self._add(rows, holds, since, until) > self._most_rows and report.status.rows:
             # The next part is named first: whoever finds it missing begins it at the same time.
             following = f"{report.metadata.name[:7]}-{_part(report.metadata.name) + 1}"
             ended = msgspec.structs.replace(report.status, continued_in=following, recent_rows=())
