@@ -3,9 +3,10 @@
 A report says until when everything is counted. Each write adds what the holds of the namespace used
 since then, and moves that time on, so nothing counts twice however often leaders change. A standby
 remembers the holds that ended, too. Those of which no Workload tells any more are written in
-between as ``recentRows``, so that no reader sees sums fall. A hold that ended while no manager
-looked, and whose Workload does not tell any more, counts until the last write; ``gapSeconds`` says
-how long that was.
+between as ``recentRows`` of the last report that says such a time, so that no reader sees sums
+fall. A new leader adds what only the one before told there. A hold that ended while no manager
+looked, and that nothing tells any more, counts until the last write; ``gapSeconds`` says how long
+that was.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ WRITE_SECONDS = 300.0
 RECENT_SECONDS = 10.0
 """How long what a deleted Workload used may be missing; a part of `WRITE_SECONDS`."""
 SPREAD_SECONDS = 0.5
-"""Pause after each namespace: at most two writes a second."""
+"""Pause after each namespace: if more than 600 have holds, all of them take over five minutes."""
 LAG = timedelta(seconds=30)
 """What is younger is not counted yet: its end may not have arrived here."""
 MAX_ENDED = 20_000
@@ -147,7 +148,8 @@ class UsageReports:
         now = self._context.clock.now().astimezone(UTC)
         month = datetime(now.year, now.month, 1, tzinfo=UTC)
         vanished = self._list_vanished(self._list_ended(namespace))
-        if not vanished:
+        _, left = self._inherited.get(namespace, ("", {}))
+        if not vanished and not left:
             return
         report = await self._find(namespace, _name(month))
         if not report.status.through:
@@ -225,7 +227,10 @@ class UsageReports:
         report = await self._read(namespace, name) or _new(namespace, name)
         while report.status.continued_in:
             following, through = report.status.continued_in, report.status.through
-            report = await self._read(namespace, following) or _new(namespace, following, through)
+            report = await self._read(namespace, following) or _new(namespace, following)
+            if not report.status.through:
+                status = msgspec.structs.replace(report.status, through=through)
+                report = msgspec.structs.replace(report, status=status)
         return report
 
     async def _find_before(self, namespace: str, month: datetime) -> UsageReport:
@@ -239,7 +244,7 @@ class UsageReports:
         inherited = self._inherit(report, since)
         rows = read_rows(report.status.rows)
         add_rows(rows, inherited)
-        if self._add(rows, holds, since, until) > self._most_rows:
+        if self._add(rows, holds, since, until) > self._most_rows and report.status.rows:
             # The next part is named first: whoever finds it missing begins it at the same time.
             following = f"{report.metadata.name[:7]}-{_part(report.metadata.name) + 1}"
             ended = msgspec.structs.replace(report.status, continued_in=following, recent_rows=())

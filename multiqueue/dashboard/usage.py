@@ -107,7 +107,7 @@ class MonthlyUsage:
         listed = await asyncio.gather(
             self._list(client, USAGE_REPORTS, UsageReport, namespace),
             self._list(client, WORKLOADS, Workload, namespace),
-            _read_owners(client),
+            read_owners(client),
         )
         self._reports, workloads, owners = listed
         collected = CollectedUsage(
@@ -218,8 +218,12 @@ def _order_resources(sums: UsageSums) -> list[str]:
     return sorted(reserved, key=lambda name: (not is_accelerator(name), -reserved[name], name))
 
 
-async def _read_owners(client: KubeClient) -> dict[str, str]:
-    """Return the owners of the namespaces that have that label, if they may be read."""
+async def read_owners(client: KubeClient) -> dict[str, str]:
+    """Return the owners of the namespaces with the label `multiqueue.dev/owner`, by namespace.
+
+    Returns:
+        Nothing if the namespaces may not be listed.
+    """
     try:
         return list_owners((await client.list(NAMESPACES, label_selector=OWNER)).items)
     except Forbidden:

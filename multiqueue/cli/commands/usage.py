@@ -86,6 +86,7 @@ async def _usage(target: ClusterTarget, by: list[str], days: float, output: str)
 
     from multiqueue.cli.queue_objects import QueueObjects
     from multiqueue.cli.views.usage import list_table
+    from multiqueue.dashboard.usage import read_owners
     from multiqueue.views.usage_sums import add_up, collect, list_dicts, write_csv
 
     now = datetime.now(UTC).replace(microsecond=0)
@@ -94,7 +95,7 @@ async def _usage(target: ClusterTarget, by: list[str], days: float, output: str)
         objects = QueueObjects(now=now, namespace=namespace)
         where = target.namespace
         await objects.list(client, "usage_reports", "workloads", namespace=where)
-        owners = await _read_owners(client)
+        owners = await read_owners(client)
     rows, through = collect(
         objects.usage_reports.values(), objects.workloads.values(), owners, since=since, now=now
     )
@@ -136,16 +137,3 @@ def _describe_source(through: Any) -> str:
         f"UsageReports count everything until {through:%Y-%m-%d %H:%M} UTC; after that, only "
         "Workloads that hold quota or have finished."
     )
-
-
-async def _read_owners(client: Any) -> dict[str, str]:
-    """Return the owners of the namespaces that have the label, if they may be read."""
-    from multiqueue.api.names import OWNER
-    from multiqueue.kube.errors import Forbidden
-    from multiqueue.kube.resources import NAMESPACES
-    from multiqueue.model.owners import list_owners
-
-    try:
-        return list_owners((await client.list(NAMESPACES, label_selector=OWNER)).items)
-    except Forbidden:
-        return {}

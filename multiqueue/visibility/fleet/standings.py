@@ -35,7 +35,6 @@ So readers of a deep queue take at most one twentieth of the time.
 """
 MAX_MOVED = 200
 """Waiting Workloads at the head of a queue whose new positions are sent at once."""
-"""The label of a Namespace that names the team it belongs to."""
 
 
 class RowStarts(Protocol):

@@ -18,7 +18,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.controllers.usage_reports import UsageReports
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.kube.errors import NotFound
+from multiqueue.kube.errors import NotFound, TransportError
 from multiqueue.views.usage import UsageFigures
 from multiqueue.views.usage_sums import collect
 from tests.builders.workloads import NAMESPACE, admitted, make_workload
@@ -33,6 +33,8 @@ class Cluster:
     def __init__(self, start: datetime = NOON) -> None:
         self.clock = LoopClock(start)
         self.reports: dict[tuple[str, str], UsageReport] = {}
+        self.failing = ""
+        """The report whose next write fails."""
         self._workloads: dict[str, Workload] = {}
         self._handlers: list[Callable[[Workload | None, Workload | None], None]] = []
 
@@ -106,6 +108,9 @@ class Cluster:
     async def patch(
         self, _resource: Any, name: str, body: Mapping[str, Any], *, namespace: str, **_: Any
     ) -> UsageReport:
+        if name == self.failing:
+            self.failing = ""
+            raise TransportError("no answer")
         stored = encode(self.reports[namespace, name])
         status = {**stored.get("status", {}), **body["status"]}
         status = {key: value for key, value in status.items() if value is not None}
@@ -240,3 +245,29 @@ async def test_all_namespaces_get_their_turn() -> None:
         await asyncio.sleep(600)
         assert all(cluster.reports[name, "2026-11"].status.rows for name in names)
         assert figures_of(cluster) == (60 * 700, 700, 60 * 700)
+
+
+@pytest.mark.parametrize("is_new_leader", [False, True])
+@virtual_time
+async def test_a_part_of_a_report_that_could_not_be_written_is_written_later(
+    is_new_leader: bool,
+) -> None:
+    cluster = Cluster()
+    leader = cluster.add_manager(most_rows=2)
+    async with leading(leader):
+        cluster.start("train")
+        cluster.start("other", queue="other")
+        await asyncio.sleep(330)
+        cluster.remove("train")
+        cluster.remove("other")
+        await asyncio.sleep(15)
+    cluster.failing = "2026-11-2"
+    async with leading(cluster.add_manager(most_rows=2) if is_new_leader else leader):
+        cluster.start("third", queue="lq")
+        cluster.start("fourth", queue="fourth")
+        await asyncio.sleep(330)
+        assert not cluster.failing
+        assert cluster.sum_up().reserved == 2 * 660
+        await asyncio.sleep(300)
+        assert cluster.sum_up().reserved == 660 + 2 * 630
+        assert cluster.sum_up().holds == 2
