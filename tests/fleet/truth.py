@@ -20,11 +20,13 @@ class Spells:
     Attributes:
         since: As far as anybody can know who was not there.
         begun: When it really began.
+        ended: When the last one ended.
     """
 
     def __init__(self, clock: Callable[[], float], names: list[str]) -> None:
         self.since: dict[str, float] = dict.fromkeys(names, 0.0)
         self.begun: dict[str, float] = dict.fromkeys(names, 0.0)
+        self.ended: dict[str, float] = dict.fromkeys(names, FAR_PAST)
         self._before = dict(self.since)
         self._clock = clock
 
@@ -36,6 +38,7 @@ class Spells:
         since = self.since[name]
         if well and since != FAR_PAST:
             self._before[name], self.since[name] = since, FAR_PAST
+            self.ended[name] = self._clock()
         elif not well and since == FAR_PAST:
             self.begun[name] = self._clock() - silent_for
             self.since[name] = self._before[name] if forgotten else self.begun[name]
@@ -111,6 +114,10 @@ class Truth:
         if self._sees_jobs(cluster):
             return 0.0
         return self._clock() - self._blind.since[cluster]
+
+    def seen_again_at(self, cluster: str) -> float:
+        """When a manager was last shown the jobs of a worker again."""
+        return self._blind.ended[cluster]
 
     def _sees_jobs(self, cluster: str) -> bool:
         sessions = (fleet.find_session(cluster) for fleet in self._fleets.values())

@@ -20,6 +20,8 @@ from tests.fleet.world import HUB, FleetWorld, workload_key
 
 LATE_SECONDS = 2 * DEFAULT_TIMEOUT
 """How long after it was sent a request may take effect that its client gave up (`Fault.LATE`)."""
+ROUND_TRIP = 0.01
+"""How long a write is under way that was decided before a worker was seen again."""
 
 
 class AtMostOneRuns(Checker):
@@ -185,6 +187,8 @@ class QuotaWhileRunning(Checker):
             excused = (cluster, change.key) in self._one.excused
             # A request that nobody waits for any more may have been sent while it was given up.
             until = self._one.excused_until.get(cluster, 0.0) + LATE_SECONDS
-            excused |= change.actor.endswith(LATE) and change.at <= until
+            seen_again_at = self.world.truth.seen_again_at(cluster)
+            is_under_way = change.at <= seen_again_at + ROUND_TRIP
+            excused |= (change.actor.endswith(LATE) or is_under_way) and change.at <= until
             if not excused and not self.is_blind(cluster):
                 self.report(f"{change.key} lost its quota while its pods run on {cluster}")
