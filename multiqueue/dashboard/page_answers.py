@@ -27,7 +27,7 @@ from multiqueue.dashboard.actions import ChangedMeanwhileError, PageActions
 from multiqueue.dashboard.door import SameOrigin, check_action
 from multiqueue.dashboard.forwarding import is_question, is_readable, is_stream
 from multiqueue.dashboard.page_actions import UnknownActionError
-from multiqueue.dashboard.sending import sending
+from multiqueue.dashboard.sending import SEND_SECONDS, sending
 from multiqueue.dashboard.site import Site
 from multiqueue.dashboard.usage import MonthlyUsage, read_question
 from multiqueue.kube.client import KubeClient
@@ -87,6 +87,7 @@ class PageReader:
         valid: A context that raises `StreamOver` in its block when a stream has to end.
         acting: A context of each action; it may refuse one.
         tell: Called with the request of each action and the status of its answer.
+        send_seconds: How long the reader may take to read a part of a stream.
     """
 
     client: KubeClient
@@ -95,6 +96,7 @@ class PageReader:
     valid: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     acting: Callable[[], AbstractContextManager[None]] = nullcontext
     tell: Callable[[HttpRequest, int], Awaitable[None]] = _tell_nobody
+    send_seconds: float = SEND_SECONDS
 
 
 class PageAnswers:
@@ -252,7 +254,7 @@ async def _stream(
                 if not response.prepared:
                     await response.prepare(request)
                 if chunk:
-                    async with sending(request):
+                    async with sending(request, reader.send_seconds):
                         await response.write(chunk)
     except StreamOver as over:
         if not response.prepared:
@@ -260,7 +262,7 @@ async def _stream(
             return build_status(code, reason, "the stream is over")
         if over.expired and request.rel_url.raw_path.endswith("/feeds"):
             with suppress(ConnectionError):
-                async with sending(request):
+                async with sending(request, reader.send_seconds):
                     await response.write(EXPIRED)
     except ConnectionError:
         if not response.prepared:

@@ -16,14 +16,14 @@ PART_BYTES = 256 * 1024
 
 
 @asynccontextmanager
-async def sending(request: HttpRequest) -> AsyncGenerator[None]:
+async def sending(request: HttpRequest, seconds: float) -> AsyncGenerator[None]:
     """Bound the time of what is sent in the block.
 
     Raises:
         ConnectionError: The reader has left, or has not read it in time and is disconnected.
     """
     try:
-        async with asyncio.timeout(SEND_SECONDS) as scope:
+        async with asyncio.timeout(seconds) as scope:
             yield
     except TimeoutError as error:
         if not scope.expired():
@@ -33,7 +33,9 @@ async def sending(request: HttpRequest) -> AsyncGenerator[None]:
         raise ConnectionResetError("the reader does not read") from error
 
 
-async def send_whole(request: HttpRequest, answer: web.StreamResponse) -> web.StreamResponse:
+async def send_whole(
+    request: HttpRequest, answer: web.StreamResponse, seconds: float
+) -> web.StreamResponse:
     """Send an answer to its end, and return what was sent.
 
     A large one is written in parts: over TLS, asyncio never waits for what is written first.
@@ -41,7 +43,7 @@ async def send_whole(request: HttpRequest, answer: web.StreamResponse) -> web.St
     body = answer.body if isinstance(answer, web.Response) else None
     if not isinstance(body, bytes) or len(body) <= PART_BYTES:
         with suppress(ConnectionError):
-            async with sending(request):
+            async with sending(request, seconds):
                 await answer.prepare(request)
                 await answer.write_eof()
         return answer
@@ -50,7 +52,7 @@ async def send_whole(request: HttpRequest, answer: web.StreamResponse) -> web.St
     if answer.keep_alive is False:
         sent.force_close()
     with suppress(ConnectionError):
-        async with sending(request):
+        async with sending(request, seconds):
             await sent.prepare(request)
             for first in range(0, len(body), PART_BYTES):
                 await sent.write(body[first : first + PART_BYTES])

@@ -28,7 +28,7 @@ from multiqueue.dashboard.page_answers import (
 )
 from multiqueue.dashboard.reader_clients import ReaderClients
 from multiqueue.dashboard.sealing import CookieSeal, LoginSession, read_cookies, write_cookies
-from multiqueue.dashboard.sending import send_whole
+from multiqueue.dashboard.sending import SEND_SECONDS, send_whole
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.certified_server import CertifiedServer
 from multiqueue.kube.clock import Clock
@@ -63,6 +63,7 @@ class DashboardServer(CertifiedServer):
         port: The port; 0 takes a free one.
         context: The TLS settings.
         drain_seconds: How long requests are answered after the end was asked for.
+        send_seconds: How long a reader may take to read an answer, or a part of a stream.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class DashboardServer(CertifiedServer):
         port: int,
         context: ssl.SSLContext,
         drain_seconds: float = 0.0,
+        send_seconds: float = SEND_SECONDS,
     ) -> None:
         super().__init__(
             self._answer,
@@ -99,6 +101,12 @@ class DashboardServer(CertifiedServer):
         )
         self._origin = SameOrigin("https", partial(is_own_host, names), told, public=public)
         self._answers = PageAnswers(clock, self._origin)
+        self._send_seconds = send_seconds
+
+    @property
+    def under_way(self) -> int:
+        """The requests of readers that are being answered."""
+        return self._slots.under_way
 
     def show(self, serving: Serving) -> None:
         """Use this certificate from the next connection on, and its key for the cookies."""
@@ -140,7 +148,7 @@ class DashboardServer(CertifiedServer):
             answer = await self._answers.answer(request, self._reader(session))
             if self._server.stopping and not answer.prepared:
                 answer.force_close()
-            return await send_whole(request, answer)  # while the slot is taken
+            return await send_whole(request, answer, self._send_seconds)  # while the slot is taken
 
     async def _log_in(self, request: HttpRequest) -> web.Response:
         address = request.remote or ""
@@ -173,6 +181,7 @@ class DashboardServer(CertifiedServer):
             },
             action=session.action,
             valid=partial(self._login.while_valid, session, self._stopping),
+            send_seconds=self._send_seconds,
             acting=partial(self._slots.take, session.reader),  # its own, if the reader leaves
             tell=partial(_tell, session),
         )

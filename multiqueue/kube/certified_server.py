@@ -38,6 +38,11 @@ class CertifiedServer:
         """The port that is listened on, once started."""
         return self._server.port
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return self._server.connections
+
     def show(self, serving: Serving) -> None:
         """Use this certificate from the next connection on.
 

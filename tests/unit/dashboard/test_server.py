@@ -14,7 +14,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from multiqueue.api.config import Configuration
-from multiqueue.dashboard import sending
 from multiqueue.dashboard.login import Login
 from multiqueue.dashboard.reader_clients import ReaderClients, without_identity
 from multiqueue.dashboard.server import (
@@ -63,7 +62,9 @@ class Clients:
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[tuple[DashboardServer, Clients, aiohttp.ClientSession, str]]:
+async def listening(
+    *, send_seconds: float = 60.0
+) -> AsyncIterator[tuple[DashboardServer, Clients, aiohttp.ClientSession, str]]:
     """A server, and a browser that logged in with a long token."""
     clients, clock = Clients(), SystemClock()
     authority = certificates.create_authority("test", clock.now())
@@ -76,6 +77,7 @@ async def listening() -> AsyncIterator[tuple[DashboardServer, Clients, aiohttp.C
         host="127.0.0.1",
         port=0,
         context=build_server_context(Configuration().tls),
+        send_seconds=send_seconds,
     )
     server.show(Serving(pair.certificate, pair.key, b""))
     await server.start()
@@ -151,7 +153,7 @@ async def test_an_action_goes_on_and_is_logged_though_its_reader_has_left() -> N
 
 async def _is_left(server: DashboardServer) -> bool:
     """Whether no connection is open."""
-    return server._server.connections == 0
+    return server.connections == 0
 
 
 async def test_one_reader_cannot_use_up_the_listener() -> None:
@@ -203,11 +205,10 @@ class LargeClient(PlayedClient):
 
 @pytest.mark.parametrize("path", [f"{FLEET}/totals", FEED])
 async def test_a_reader_who_does_not_read_keeps_a_slot_and_is_disconnected(
-    path: str, monkeypatch: pytest.MonkeyPatch
+    path: str,
 ) -> None:
-    async with listening() as (server, clients, browser, base):
+    async with listening(send_seconds=1.0) as (server, clients, browser, base):
         clients.client = LargeClient()
-        monkeypatch.setattr(sending, "SEND_SECONDS", 1.0)
         cookies = "; ".join(f"{each.key}={each.value}" for each in browser.cookie_jar)
         trust = ssl.create_default_context()
         trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
@@ -217,10 +218,10 @@ async def test_a_reader_who_does_not_read_keeps_a_slot_and_is_disconnected(
         head = (f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{server.port}", f"Cookie: {cookies}")
         writer.write("\r\n".join((*head, "", "")).encode())
         assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
-        assert server._slots.under_way == 1
+        assert server.under_way == 1
 
         async def is_free() -> bool:
-            return server._slots.under_way == 0
+            return server.under_way == 0
 
         with capture_logs() as logs:
             await eventually(is_free)
