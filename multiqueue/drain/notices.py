@@ -21,14 +21,12 @@ from multiqueue.jobs.informers import BY_CLUSTER
 from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import NotFound
 from multiqueue.model.disruption_policy import (
+    CLOCK_SKEW,
     build_disruption_rules,
     parse_last_checkpoint,
     read_save_habits,
 )
 from multiqueue.workers.connections.fleet import Fleet
-
-AHEAD = timedelta(seconds=60)
-"""How far the clock of a job may be ahead of the manager's."""
 
 
 def find_notice(workload: api.Workload) -> Notice | None:
@@ -144,7 +142,7 @@ class DrainNotices:
         for _, job in jobs:
             text = (job["metadata"].get("annotations") or {}).get(LAST_CHECKPOINT)
             saved_at = parse_last_checkpoint(str(text)) if text else None
-            if saved_at is not None and given_at <= saved_at <= now + AHEAD:
+            if saved_at is not None and given_at <= saved_at <= now + timedelta(seconds=CLOCK_SKEW):
                 return min(saved_at, now)
         return None
 

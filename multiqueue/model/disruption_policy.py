@@ -29,6 +29,8 @@ from multiqueue.lib.moments import in_utc
 E = TypeVar("E", bound=StrEnum)
 DEFAULT_GRACE = 30
 """Seconds that pods without a grace period get to stop."""
+CLOCK_SKEW = 60
+"""Seconds by which the clock of a job may be ahead of the manager's; later reports are ignored."""
 
 
 class Preference(StrEnum):

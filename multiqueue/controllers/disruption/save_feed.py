@@ -20,10 +20,7 @@ from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.fleet_gate import FleetGate
 from multiqueue.jobs.registry import SupportedKind
-from multiqueue.model.disruption_policy import parse_last_checkpoint
-
-AHEAD = timedelta(seconds=60)
-"""How far the clock of a job may be ahead; the engine ignores what is farther."""
+from multiqueue.model.disruption_policy import CLOCK_SKEW, parse_last_checkpoint
 
 log = structlog.get_logger("multiqueue.scheduler")
 
@@ -98,7 +95,7 @@ class SaveFeed:
             return ""
         if saved_at is None:
             return "it is not a time such as 2026-11-22T10:00:00Z"
-        is_ahead = saved_at > self._context.clock.now() + AHEAD
+        is_ahead = saved_at > self._context.clock.now() + timedelta(seconds=CLOCK_SKEW)
         return "it is in the future; set the clock of the job's node" if is_ahead else ""
 
 

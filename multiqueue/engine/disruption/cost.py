@@ -13,10 +13,8 @@ from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.lib.amount import Amount
 from multiqueue.model import turn
-from multiqueue.model.disruption_policy import CostRule, SaveHabits
+from multiqueue.model.disruption_policy import CLOCK_SKEW, CostRule, SaveHabits
 
-CLOCK_SKEW = 60
-"""Seconds by which the clock of a job may be ahead."""
 _RELIABLE = 3, 2
 """A job that reports counts by its interval for 3/2 of it after the last report."""
 

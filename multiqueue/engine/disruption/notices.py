@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 from multiqueue.api.conditions import NoticeEnd
 from multiqueue.api.notices import Notice
-from multiqueue.engine.disruption.cost import CLOCK_SKEW, started_at
+from multiqueue.engine.disruption.cost import started_at
 from multiqueue.engine.disruption.governance import Governance
 from multiqueue.engine.disruption.losses import Losses
 from multiqueue.engine.disruption.protection import HoldOff, find_protection
 from multiqueue.engine.disruption.search_rules import cause_of
 from multiqueue.engine.queues.entry import Entry, QueuePlace
 from multiqueue.engine.quota_usage import QuotaUsage
+from multiqueue.model.disruption_policy import CLOCK_SKEW
 
 _WAITING = frozenset({QueuePlace.QUEUED, QueuePlace.PARKED})
 
