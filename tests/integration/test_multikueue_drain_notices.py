@@ -6,8 +6,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from multiqueue.api import names
-from multiqueue.api.conditions import PREEMPTION_NOTICE, Reason, find_condition
-from multiqueue.api.notices import Notice, give_notice, parse_notice
+from multiqueue.api.conditions import PREEMPTION_NOTICE, NoticeEnd, Reason, find_condition
+from multiqueue.api.notices import Notice, end_notice, give_notice, parse_notice
 from multiqueue.api.v1beta2 import Condition, format_time
 from multiqueue.drain.notices import DrainNotices
 from multiqueue.kube.resources import CLUSTER_QUEUES, DISRUPTION_POLICIES, EVENTS, JOBS
@@ -181,3 +181,24 @@ async def test_a_notice_of_a_preemption_is_not_cut_short_by_a_drain() -> None:
         found = await notices.give(workload, LONG, "drained")
         assert found is not None
         assert (found.by, found.is_of_drain) == (int(by.timestamp()), False)
+
+
+@virtual_time
+async def test_a_job_whose_notice_was_taken_back_is_told_anew_before_it_is_stopped() -> None:
+    """As the engine takes the notice of a preemption back whose preemptor is gone."""
+    async with multikueue_world("a", "b", real_workers=True) as world, world.manager() as manager:
+        await begin(world)
+        await annotate(world, "a", drain="true")
+        first = await until_told(world)
+        await asyncio.sleep(20)
+        workload = world.workload("job")
+        assert workload is not None
+        now = manager.clock.now()
+        over = end_notice(workload.status, NoticeEnd.RESCINDED, "goes on", now=now)
+        await manager.writer.update_status(workload.metadata.key, lambda _: over)
+        await asyncio.sleep(first.by + 5 - manager.clock.now().timestamp())
+        assert where(world, "job") == "a", "no notice in force ended"
+        second = await until_told(world)
+        assert second.by > first.by
+        await until_on(world, "b", "job")
+        assert manager.clock.now().timestamp() >= second.by
