@@ -1,7 +1,8 @@
 """Writes evictions: victims of preemptions, their notices, and Workloads that the engine evicts.
 
 Called synchronously after each cycle; a few writers write. The job framework sees Evicted, stops
-the job and releases the quota (E-104). A victim that left meanwhile needs no write. A victim that
+the job and releases the quota (E-104). A victim whose admission still waits to be written is not
+admitted, so nothing is written. A victim that left meanwhile needs no write, either. A victim that
 already leaves for another reason keeps that reason. If a write fails, the engine is told
 after a delay, which grows with each failure in a row, and decides again.
 """
@@ -88,6 +89,7 @@ class EvictionWriter:
     Args:
         context: The manager's context.
         is_admitting: Whether the admission of a workload is decided but not yet written.
+        take_back: Takes an admission back that waits to be written; answers whether it did.
         on_failed: Called with the key of each workload whose eviction could not be written.
     """
 
@@ -98,10 +100,12 @@ class EvictionWriter:
         context: ManagerContext,
         *,
         is_admitting: Callable[[str], bool],
+        take_back: Callable[[str], bool],
         on_failed: Callable[[str], None],
     ) -> None:
         self._context = context
         self._is_admitting = is_admitting
+        self._take_back = take_back
         self._on_failed = on_failed
         self._build_options = build_options(context.config)
         # Needs no bound: each holder of quota is evicted at most once at a time.
@@ -112,7 +116,8 @@ class EvictionWriter:
         """Start to write the evictions of a plan; never blocks."""
         for decision in plan.decisions:
             for change in self._changes(decision):
-                self._waiting.put_nowait(change)
+                if not self._take_back(change.workload):
+                    self._waiting.put_nowait(change)
 
     async def run(self) -> None:
         """Write until cancelled."""

@@ -5,7 +5,8 @@ patch: quota, check list, the clusters of the first offer (`FleetGate.offer`) an
 ready, Admitted. If a write fails, the engine forgets the admission, and the Workload queues again
 in the state that the API server has, later after each failure. If the answer to a write got lost,
 its outcome is looked up first. Workloads that wait for another reason than before go to the
-workload controller, which writes it. `evictions` handles the Workloads that they preempt.
+workload controller, which writes it. `evictions` handles the Workloads that they preempt; an
+admission that no writer has begun to write is taken back instead.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import count
-from typing import TypeAlias
 
 import structlog
 from msgspec.structs import replace
@@ -35,6 +34,7 @@ from multiqueue.api.workload_state import (
     reserve_quota,
     sync_admitted,
 )
+from multiqueue.controllers.backlog import Backlog
 from multiqueue.controllers.place_writer import PlaceWriter
 from multiqueue.controllers.slice_handover import taken_over
 from multiqueue.engine.engine import Engine
@@ -48,8 +48,6 @@ from multiqueue.model.build_workload import admission_to_wire
 WRITERS = 64
 """Admissions written at the same time, for those with an offer and for the others each: at 5 ms a
 request they use one API server fully."""
-MAX_WAITING = 512
-"""Admissions that may wait for a writer before cycles pause, so that decisions are not outdated."""
 RETRY_SECONDS = 0.05
 MAX_RETRY_SECONDS = 30.0
 """When a Workload whose admission was not written is tried again; the delay doubles from the first
@@ -81,10 +79,6 @@ class PendingAdmission:
     resource_version: str
 
 
-Backlog: TypeAlias = asyncio.PriorityQueue[tuple[int, int, PendingAdmission]]
-"""Admissions that wait for a writer: the highest priority first, then in the order of decision."""
-
-
 class PlanApplier:
     """Writes the engine's decisions.
 
@@ -113,23 +107,30 @@ class PlanApplier:
         self._on_pending = on_pending
         self._on_forgotten = on_forgotten
         self._places = PlaceWriter(context, engine, on_failed=on_forgotten)
-        self._waiting: Backlog = asyncio.PriorityQueue()
-        # Admissions with an offer have their own writers and pause no cycle: quota limits how many
-        # there are.
-        self._offered: Backlog = asyncio.PriorityQueue()
-        self._turns = count()
+        # They need no bound: quota limits how many there are. Those with an offer have their own
+        # writers.
+        self._waiting: Backlog[PendingAdmission] = Backlog()
+        self._offered: Backlog[PendingAdmission] = Backlog()
         self._writing: dict[str, PendingAdmission] = {}  # the newest one of each workload
         self._failures: dict[str, int] = {}
-        self._room = asyncio.Event()
-        self._room.set()
-
-    async def has_room(self) -> None:
-        """Wait until the backlog of the writers is short enough."""
-        await self._room.wait()
 
     def is_writing(self, key: str) -> bool:
         """Whether the admission of this Workload is decided but not yet written."""
         return key in self._writing
+
+    def take_back(self, key: str) -> bool:
+        """Take an admission back if no writer has begun to write it; return whether it was one.
+
+        The engine forgets it, so its quota is free at once and the Workload waits as before.
+        """
+        if not (self._waiting.take_back(key) or self._offered.take_back(key)):
+            return False
+        del self._writing[key]
+        now = self._context.clock.now()
+        self._engine.preemption_failed(key, now)
+        self._engine.forget(key, now)
+        self._on_forgotten()
+        return True
 
     def apply(self, plan: CyclePlan, *, since: float | None = None) -> None:
         """Start to write a plan; never blocks.
@@ -163,9 +164,9 @@ class PlanApplier:
         try:
             async with asyncio.TaskGroup() as writers:
                 writers.create_task(self._places.run(), name=self._places.name)
-                for queue in (self._waiting, self._offered):
+                for backlog in (self._waiting, self._offered):
                     for number in range(WRITERS):
-                        writers.create_task(self._write_all(queue), name=f"{self.name}-{number}")
+                        writers.create_task(self._write_all(backlog), name=f"{self.name}-{number}")
         except Exception as error:
             raise UnrecoverableError(
                 "it is not known any more which admissions are written; the process ends, and a "
@@ -190,19 +191,13 @@ class PlanApplier:
             generation=workload.metadata.generation,
             resource_version=workload.metadata.resource_version,
         )
-        turn = (-(workload.spec.priority or 0), next(self._turns), admission)
-        if decision.checks and self._gate.may_offer(decision.checks):
-            self._offered.put_nowait(turn)
-            return
-        self._waiting.put_nowait(turn)
-        if self._waiting.qsize() >= MAX_WAITING:
-            self._room.clear()
+        is_offered = decision.checks and self._gate.may_offer(decision.checks)
+        backlog = self._offered if is_offered else self._waiting
+        backlog.put(key, admission, priority=workload.spec.priority or 0)
 
-    async def _write_all(self, queue: Backlog) -> None:
+    async def _write_all(self, backlog: Backlog[PendingAdmission]) -> None:
         while True:
-            _, _, admission = await queue.get()
-            if self._waiting.qsize() < MAX_WAITING:
-                self._room.set()
+            admission = await backlog.get()
             await self._write(admission)
             del admission  # an idle writer keeps nothing
 

@@ -32,6 +32,8 @@ LAST_PAUSE = 0.010
 
 SPARE_TURNS = 16
 """Cycles that an idle loop runs for single events in one turn of the event loop."""
+SPARE_SECONDS = 0.01
+"""How long all of these may take: meanwhile nothing else runs, and every answer is late."""
 log = structlog.get_logger("multiqueue.scheduler")
 
 
@@ -67,6 +69,8 @@ class SchedulerLoop:
         self._until_fed = until_fed
         self._woken = asyncio.Event()
         self._spare_turns = 0
+        self._spare_seconds = 0.0
+        self._is_deciding = False
         self._pause = FIRST_PAUSE
         self._event_at: float | None = None  # the first one that no cycle has seen
         self._causes: dict[str, str] = {}
@@ -78,14 +82,17 @@ class SchedulerLoop:
         While few Workloads arrive at a time, each one is decided before the next one is seen. So
         the first to come is first, even if two come in the same second, the unit of creation times.
         """
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         if self._event_at is None:
-            self._event_at = asyncio.get_running_loop().time()
-        if self._spare_turns > 0:
+            self._event_at = begun
+        if self._spare_turns > 0 and self._spare_seconds > 0 and not self._is_deciding:
             self._spare_turns -= 1
             try:
                 self._run_cycle()
             except Exception as error:  # noqa: BLE001 - `run` raises it
                 self.fail(error)
+            self._spare_seconds -= loop.time() - begun
         self._woken.set()
 
     def fail(self, error: Exception) -> None:
@@ -113,7 +120,6 @@ class SchedulerLoop:
         for until_fed in self._until_fed:
             await until_fed()
         while True:
-            await self._applier.has_room()
             self._woken.clear()
             self._check_state()
             try:
@@ -134,9 +140,13 @@ class SchedulerLoop:
     def _run_cycle(self) -> CyclePlan:
         began = asyncio.get_running_loop().time()
         event_at, self._event_at = self._event_at, None
-        plan = self._engine.run_cycle(self._context.clock.now())
-        self._applier.apply(plan, since=event_at if event_at is not None else began)
-        self._evictions.apply(plan)
+        self._is_deciding = True  # admissions that are taken back wake the loop
+        try:
+            plan = self._engine.run_cycle(self._context.clock.now())
+            self._applier.apply(plan, since=event_at if event_at is not None else began)
+            self._evictions.apply(plan)
+        finally:
+            self._is_deciding = False
         try:
             self._measure(plan, event_at, began)
             self._report_failures(plan)
@@ -175,7 +185,7 @@ class SchedulerLoop:
 
     async def _sleep(self, now: datetime, next_at: datetime | None) -> None:
         seconds = (next_at - now).total_seconds() if next_at is not None else None
-        self._spare_turns = SPARE_TURNS
+        self._spare_turns, self._spare_seconds = SPARE_TURNS, SPARE_SECONDS
         try:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()

@@ -114,7 +114,9 @@ def build_controllers(
             loop.fail(error)
         on_change()
 
-    evictions = EvictionWriter(context, is_admitting=is_admitting, on_failed=on_failed)
+    evictions = EvictionWriter(
+        context, is_admitting=is_admitting, take_back=applier.take_back, on_failed=on_failed
+    )
     topology = build_topology(context, engine, on_change=on_change)
     inputs: list[Callable[[], Awaitable[None]]] = [watch.until_known for watch in devices]
     if topology.until_fed is not None:

@@ -25,7 +25,6 @@ from multiqueue.engine.plan import (
     SkipReason,
 )
 from multiqueue.engine.preemption.fair import find_share_loss
-from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest, Target, preemption_message
 from multiqueue.engine.preemption_limit import limit_preemption
 from multiqueue.engine.queues.entry import Entry, as_admitted
@@ -87,8 +86,7 @@ def _lost_its_nodes(course: Course, queue: CachedQueue, verdict: Nominated) -> b
     if not assignment.placed or not would_do:
         return False
     course.reservations.make()
-    leaving = {**course.preempted, **{t.entry.key: t.entry for t in verdict.targets}}
-    with without(tree, leaving.values()):
+    with course.without_victims(verdict.targets):
         return is_free(queue, assignment.usage) and not tree.forest.fits(assignment.placed)
 
 
@@ -161,11 +159,9 @@ def fits(course: Course, queue: CachedQueue, verdict: Nominated) -> bool:
     """
     assignment, forest = verdict.assignment, course.tree.forest
     usage, placed = assignment.usage, assignment.placed
-    leaving = dict(course.preempted)
-    leaving.update((target.entry.key, target.entry) for target in verdict.targets)
-    if not leaving:
+    if not course.preempted and not verdict.targets:
         return is_free(queue, usage) and forest.fits(placed)
-    with without(course.tree, leaving.values()):
+    with course.without_victims(verdict.targets):
         if not (is_free(queue, usage) and forest.fits(placed)):
             return False
     if assignment.mode is not Mode.FIT:

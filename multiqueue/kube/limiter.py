@@ -1,9 +1,10 @@
 """The rate limiter of one API server: an adaptive token bucket and a bound on requests in flight.
 
-The initial rate is high. A 429 or 503 halves it, at most once a second, and no request is sent
-before the server's Retry-After. If answers become slow compared with the server's best time, the
-rate shrinks gently. Every second without trouble gives a tenth back. Requests wait in order of
-arrival. Writes that can wait have a turn of their own first (`write_budget`).
+The initial rate is high. A 429, 503 or 504 halves it, at most once a second, and no request is sent
+before the server's Retry-After. Every second without a refusal gives a tenth back. Slow answers do
+not change the rate: the bound on requests in flight is enough against a slow server, and answers
+are late, too, if this program has no CPU time. Requests wait in order of arrival. Writes that can
+wait have a turn of their own first (`write_budget`).
 """
 
 from __future__ import annotations
@@ -21,10 +22,6 @@ from multiqueue.kube.write_budget import WriteBudget, WriteClass
 
 DECREASE_EVERY_SECONDS = 1.0
 """Seconds in which several refusals count as one."""
-SLOW_SECONDS = 1.0
-"""Answers faster than this never count as slow: admission webhooks may take that long."""
-SLOW_FACTOR = 4.0
-"""Ratio of the average to the best duration from which answers count as slow."""
 MAX_PAUSE_SECONDS = 60.0
 """Longest Retry-After that is honoured."""
 
@@ -67,9 +64,6 @@ class RateLimiter:
         self._refilled_at: float | None = None
         self._changed_at = float("-inf")
         self._paused_until = float("-inf")
-        self._best_seconds: float | None = None
-        self._average_seconds = 0.0
-        self._is_slow = False
         self._waiters: deque[asyncio.Future[None]] = deque()
         self.budget = WriteBudget()
         self._spare: list[tuple[WriteClass, int, asyncio.Future[None]]] = []
@@ -154,7 +148,7 @@ class RateLimiter:
         """Give the slot back and adapt the rate to the answer.
 
         Args:
-            seconds: Duration of a cheap request; None for lists and failures, which do not count.
+            seconds: Duration of a cheap write; None for lists and failures, which do not count.
             refused: Whether the server answered 429, 503 or 504.
             retry_after: Seconds that the server asked us to wait.
             write: As it was acquired.
@@ -172,28 +166,16 @@ class RateLimiter:
                 own.used = True
         if refused:
             self.throttled += 1
-            self._slow_down(0.5, now)
+            self._slow_down(now)
             if retry_after:
                 pause = now + min(retry_after, MAX_PAUSE_SECONDS)
                 self._paused_until = max(self._paused_until, pause)
-        elif seconds is not None:
-            self._learn(seconds, now)
         self._wake(loop)
 
-    def _learn(self, seconds: float, now: float) -> None:
-        best = self._best_seconds
-        # The best time rises slowly, so that a server that moved farther away is not slow for ever.
-        self._best_seconds = seconds if best is None else min(seconds, best * 1.001)
-        self._average_seconds += (seconds - self._average_seconds) * 0.1
-        usual = max(SLOW_SECONDS, SLOW_FACTOR * self._best_seconds)
-        self._is_slow = self._average_seconds > usual
-        if self._is_slow:
-            self._slow_down(0.9, now)
-
-    def _slow_down(self, factor: float, now: float) -> None:
+    def _slow_down(self, now: float) -> None:
         if now - self._changed_at < DECREASE_EVERY_SECONDS:
             return
-        self.rate = max(self._min_rate, self.rate * factor)
+        self.rate = max(self._min_rate, self.rate / 2)
         self._tokens = min(self._tokens, self.rate)
         self._changed_at = now
 
@@ -203,7 +185,7 @@ class RateLimiter:
             return
         elapsed = now - self._refilled_at
         self._refilled_at = now
-        quiet = now - self._changed_at > DECREASE_EVERY_SECONDS and not self._is_slow
+        quiet = now - self._changed_at > DECREASE_EVERY_SECONDS
         if quiet and self.rate < self._max_rate:
             self.rate = min(self._max_rate, self.rate + self._max_rate * 0.1 * min(elapsed, 10.0))
         self._tokens = min(self._limit(), self._tokens + elapsed * self.rate)

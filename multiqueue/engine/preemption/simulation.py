@@ -15,6 +15,7 @@ from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.tas.usage import Charge
+from multiqueue.lib.amount import Amount
 
 
 class Simulation:
@@ -71,3 +72,44 @@ def without(
         yield simulation
     finally:
         simulation.restore()
+
+
+class Freed:
+    """What workloads that leave together take with them: the sum of each queue's.
+
+    Whoever asks often does not go through all of them each time.
+
+    Args:
+        tree: which they all hold quota of.
+    """
+
+    __slots__ = ("_keys", "_sums", "_tree")
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._keys: list[str] = []
+        self._sums: dict[tuple[str, int], Amount] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Add one that leaves, too."""
+        node = self._tree.queues[entry.charged].node
+        self._keys.append(entry.key)
+        for flavor_resource, amount in entry.usage.items():
+            place = entry.charged, node.slot(flavor_resource)
+            self._sums[place] = self._sums.get(place, 0) + amount
+
+    @contextmanager
+    def taken_out(self) -> Iterator[None]:
+        """Have the usage of all of them taken out inside the block."""
+        queues, forest = self._tree.queues, self._tree.forest
+        sums = [(queues[name].node, slot, amount) for (name, slot), amount in self._sums.items()]
+        for node, slot, amount in sums:
+            node.remove_usage(slot, amount)
+        places = [(key, charges) for key in self._keys if (charges := forest.release(key))]
+        try:
+            yield
+        finally:
+            for key, charges in places:
+                forest.restore(key, charges)
+            for node, slot, amount in sums:
+                node.add_usage(slot, amount)

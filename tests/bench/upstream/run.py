@@ -92,7 +92,7 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
     with RealControlPlane(
         folder / "plane", controllers=False, extra_arguments=SERVER_ARGUMENTS
     ) as plane:
-        _install(setting, plane)
+        install(setting, plane)
         with running_manager(setting, plane.kubeconfig, folder) as manager:
             until(lambda: watched_kinds(read_metrics(plane)) >= WATCHED, "watches of the manager")
             pids = {
@@ -185,7 +185,8 @@ def _named(writes: Counter[tuple[str, str]]) -> dict[str, int]:
     return {f"{verb} {kind}": count for (kind, verb), count in sorted(writes.items()) if count}
 
 
-def _install(setting: Setting, plane: RealControlPlane) -> None:
+def install(setting: Setting, plane: RealControlPlane) -> None:
+    """Create the kinds that the manager of the setting needs."""
     if setting.program == UPSTREAM:
         install_upstream(plane)
         return

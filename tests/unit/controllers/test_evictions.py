@@ -58,6 +58,7 @@ class EvictionFixture:
         self.workloads = {workload.metadata.key: workload for workload in workloads}
         self.errors: list[Exception] = []
         self.admitting: set[str] = set()
+        self.backlog: set[str] = set()
         self.failed: list[tuple[str, float]] = []
         self.events: list[tuple[str, str, str]] = []
         self.metrics = ManagerMetrics()
@@ -72,7 +73,10 @@ class EvictionFixture:
             config=Configuration(),
         )
         self.writer = EvictionWriter(
-            context, is_admitting=self.admitting.__contains__, on_failed=self._on_failed
+            context,
+            is_admitting=self.admitting.__contains__,
+            take_back=self._take_admission_back,
+            on_failed=self._on_failed,
         )
 
     async def update_status(self, key: str, change: Any) -> Workload:
@@ -80,6 +84,11 @@ class EvictionFixture:
             raise self.errors.pop(0)
         self.workloads[key] = with_status(self.workloads[key], change(self.workloads[key]))
         return self.workloads[key]
+
+    def _take_admission_back(self, key: str) -> bool:
+        waits = key in self.backlog
+        self.backlog.discard(key)
+        return waits
 
     def _on_failed(self, key: str) -> None:
         self.failed.append((key, round(asyncio.get_running_loop().time() - 1000.0, 3)))
@@ -123,6 +132,17 @@ async def applied(shell: EvictionFixture, plan: CyclePlan) -> AsyncIterator[None
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+@virtual_time
+async def test_a_victim_whose_admission_waits_to_be_written_costs_no_write() -> None:
+    shell = EvictionFixture(make_workload("victim"), make_workload("urgent", priority=10))
+    before = shell.workloads[VICTIM]
+    shell.backlog.add(VICTIM)
+    async with applied(shell, make_plan()):
+        assert not shell.backlog
+    assert shell.workloads[VICTIM] is before
+    assert (shell.events, shell.failed, shell.preempted) == ([], [], 0)
 
 
 @virtual_time

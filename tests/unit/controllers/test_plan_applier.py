@@ -206,6 +206,41 @@ async def test_a_write_that_is_outdated_does_not_take_back_a_newer_admission() -
 
 
 @virtual_time
+async def test_an_admission_that_no_writer_began_is_taken_back_without_a_write() -> None:
+    shell = ApplierFixture()
+    shell.server.put(make_workload())
+    shell.applier.apply(shell.engine.run_cycle(shell.clock.now()))
+    assert (shell.reserving, shell.applier.is_writing(KEY)) == (1, True)
+
+    assert shell.applier.take_back(KEY)
+
+    assert (shell.reserving, shell.applier.is_writing(KEY)) == (0, False)
+    assert shell.woken.is_set()
+    assert not shell.applier.take_back(KEY), "it is not there any more"
+    writing = asyncio.create_task(shell.applier.run())
+    await asyncio.sleep(1)
+    assert shell.server.writes == []
+    shell.applier.apply(shell.engine.run_cycle(shell.clock.now()))
+    await asyncio.sleep(1)
+    assert (len(shell.server.writes), shell.reserving) == (1, 1), "it waited as before"
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+
+
+@virtual_time
+async def test_an_admission_that_is_being_written_is_not_taken_back() -> None:
+    async with running() as shell:
+        shell.server.hold.clear()
+        shell.server.put(make_workload())
+        await asyncio.sleep(1)
+        assert not shell.applier.take_back(KEY)
+        assert shell.reserving == 1
+        shell.server.hold.set()
+        await asyncio.sleep(1)
+        assert shell.reserving == 1
+
+
+@virtual_time
 async def test_a_surprise_in_one_write_ends_nothing() -> None:
     async with running() as shell:
         shell.server.outcomes = [ValueError("answer cannot be decoded")]

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from multiqueue.controllers.scheduler_loop import SPARE_TURNS, SchedulerLoop
+from multiqueue.controllers.scheduler_loop import SPARE_SECONDS, SPARE_TURNS, SchedulerLoop
 from multiqueue.controllers.status_ticker import StatusTicker
 from multiqueue.engine.plan import Admit, CyclePlan, Requeue, RequeueReason, TreeFailure
 from multiqueue.engine.state import Changed
@@ -20,7 +20,7 @@ from multiqueue.jobs.context import UnrecoverableError
 from multiqueue.model.workload import Admission
 from multiqueue.observability.metrics import ManagerMetrics
 from tests.unit.controllers.workload_views import because
-from tests.virtual_time import LoopClock, virtual_time
+from tests.virtual_time import LoopClock, VirtualTimeLoop, virtual_time
 
 NOTHING = CyclePlan()
 ADMITTED = CyclePlan(
@@ -70,9 +70,6 @@ class FakeEngine:
 class FakeApplier:
     def __init__(self) -> None:
         self.applied: list[CyclePlan] = []
-
-    async def has_room(self) -> None:
-        return
 
     def apply(self, plan: CyclePlan, *, since: float | None = None) -> None:
         self.applied.append(plan)
@@ -126,6 +123,45 @@ async def test_each_of_a_few_events_is_decided_on_before_the_next_is_heard_of() 
         for _ in range(1_000):
             loop.wake()
         assert len(engine.ran_at) == 1 + SPARE_TURNS, "a burst is decided on together"
+
+
+@virtual_time
+async def test_events_whose_cycles_take_long_are_decided_on_together() -> None:
+    """All else would wait meanwhile, and answers of the API server would seem late."""
+
+    class SlowEngine(FakeEngine):
+        def run_cycle(self, now: datetime) -> CyclePlan:
+            event_loop = asyncio.get_running_loop()
+            assert isinstance(event_loop, VirtualTimeLoop)
+            event_loop.now += SPARE_SECONDS / 2
+            return super().run_cycle(now)
+
+    engine = SlowEngine(next_at=lambda now: None)
+    async with running(engine, FakeApplier()) as loop:
+        await asyncio.sleep(60)
+        for _ in range(1_000):
+            loop.wake()
+        assert len(engine.ran_at) == 1 + 2
+
+
+@virtual_time
+async def test_what_a_plan_takes_back_begins_no_cycle_inside_of_another() -> None:
+    """The rest of the plan would be applied after the plan of a later cycle."""
+
+    class TakingBack(FakeApplier):
+        def apply(self, plan: CyclePlan, *, since: float | None = None) -> None:
+            cycles = len(engine.ran_at)
+            loop.wake()
+            assert len(engine.ran_at) == cycles
+            super().apply(plan, since=since)
+
+    engine = FakeEngine(next_at=lambda now: None)
+    applier = FakeApplier()
+    async with running(engine, applier) as loop:
+        await asyncio.sleep(60)
+        applier.apply = TakingBack().apply  # type: ignore[method-assign]
+        loop.wake()
+        assert len(engine.ran_at) == 2
 
 
 @virtual_time

@@ -70,13 +70,12 @@ async def test_a_rate_never_falls_below_its_floor() -> None:
 
 
 @virtual_time
-async def test_answers_that_turn_slow_shrink_the_rate_and_small_changes_do_not() -> None:
+async def test_slow_answers_do_not_shrink_the_rate() -> None:
+    """A program without CPU time sees late answers; it would only make itself slower."""
     limiter = RateLimiter(rate=100)
     await send(limiter, 50, seconds=0.01)
-    await send(limiter, 50, seconds=0.1)
-    assert limiter.rate == 100
     await send(limiter, 60, seconds=3.0)
-    assert limiter.rate < 50
+    assert limiter.rate == 100
 
 
 @virtual_time
