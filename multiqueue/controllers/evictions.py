@@ -39,6 +39,9 @@ from multiqueue.model.build_workload import effective_priority
 
 WRITERS = 8
 """Evictions written at a time (E-102)."""
+TAKE_BACK_SECONDS = 0.1
+"""How long a victim keeps its quota whose admission waits to be written: as long as an eviction
+takes. Two Workloads that take the same room from each other must not do so in an endless loop."""
 RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 30.0
 """Delay before the engine is told of a failure; doubles with each one in a row."""
@@ -101,7 +104,7 @@ class EvictionWriter:
         *,
         is_admitting: Callable[[str], bool],
         take_back: Callable[[str], bool],
-        on_failed: Callable[[str], None],
+        on_failed: Callable[[str], object],
     ) -> None:
         self._context = context
         self._is_admitting = is_admitting
@@ -116,8 +119,15 @@ class EvictionWriter:
         """Start to write the evictions of a plan; never blocks."""
         for decision in plan.decisions:
             for change in self._changes(decision):
-                if not self._take_back(change.workload):
+                if self._is_admitting(change.workload):
+                    loop = asyncio.get_running_loop()
+                    loop.call_later(TAKE_BACK_SECONDS, self._take_back_or_write, change)
+                else:
                     self._waiting.put_nowait(change)
+
+    def _take_back_or_write(self, change: Change) -> None:
+        if not self._take_back(change.workload):
+            self._waiting.put_nowait(change)
 
     async def run(self) -> None:
         """Write until cancelled."""

@@ -70,7 +70,6 @@ class SchedulerLoop:
         self._woken = asyncio.Event()
         self._spare_turns = 0
         self._spare_seconds = 0.0
-        self._is_deciding = False
         self._pause = FIRST_PAUSE
         self._event_at: float | None = None  # the first one that no cycle has seen
         self._causes: dict[str, str] = {}
@@ -86,7 +85,7 @@ class SchedulerLoop:
         begun = loop.time()
         if self._event_at is None:
             self._event_at = begun
-        if self._spare_turns > 0 and self._spare_seconds > 0 and not self._is_deciding:
+        if self._spare_turns > 0 and self._spare_seconds > 0:
             self._spare_turns -= 1
             try:
                 self._run_cycle()
@@ -140,13 +139,9 @@ class SchedulerLoop:
     def _run_cycle(self) -> CyclePlan:
         began = asyncio.get_running_loop().time()
         event_at, self._event_at = self._event_at, None
-        self._is_deciding = True  # admissions that are taken back wake the loop
-        try:
-            plan = self._engine.run_cycle(self._context.clock.now())
-            self._applier.apply(plan, since=event_at if event_at is not None else began)
-            self._evictions.apply(plan)
-        finally:
-            self._is_deciding = False
+        plan = self._engine.run_cycle(self._context.clock.now())
+        self._applier.apply(plan, since=event_at if event_at is not None else began)
+        self._evictions.apply(plan)
         try:
             self._measure(plan, event_at, began)
             self._report_failures(plan)

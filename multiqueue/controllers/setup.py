@@ -107,15 +107,16 @@ def build_controllers(
         on_cohort=cohorts.enqueue,
     )
 
-    def on_failed(victim: str) -> None:
-        try:
-            engine.preemption_failed(victim, context.clock.now())
-        except Exception as error:  # noqa: BLE001 - a timer calls this; the scheduler ends with it
-            loop.fail(error)
+    def on_failed(victim: str) -> bool:
+        engine.preemption_failed(victim, context.clock.now())
         on_change()
+        return True
 
     evictions = EvictionWriter(
-        context, is_admitting=is_admitting, take_back=applier.take_back, on_failed=on_failed
+        context,
+        is_admitting=is_admitting,
+        take_back=_guard(applier.take_back, on_broken),
+        on_failed=_guard(on_failed, on_broken),
     )
     topology = build_topology(context, engine, on_change=on_change)
     inputs: list[Callable[[], Awaitable[None]]] = [watch.until_known for watch in devices]
@@ -167,6 +168,21 @@ def _job_reconcilers(context: ManagerContext, *, dispatches: bool) -> Iterator[R
             yield JobReconciler(context, kind.integration, dispatches=dispatches)
         else:
             yield from kind.controllers(context)
+
+
+def _guard(
+    change: Callable[[str], bool], on_broken: Callable[[Exception], None]
+) -> Callable[[str], bool]:
+    """Have an error of a change that a timer makes in the engine end the scheduler."""
+
+    def call(key: str) -> bool:
+        try:
+            return change(key)
+        except Exception as error:  # noqa: BLE001 - the scheduler raises it
+            on_broken(error)
+            return False
+
+    return call
 
 
 def _device_watch(context: ManagerContext) -> list[DeviceWatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,8 +11,12 @@ import pytest
 
 from multiqueue.api import names
 from multiqueue.api.config import Configuration
-from multiqueue.api.workload_state import is_admitted
+from multiqueue.api.workload_state import is_admitted, is_evicted
+from multiqueue.controllers.plan_applier import WRITERS
 from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.limiter import RateLimiter
 from tests.audited_writes import AuditedWrites
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import NAMESPACE, make_template
@@ -22,19 +26,22 @@ from tests.virtual_time import LoopClock, virtual_time
 CONFIG = Configuration(namespace="kueue-system", wait_for_pods_ready=None)
 COUNT = 200
 CAN_WAIT = {"events", "clusterqueues/status", "localqueues/status"}
+PER_SECOND = 20
 BEFORE_IT_IS_KNOWN = 20
 """Writes that are sent before the first answers show that the server is slow."""
 
 
 @asynccontextmanager
-async def managed(audit: AuditedWrites, *, cpu: str) -> AsyncIterator[QueueCluster]:
+async def managed(
+    make_client: Callable[..., KubeClient], *, cpu: str, **spec: Any
+) -> AsyncIterator[QueueCluster]:
     clock = LoopClock()
     async with (
         queue_cluster(clock=clock) as cluster,
-        cluster.manager(CONFIG, clock=clock, client_type=audit.make_client),
+        cluster.manager(CONFIG, clock=clock, client_type=make_client),
     ):
         await cluster.create(resources.RESOURCE_FLAVORS, make_flavor())
-        queue = make_cluster_queue(cpu=cpu)
+        queue = make_cluster_queue(cpu=cpu, **spec)
         await cluster.create(resources.CLUSTER_QUEUES, queue)
         await cluster.create(resources.LOCAL_QUEUES, make_local_queue())
         yield cluster
@@ -45,7 +52,7 @@ def test_a_slow_server_writes_admissions_and_little_else(milliseconds: int) -> N
     @virtual_time
     async def run() -> None:
         audit = AuditedWrites(milliseconds / 1000)
-        async with managed(audit, cpu=str(COUNT // 2)) as cluster:
+        async with managed(audit.make_client, cpu=str(COUNT // 2)) as cluster:
             await asyncio.sleep(10)
             audit.seen.clear()
             for number in range(COUNT):
@@ -64,11 +71,39 @@ def test_a_slow_server_writes_admissions_and_little_else(milliseconds: int) -> N
     run()
 
 
-def make_body(number: int) -> dict[str, Any]:
-    pod_set = {"name": "main", "count": 1, "template": make_template()}
+@virtual_time
+async def test_an_urgent_workload_takes_the_room_of_admissions_that_are_not_written() -> None:
+    """They are taken back: nothing was written of them, so nobody is evicted for nothing."""
+    audit = AuditedWrites()
+
+    def make_client(credentials: Credentials, **options: Any) -> KubeClient:
+        limiter = RateLimiter(rate=PER_SECOND, burst=PER_SECOND)
+        return audit.make_client(credentials, limiter=limiter, **options)
+
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    async with managed(make_client, cpu=str(COUNT), preemption=preemption) as cluster:
+        await asyncio.sleep(10)
+        store = cluster.informers.workloads.store
+        for number in range(COUNT):
+            await cluster.create(resources.WORKLOADS, make_body(number))
+        await asyncio.sleep(1)
+        written = sum(is_admitted(workload.status) for workload in store.list())
+        assert written < COUNT / 4
+        urgent = make_body(COUNT, priority=100, pods=COUNT)
+        await cluster.create(resources.WORKLOADS, urgent)
+        await asyncio.sleep(15)
+        evicted = sum(is_evicted(workload.status) for workload in store.list())
+        admitted = store.get(f"{NAMESPACE}/wl-{COUNT}")
+    assert admitted is not None
+    assert is_admitted(admitted.status)
+    assert written <= evicted <= written + WRITERS + PER_SECOND
+
+
+def make_body(number: int, *, priority: int = 0, pods: int = 1) -> dict[str, Any]:
+    pod_set = {"name": "main", "count": pods, "template": make_template()}
     return {
         "apiVersion": names.V1BETA2,
         "kind": "Workload",
         "metadata": {"name": f"wl-{number}", "namespace": NAMESPACE},
-        "spec": {"queueName": "lq", "podSets": [pod_set]},
+        "spec": {"queueName": "lq", "podSets": [pod_set], "priority": priority},
     }

@@ -139,6 +139,7 @@ async def test_a_victim_whose_admission_waits_to_be_written_costs_no_write() -> 
     shell = EvictionFixture(make_workload("victim"), make_workload("urgent", priority=10))
     before = shell.workloads[VICTIM]
     shell.backlog.add(VICTIM)
+    shell.admitting.add(VICTIM)
     async with applied(shell, make_plan()):
         assert not shell.backlog
     assert shell.workloads[VICTIM] is before

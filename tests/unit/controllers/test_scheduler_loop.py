@@ -145,26 +145,6 @@ async def test_events_whose_cycles_take_long_are_decided_on_together() -> None:
 
 
 @virtual_time
-async def test_what_a_plan_takes_back_begins_no_cycle_inside_of_another() -> None:
-    """The rest of the plan would be applied after the plan of a later cycle."""
-
-    class TakingBack(FakeApplier):
-        def apply(self, plan: CyclePlan, *, since: float | None = None) -> None:
-            cycles = len(engine.ran_at)
-            loop.wake()
-            assert len(engine.ran_at) == cycles
-            super().apply(plan, since=since)
-
-    engine = FakeEngine(next_at=lambda now: None)
-    applier = FakeApplier()
-    async with running(engine, applier) as loop:
-        await asyncio.sleep(60)
-        applier.apply = TakingBack().apply  # type: ignore[method-assign]
-        loop.wake()
-        assert len(engine.ran_at) == 2
-
-
-@virtual_time
 async def test_it_measures_how_long_an_event_waits_for_the_cycle_that_admits() -> None:
     engine, metrics = FakeEngine(next_at=lambda now: None), ManagerMetrics()
     async with running(engine, FakeApplier(), metrics) as loop:
