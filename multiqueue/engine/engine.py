@@ -192,10 +192,14 @@ class Engine:
     def upsert_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change a namespace; its workloads wait until the namespace is known."""
         self._wake(self._cache.set_namespace(name, dict(labels)))
+        if self.usage is not None:
+            self.usage.follow_namespace(name)
 
     def delete_namespace(self, name: str) -> None:
         """Remove a namespace."""
         self._cache.set_namespace(name, None)
+        if self.usage is not None:
+            self.usage.follow_namespace(name)
 
     # ---------------------------------------------------------------- mirror: topologies and nodes
 
