@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from multiqueue.api import names
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import PlanDemand, QuotaPlan, QuotaPlanStatus
 from multiqueue.api.v1beta2.meta import format_time
@@ -180,6 +181,38 @@ async def test_a_plan_changes_quotas_by_itself_and_takes_a_change_back_that_did_
         assert await quotas(cluster) == SIZES
         await asyncio.sleep(5 * HOUR)
         assert await quotas(cluster) == SIZES
+
+
+@virtual_time
+async def test_nothing_changes_by_itself_while_a_worker_is_lost() -> None:
+    check = {
+        "apiVersion": names.V1BETA2,
+        "kind": "AdmissionCheck",
+        "metadata": {"name": "fleet"},
+        "spec": {
+            "controllerName": names.MULTIKUEUE_CONTROLLER,
+            "parameters": {"apiGroup": names.GROUP, "kind": "MultiKueueConfig", "name": "fleet"},
+        },
+    }
+    fleet = {
+        "apiVersion": names.V1BETA2,
+        "kind": "MultiKueueConfig",
+        "metadata": {"name": "fleet"},
+        "spec": {"clusters": ["gone"]},
+    }
+    async with measured_teams(mode="Automatic", every="1h") as cluster, cluster.manager():
+        await cluster.create(resources.MULTIKUEUE_CONFIGS, fleet)
+        await cluster.create(resources.ADMISSION_CHECKS, check)
+        rules = {"admissionChecks": [{"name": "fleet"}]}
+        lost = {"spec": {"admissionChecksStrategy": rules}}
+        await cluster.client.patch(resources.CLUSTER_QUEUES, "speech", lost)
+        await asyncio.sleep(4 * HOUR)
+        status = (await read_plan(cluster)).status
+        assert 'not while AdmissionCheck "fleet" says: No cluster can be used' in status.message
+        assert await quotas(cluster) == SIZES
+        found = {"spec": {"admissionChecksStrategy": None}}
+        await cluster.client.patch(resources.CLUSTER_QUEUES, "speech", found)
+        await until_state(cluster, "Applied", hours=0.2)
 
 
 async def stop_queue(cluster: QueueCluster, name: str, policy: str) -> None:
