@@ -178,6 +178,8 @@ async def test_a_plan_changes_quotas_by_itself_and_takes_a_change_back_that_did_
             await submit(cluster, make_job(f"late-{number}", queue="speech", cpu="30"))
         status = await until_state(cluster, "Returned", hours=1)
         assert 'Workloads of ClusterQueue "speech" waited up to' in status.message
+        for reason in ("QuotaPlanApplied", "QuotaPlanReturned"):
+            await cluster.until_event("QuotaPlan", "plan", reason)
         assert await quotas(cluster) == SIZES
         await asyncio.sleep(5 * HOUR)
         assert await quotas(cluster) == SIZES

@@ -63,10 +63,11 @@ from multiqueue.dispatch.admission_check import judge_check
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.jobs.informers import BY_CLUSTER_QUEUE, BY_QUEUE, checks_of
+from multiqueue.jobs.references import reference_of
 from multiqueue.kube.client import PatchType
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.resources import CLUSTER_QUEUES
+from multiqueue.kube.resources import CLUSTER_QUEUES, QUOTA_PLANS
 from multiqueue.kube.status_writes import write_status
 from multiqueue.lib.amount import Amount
 
@@ -244,7 +245,7 @@ class QuotaPlanController:
             quotas = read_nominal(plan, current)
             stranger = find_stranger(moves, quotas)
             if stranger is not None:
-                return await self._write(plan, drop_change(plan, stranger, now))
+                return self._tell(await self._write(plan, drop_change(plan, stranger, now)))
             move = find_next_write(moves, quotas)
             if move is None:
                 break
@@ -259,7 +260,16 @@ class QuotaPlanController:
             self._context.informers.cluster_queues.observe(decode(ClusterQueue, raw[name]))
             log.info("quota moved", quota_plan=plan.metadata.name, cluster_queue=name)
         whole = {**read_nominal(plan, self._list_queues(plan)), **quotas}
-        return await self._write(plan, end_change(plan, whole, now))
+        return self._tell(await self._write(plan, end_change(plan, whole, now)))
+
+    def _tell(self, plan: QuotaPlan) -> QuotaPlan:
+        """Record how a change ended."""
+        state = plan.status.state
+        if state:  # else the plan is gone
+            kind = "Normal" if state == "Applied" else "Warning"
+            reference = reference_of(QUOTA_PLANS, plan.metadata)
+            self._context.recorder.event(reference, kind, f"QuotaPlan{state}", plan.status.message)
+        return plan
 
     async def _write(self, plan: QuotaPlan, status: QuotaPlanStatus) -> QuotaPlan:
         """Write the status, if it says something new or measured demand is due to be written."""
