@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from multiqueue.api.config import Configuration, Gate
+from multiqueue.api.config.types import BY_OWNER
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import (
     AdmissionFairSharing,
@@ -82,4 +83,5 @@ def admission_fair_sharing(config: Configuration) -> AdmissionFairSharing | None
         half_life=section.usage_half_life_time,
         sampling_interval=section.usage_sampling_interval,
         resource_weights=section.resource_weights,
+        by_owner=section.by == BY_OWNER,
     )

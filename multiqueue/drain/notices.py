@@ -7,24 +7,21 @@ does not count these notices: who leaves a worker makes room for nobody in parti
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import PREEMPTION_NOTICE, NoticeEnd, Reason, find_condition
-from multiqueue.api.names import DISRUPTION_POLICY, LAST_CHECKPOINT
+from multiqueue.api.names import LAST_CHECKPOINT
 from multiqueue.api.notices import Notice, end_notice, give_notice, parse_notice
-from multiqueue.api.v1alpha1 import DisruptionPolicy
-from multiqueue.api.workload_state import has_quota, is_admitted, is_evicted, is_finished
+from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
+from multiqueue.drain.stop_time import find_notice_length
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.informers import BY_CLUSTER
 from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import NotFound
 from multiqueue.model.disruption_policy import (
     CLOCK_SKEW,
-    build_disruption_rules,
     parse_last_checkpoint,
-    read_save_habits,
 )
 from multiqueue.workers.connections.fleet import Fleet
 
@@ -59,20 +56,13 @@ class DrainNotices:
 
     def length_for(self, workload: api.Workload) -> int:
         """Return the seconds of notice that a Workload gets; 0: it is stopped at once."""
-        habits, admission = read_save_habits(workload), workload.status.admission
-        if habits is None or not habits.on_notice or admission is None:
-            return 0
         informers = self._context.informers
-        policy = find_policy(
-            admission.cluster_queue,
+        return find_notice_length(
+            workload,
             informers.cluster_queues.store.get,
             informers.cohorts.store.get,
             informers.disruption_policies.store.get,
         )
-        if policy is None or not is_admitted(workload.status):
-            return 0
-        rules = build_disruption_rules(policy)
-        return 0 if rules.problem else habits.notice_length(rules.cost.longest_notice)
 
     async def give(self, workload: api.Workload, seconds: int, why: str) -> Notice | None:
         """Tell a Workload to save its work; return its notice, None if it runs no more.
@@ -154,28 +144,3 @@ class DrainNotices:
 
     def _record(self, workload: api.Workload, kind: str, reason: str, words: str) -> None:
         self._context.recorder.event(workload_reference(workload), kind, reason, words)
-
-
-def find_policy(
-    cluster_queue: str,
-    queue_of: Callable[[str], api.ClusterQueue | None],
-    cohort_of: Callable[[str], api.Cohort | None],
-    policy_of: Callable[[str], DisruptionPolicy | None],
-) -> DisruptionPolicy | None:
-    """Return the nearest policy of a ClusterQueue (P-8); None if none is named, or it is gone."""
-    queue = queue_of(cluster_queue)
-    if queue is None:
-        return None
-    named, above = _named(queue.metadata), queue.spec.cohort_name
-    seen: set[str] = set()
-    while not named and above and above not in seen:
-        seen.add(above)
-        cohort = cohort_of(above)
-        if cohort is None:
-            return None
-        named, above = _named(cohort.metadata), cohort.spec.parent_name
-    return policy_of(named) if named else None
-
-
-def _named(metadata: api.ObjectMeta) -> str:
-    return metadata.annotations.get(DISRUPTION_POLICY, "").strip()

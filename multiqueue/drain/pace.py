@@ -91,15 +91,15 @@ class Bucket:
         return Bucket(min(full_at, Bucket.empty(now, new).full_at))
 
 
-def estimate_end(
+def estimate_begins(
     moving: Sequence[timedelta],
     leaving: Sequence[timedelta],
     *,
     bucket: Bucket,
     pace: DrainPace,
     now: datetime,
-) -> datetime:
-    """When the last Workload has stopped, if each takes as long as it may.
+) -> list[datetime]:
+    """Return when each remaining Workload begins to leave, if each takes as long as it may.
 
     Args:
         moving: How long each Workload that is already leaving may still take.
@@ -108,13 +108,25 @@ def estimate_end(
         pace: The pace of the drain.
         now: The time.
     """
-    ends = [now + left for left in moving]
+    ends, begins = [now + left for left in moving], []
     heapq.heapify(ends)
-    last = max(ends, default=now)
     for stop in leaving:
         free = heapq.heappop(ends) if len(ends) >= pace.at_once else now
-        begins = max(now, free, bucket.next_at(pace))
-        bucket = bucket.take(pace, begins)
-        heapq.heappush(ends, begins + stop)
-        last = max(last, begins + stop)
-    return last
+        begins.append(max(now, free, bucket.next_at(pace)))
+        bucket = bucket.take(pace, begins[-1])
+        heapq.heappush(ends, begins[-1] + stop)
+    return begins
+
+
+def estimate_end(
+    moving: Sequence[timedelta],
+    leaving: Sequence[timedelta],
+    *,
+    bucket: Bucket,
+    pace: DrainPace,
+    now: datetime,
+) -> datetime:
+    """Return when the last Workload has stopped; the arguments are those of `estimate_begins`."""
+    begins = estimate_begins(moving, leaving, bucket=bucket, pace=pace, now=now)
+    ends = [begin + stop for begin, stop in zip(begins, leaving, strict=True)]
+    return max([*ends, *(now + left for left in moving)], default=now)

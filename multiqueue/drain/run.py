@@ -109,13 +109,14 @@ class Drainer:
                     await self.notices.take_back(workload, prospect.why)
                 continue
             if known is None:  # who was told by an earlier manager had its turn
-                if len(run.leaving) >= order.pace.at_once:
-                    continue
-                if not run.bucket.has_one(order.pace, now):
+                is_full = len(run.leaving) >= order.pace.at_once
+                if is_full or not run.bucket.has_one(order.pace, now):
                     continue
                 if seconds:
                     words = f"The cluster that runs it, {run.name}, is being drained"
                     known = await self.notices.give(workload, seconds, words)
+                    if known is None:
+                        continue  # it runs no more
                 run.bucket = run.bucket.take(order.pace, now)
             self._let_go(run, resident, prospect, known, now)
 

@@ -1,14 +1,21 @@
-"""How long the pods of a Workload may take to stop, and whether that is long enough. Pure."""
+"""How long a Workload is told before it stops, and its pods may take, and if it is enough. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.names import CHECKPOINT_SECONDS
+from multiqueue.api.names import CHECKPOINT_SECONDS, DISRUPTION_POLICY
+from multiqueue.api.v1alpha1 import DisruptionPolicy
+from multiqueue.api.workload_state import is_admitted
 from multiqueue.lib.digits import is_number
+from multiqueue.model.disruption_policy import build_disruption_rules, read_save_habits
+
+QueueOf = Callable[[str], api.ClusterQueue | None]
+CohortOf = Callable[[str], api.Cohort | None]
+PolicyOf = Callable[[str], DisruptionPolicy | None]
 
 DEFAULT_GRACE = 30
 """Seconds; the Kubernetes default for pods without a grace period."""
@@ -37,6 +44,42 @@ def find_cut_off(workload: api.Workload, job: Mapping[str, Any] | None, *, notic
                 "they are asked to stop"
             )
     return ""
+
+
+def find_notice_length(
+    workload: api.Workload, queue_of: QueueOf, cohort_of: CohortOf, policy_of: PolicyOf
+) -> int:
+    """Return the seconds of notice that a drain gives a Workload; 0: it is stopped at once."""
+    habits, admission = read_save_habits(workload), workload.status.admission
+    if habits is None or not habits.on_notice or admission is None:
+        return 0
+    policy = find_policy(admission.cluster_queue, queue_of, cohort_of, policy_of)
+    if policy is None or not is_admitted(workload.status):
+        return 0
+    rules = build_disruption_rules(policy)
+    return 0 if rules.problem else habits.notice_length(rules.cost.longest_notice)
+
+
+def find_policy(
+    cluster_queue: str, queue_of: QueueOf, cohort_of: CohortOf, policy_of: PolicyOf
+) -> DisruptionPolicy | None:
+    """Return the nearest policy of a ClusterQueue (P-8); None if none is named, or it is gone."""
+    queue = queue_of(cluster_queue)
+    if queue is None:
+        return None
+    named, above = _named(queue.metadata), queue.spec.cohort_name
+    seen: set[str] = set()
+    while not named and above and above not in seen:
+        seen.add(above)
+        cohort = cohort_of(above)
+        if cohort is None:
+            return None
+        named, above = _named(cohort.metadata), cohort.spec.parent_name
+    return policy_of(named) if named else None
+
+
+def _named(metadata: api.ObjectMeta) -> str:
+    return metadata.annotations.get(DISRUPTION_POLICY, "").strip()
 
 
 def _grace(pod_set: api.PodSet) -> int:

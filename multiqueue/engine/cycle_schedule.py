@@ -176,6 +176,22 @@ class CycleSchedule:
         if key not in self._ends or at < self._ends.rank(key)[0]:
             self._ends.push(key, (at, key))
 
+    def wake_ends(self, now: datetime | None = None) -> list[str]:
+        """Wake who waits for the end of a protection or of a budget's window; return the trees.
+
+        Args:
+            now: Only ends until now count; None: all, because a stop counts no more.
+        """
+        woken = []
+        while (key := self._ends.peek()) is not None:
+            if now is not None and self._ends.rank(key)[0] > micros(now):
+                break
+            self._ends.pop()
+            if key in self._trees:
+                self.hasten(key)
+                woken.append(key)
+        return woken
+
     def hasten(self, key: str) -> None:
         """Deliver the wake of a tree with the next ones that are due."""
         self._wakes.push(key, (0, key))
@@ -204,11 +220,8 @@ class CycleSchedule:
 
     def take_due_wakes(self, now: datetime) -> list[str]:
         """Return the trees whose batch is over, in order of time."""
+        self.wake_ends(now)
         due = []
-        while (key := self._ends.peek()) is not None and self._ends.rank(key)[0] <= micros(now):
-            self._ends.pop()
-            if key in self._trees:
-                self.hasten(key)
         while (key := self._wakes.peek()) is not None and self._wakes.rank(key)[0] <= micros(now):
             self._wakes.pop()
             self._woken_at[key] = now

@@ -192,10 +192,14 @@ class Engine:
     def upsert_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change a namespace; its workloads wait until the namespace is known."""
         self._wake(self._cache.set_namespace(name, dict(labels)))
+        if self.usage is not None:
+            self.usage.follow_namespace(name)
 
     def delete_namespace(self, name: str) -> None:
         """Remove a namespace."""
         self._cache.set_namespace(name, None)
+        if self.usage is not None:
+            self.usage.follow_namespace(name)
 
     # ---------------------------------------------------------------- mirror: topologies and nodes
 
@@ -321,10 +325,11 @@ class Engine:
         self.parts.second_pass.observe(key, entry, now)
 
     def _take_back_stop(self, key: str) -> None:
-        """Count a stop no more that was decided and not written."""
+        """Count a stop no more that was decided and not written; wake who waits for a budget."""
         entry = self._workload_changes.entries.get(key)
-        if entry is not None:
-            self._disruption.book.take_back(entry.workload.uid)
+        if entry is not None and self._disruption.book.take_back(entry.workload.uid):
+            for tree in self._schedule.wake_ends():
+                self._cache.trees[tree].version += 1  # verdicts counted the stop
 
     def _acquit(self, key: str, *, only_assumed: bool = False) -> None:
         """Drop the entry penalty of a workload whose admission it was charged for (E-125)."""

@@ -41,11 +41,13 @@ class AdmissionFairSharing:
         half_life: time after which past usage counts half; zero drops it at once.
         sampling_interval: how often usage is sampled; positive.
         resource_weights: by resource; 1 for those that are absent.
+        by_owner: whether the LocalQueues of one owner count as one (P-121).
     """
 
     half_life: timedelta = timedelta(0)
     sampling_interval: timedelta = timedelta(minutes=5)
     resource_weights: Mapping[str, float] = field(default_factory=dict)
+    by_owner: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from multiqueue.api.job_kinds import JOB_KINDS, find_job_kind, known_kinds
 from multiqueue.api.names import GROUP, QUEUE_NAME, V1ALPHA1, V1BETA1, V1BETA2
 from multiqueue.api.validation.access import Object, items, mapping, text
 from multiqueue.api.validation.kinds import RULES
+from multiqueue.model.owners import find_owner
 
 OURS = tuple(RULES)
 OWN = {"DispatchProfile": V1ALPHA1, "JobKind": V1ALPHA1}
@@ -147,6 +148,16 @@ class LintInput:
             cohort = text(mapping(queue, "spec").get("cohortName"))
             if cohort:
                 found.setdefault(root_of(cohort, self), []).append(queue)
+        return found
+
+    @cached_property
+    def owners_by_queue(self) -> Mapping[str, set[str]]:
+        """The owners of the LocalQueues before each ClusterQueue (P-121)."""
+        found: dict[str, set[str]] = {}
+        for queue in self.all("LocalQueue"):
+            namespace = namespace_of(queue)
+            owner = find_owner(namespace, labels_of(self.get("Namespace", namespace) or {}))
+            found.setdefault(text(mapping(queue, "spec").get("clusterQueue")), set()).add(owner)
         return found
 
     @cached_property

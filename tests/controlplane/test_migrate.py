@@ -38,12 +38,7 @@ def test_jobs_are_taken_over_and_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every command of docs/migrate.md is run, in order."""
-    require("helm", "kueue", "kwok", "kube-scheduler")
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", HOST)
-    plane = start_control_plane("plane", extra_arguments=["--enable-aggregator-routing=true"])
-    add_nodes(plane, [make_node(f"node-{i}", "a100", gpus=1) for i in range(1 + RUNNING // 60)])
-    install_as_released(plane, installed_by)
-    (tmp_path / "config").symlink_to(CONFIG)
+    plane = start_upstream(installed_by, start_control_plane, tmp_path, monkeypatch)
     check, steps, take_over, back, *_ = read_commands(installed_by)
     with deployed_manager(plane, tmp_path) as deployed:
         wait_for_leader(plane)
@@ -85,12 +80,7 @@ def test_jobs_are_given_back_without_the_backup(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The last commands of docs/migrate.md are run, after those of the take-over."""
-    require("helm", "kueue", "kwok", "kube-scheduler")
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", HOST)
-    plane = start_control_plane("plane", extra_arguments=["--enable-aggregator-routing=true"])
-    add_nodes(plane, [make_node("node-0", "a100", gpus=1)])
-    install_as_released(plane, installed_by)
-    (tmp_path / "config").symlink_to(CONFIG)
+    plane = start_upstream(installed_by, start_control_plane, tmp_path, monkeypatch)
     _, _, take_over, _, *alone = read_commands(installed_by)
     with deployed_manager(plane, tmp_path) as deployed:
         wait_for_leader(plane)
@@ -133,6 +123,22 @@ def test_a_take_over_is_refused_before_anything_changes(
     told = run(plane, tmp_path, "multiqueue migrate --rollback cut.json", fails=2)
     assert "it was cut off or changed" in told
     assert state_of(plane) == version
+
+
+def start_upstream(
+    installed_by: str,
+    start_control_plane: StartControlPlane,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> RealControlPlane:
+    """A control plane with nodes, and upstream Kueue; the page's files are in the folder."""
+    require("helm", "kueue", "kwok", "kube-scheduler")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", HOST)
+    plane = start_control_plane("plane", extra_arguments=["--enable-aggregator-routing=true"])
+    add_nodes(plane, [make_node(f"node-{i}", "a100", gpus=1) for i in range(1 + RUNNING // 60)])
+    install_as_released(plane, installed_by)
+    (folder / "config").symlink_to(CONFIG)
+    return plane
 
 
 def install_as_released(plane: RealControlPlane, installed_by: str) -> None:

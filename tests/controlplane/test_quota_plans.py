@@ -1,4 +1,4 @@
-"""A QuotaPlan on a real control plane: who agreed is told by the server, and owners are theirs."""
+"""A QuotaPlan on a real control plane: who agreed, who owns quotas, and what changes by itself."""
 
 from __future__ import annotations
 
@@ -107,6 +107,28 @@ def test_a_plan_is_agreed_to_applied_and_stopped_by_an_owner(
         header, row = plane.kubectl("get", "quotaplans").splitlines()
         assert header.split() == ["NAME", "COHORT", "MODE", "STATE", "PROPOSAL", "CHANGES", "AGE"]
         assert row.split()[:4] == ["plan", "teams", "Propose", "NotOurs"]
+    assert troubles(tmp_path / "manager") == []
+
+
+def test_a_plan_changes_quotas_by_itself_and_watches_who_shrank(
+    start_control_plane: StartControlPlane, tmp_path: Path
+) -> None:
+    """A proposal that has been there for two periods, as its status says."""
+    plane = start_control_plane("plane")
+    install(plane)
+    measure(plane)
+    patch_plan(plane, {"spec": {"mode": "Automatic", "every": "1h"}})
+    with leader(plane, tmp_path / "manager"):
+        until(lambda: state(plane) == "Proposed", "proposal")
+        earlier = format_time(datetime.now(UTC) - timedelta(hours=2))
+        since = {"status": {"proposal": {"since": earlier}}}
+        patch_plan(plane, since, "--subresource=status")
+        patch_plan(plane, {"spec": {"deadbandPercent": 6}})  # it is looked at
+        until(lambda: state(plane) == "Applied", "change")
+        assert quotas(plane) == {"vision": "11", "speech": "9"}
+        status = read(plane, "qplan", "plan")["status"]
+        assert status["states"][-1]["by"] == "mode Automatic"
+        assert [each["clusterQueue"] for each in status["watch"]["queues"]] == ["speech"]
     assert troubles(tmp_path / "manager") == []
 
 

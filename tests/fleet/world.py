@@ -369,21 +369,14 @@ class FleetWorld:
     def pause_at_write(self, index: int, number: int, seconds: float, of: str) -> None:
         """Stop a manager for a while just after one of its next writes to such a target."""
         process = self.managers[index].process
-        if process is None:
-            return
-        count = 0
 
-        def on_write(process: Process, target: str, done: bool) -> None:
-            nonlocal count
-            if of not in target:
-                return
-            count += not done
-            if count >= number and done:
-                process.on_write = None
-                self.history.note("stopping", lambda: f"{process.name} at a write of {target}")
-                self.spawn(self.pause_manager(index, seconds))
+        def stop(process: Process, target: str) -> None:
+            process.on_write = None
+            self.history.note("stopping", lambda: f"{process.name} at a write of {target}")
+            self.spawn(self.pause_manager(index, seconds))
 
-        process.on_write = on_write
+        if process is not None:
+            at_write(process, number, of, stop, after=True)
 
     def kill_at_write(
         self,
@@ -410,20 +403,15 @@ class FleetWorld:
         if process is None:
             on_killed()
             return
-        count = 0
 
-        def on_write(process: Process, target: str, done: bool) -> None:
-            nonlocal count
-            if of not in target:
-                return
-            count += not done
-            if count >= number and done is after and process.alive:
+        def kill(process: Process, target: str) -> None:
+            if process.alive:
                 process.alive = False
                 self.history.note("killed", lambda: f"{process.name} at a write of {target}")
                 self.spawn(self.end_manager(index, kill=True, back=back))
                 on_killed()
 
-        process.on_write = on_write
+        at_write(process, number, of, kill, after=after)
 
     async def tend(self) -> None:
         """Restart managers that ended by themselves, as a Deployment does; look around."""
@@ -462,6 +450,23 @@ class FleetWorld:
         if change.actor.startswith("manager-") and not change.actor.endswith(LATE):
             return
         self.truth.strike(change.cluster, workload_key(change.plural, change.old or {}))
+
+
+def at_write(
+    process: Process, number: int, of: str, act: Callable[[Process, str], None], *, after: bool
+) -> None:
+    """Act at one of the next writes of a process to such a target: before or after its effect."""
+    count = 0
+
+    def on_write(process: Process, target: str, done: bool) -> None:
+        nonlocal count
+        if of not in target:
+            return
+        count += not done
+        if count >= number and done is after:
+            act(process, target)
+
+    process.on_write = on_write
 
 
 def workload_key(plural: str, obj: Json) -> str:

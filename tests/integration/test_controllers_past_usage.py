@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from multiqueue.api.conditions import ACTIVE, is_true
 from multiqueue.api.config import AdmissionFairSharing, Configuration
 from multiqueue.api.durations import Duration
@@ -14,17 +16,20 @@ from multiqueue.lib.quantity import parse_quantity
 from tests.builders.jobs import make_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import NAMESPACE
-from tests.integration.queue_steps import complete, running, submit
+from tests.integration.queue_steps import admitted, complete, running, submit
+from tests.metric_values import read_value
 from tests.queue_manager import CONFIG, QueueCluster, queue_cluster
 from tests.virtual_time import LoopClock, virtual_time
 
 CPU = 10**9  # nanos
 
 
-def sharing_by(minutes: int) -> Configuration:
+def sharing_by(minutes: int, *, by: str = "LocalQueue") -> Configuration:
     """Past usage with a half-life of an hour, sampled every so many minutes."""
     sharing = AdmissionFairSharing(
-        usage_half_life_time=Duration(hours=1), usage_sampling_interval=Duration(minutes=minutes)
+        usage_half_life_time=Duration(hours=1),
+        usage_sampling_interval=Duration(minutes=minutes),
+        by=by,
     )
     return Configuration(namespace=CONFIG.namespace, admission_fair_sharing=sharing)
 
@@ -72,6 +77,38 @@ async def test_a_restart_does_not_forget_who_used_how_much() -> None:
             assert gauge.child("used", NAMESPACE, "cq").collect()
         # The history that was persisted is most of what there is, some samples later.
         assert before * 0.95 < consumed(cluster, "used") < before * 1.05
+
+
+@virtual_time
+async def test_an_owner_does_not_get_more_by_another_queue() -> None:
+    """Both queues of one namespace; the one that used nothing asked first (P-121)."""
+    config = sharing_by(minutes=1, by="Owner")
+    async with queue_cluster() as cluster, cluster.manager(config) as manager:
+        await make_shared_queue(cluster)
+        await cluster.create(
+            resources.NAMESPACES,
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-b"}},
+        )
+        await cluster.create(resources.LOCAL_QUEUES, in_team_b(make_local_queue("theirs")))
+        await submit(cluster, make_job("first", queue="used", cpu="4"))
+        await asyncio.sleep(3600)
+        await submit(cluster, make_job("a-second", queue="unused", cpu="4"))
+        await asyncio.sleep(5)
+        await submit(cluster, in_team_b(make_job("b-other", queue="theirs", cpu="4")))
+        await until(cluster, lambda: cluster.workload_of("b-other"), "its Workload")
+        await complete(cluster, "first")
+
+        await until(cluster, lambda: admitted(cluster, "b-other"), "the other owner's job")
+        assert not admitted(cluster, "a-second")
+        gauge = manager.metrics.local_queue_admission_fair_sharing_usage
+        used, unused = (
+            read_value(gauge.child(name, NAMESPACE, "cq")) for name in ("used", "unused")
+        )
+        assert used == pytest.approx(unused, rel=0.1)
+
+
+def in_team_b(obj: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "namespace": "team-b"}}
 
 
 @virtual_time

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
 
 from multiqueue.api import names
 from multiqueue.api.conditions import PREEMPTION_NOTICE, NoticeEnd, Reason, find_condition
 from multiqueue.api.notices import Notice, end_notice, give_notice, parse_notice
 from multiqueue.api.v1beta2 import Condition, format_time
+from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.api.workload_state import finish, is_finished
 from multiqueue.drain.notices import DrainNotices
+from multiqueue.jobs.workload_writer import WorkloadWriter
+from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import CLUSTER_QUEUES, DISRUPTION_POLICIES, EVENTS, JOBS
+from multiqueue.model.disruption_policy import CLOCK_SKEW
 from tests.builders.jobs import make_gpu_job
 from tests.builders.workloads import NAMESPACE
+from tests.integration.test_cli_commands import UserShell, logs_are_not_output
 from tests.integration.test_multikueue_drain import (
     annotate,
     assert_runs_once,
@@ -26,12 +37,14 @@ from tests.metric_values import read_value
 from tests.multikueue_world import MultiKueueWorld, multikueue_world
 from tests.virtual_time import virtual_time
 
+__all__ = ["logs_are_not_output"]
+
 LONG = 40
 """Seconds of notice for a job that needs 8 to save its work."""
 
 
-async def begin(world: MultiKueueWorld, *, told: bool = True) -> None:
-    """Have a job run on the worker `a` that saves its work if it is told, under a policy."""
+async def begin(world: MultiKueueWorld, *more: str, told: bool = True) -> None:
+    """Have jobs run on the worker `a` that save their work if they are told, under a policy."""
     policy = {
         "apiVersion": "multiqueue.dev/v1alpha1",
         "kind": "DisruptionPolicy",
@@ -43,14 +56,15 @@ async def begin(world: MultiKueueWorld, *, told: bool = True) -> None:
     await world.hub.client.patch(CLUSTER_QUEUES, "cq", named)
     await world.until_connected()
     await annotate(world, "b", cordon="true")
-    job = make_gpu_job("job", gpus=8)
-    job["metadata"]["annotations"] = {
-        names.CHECKPOINT_ON: "Notice",
-        names.CHECKPOINT_SECONDS: "8",
-    }
-    job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 5
-    await world.hub.create(JOBS, job)
-    assert await world.until_ready("job") == "a"
+    for name in ("job", *more):
+        job = make_gpu_job(name, gpus=8 // (1 + len(more)))
+        job["metadata"]["annotations"] = {
+            names.CHECKPOINT_ON: "Notice",
+            names.CHECKPOINT_SECONDS: "8",
+        }
+        job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 5
+        await world.hub.create(JOBS, job)
+        assert await world.until_ready(name) == "a"
     await annotate(world, "b", cordon=None)
     await asyncio.sleep(60)
 
@@ -109,6 +123,53 @@ async def test_a_job_that_saves_its_work_moves_then_and_loses_little() -> None:
         (told,) = await events(world, "PreemptionNotice")
         assert told.endswith("save your work now. The cluster that runs it, a, is being drained")
         assert read_value(manager.metrics.notices_total.child("cq", "Saved")) == 1
+
+
+@virtual_time
+async def test_the_clock_of_a_job_may_be_a_minute_ahead_and_no_more() -> None:
+    async with multikueue_world("a", "b", real_workers=True) as world, world.manager() as manager:
+        await begin(world)
+        await annotate(world, "a", drain="true")
+        notice = await until_told(world)
+        await save(world, manager.clock.now() + timedelta(seconds=CLOCK_SKEW + LONG))
+        await asyncio.sleep(10)
+        assert where(world, "job") == "a", "nobody saves in the future"
+        await save(world, manager.clock.now() + timedelta(seconds=CLOCK_SKEW))
+        await until_on(world, "b", "job")
+        assert manager.clock.now().timestamp() < notice.by - 20
+        assert (await until_drained(world, "a")).startswith("1 moved")
+        assert read_value(manager.metrics.notices_total.child("cq", "Saved")) == 1
+
+
+@virtual_time
+async def test_a_job_that_ends_while_it_is_told_takes_no_turn_of_another() -> None:
+    """One may leave an hour; the first one ends just before its notice is written."""
+    ended: list[str] = []
+
+    class LateClient(KubeClient):
+        async def patch(self, resource: Any, name: str, *arguments: Any, **options: Any) -> Any:
+            if not ended and PREEMPTION_NOTICE in repr((arguments, options)):
+                ended.append(name)
+                writer = WorkloadWriter(world.hub.client, world.hub.informers.workloads)
+                now = manager.clock.now()
+                await writer.update_status(
+                    f"{NAMESPACE}/{name}",
+                    lambda each: finish(each.status, "Succeeded", "", now=now),
+                )
+            return await super().patch(resource, name, *arguments, **options)
+
+    async with (
+        multikueue_world("a", "b", real_workers=True) as world,
+        world.manager(client_type=LateClient) as manager,
+    ):
+        await begin(world, "other")
+        await annotate(world, "a", drain="rate=1/h,at-once=1")
+        store = world.hub.informers.workloads.store
+        await world.until(
+            lambda: any(parse_notice(each.status.conditions) for each in store.list()),
+            "the other one is told",
+        )
+        assert [each.metadata.name for each in store.list() if is_finished(each.status)] == ended
 
 
 @virtual_time
@@ -202,3 +263,31 @@ async def test_a_job_whose_notice_was_taken_back_is_told_anew_before_it_is_stopp
         assert second.by > first.by
         await until_on(world, "b", "job")
         assert manager.clock.now().timestamp() >= second.by
+
+
+def test_a_preview_tells_who_gets_notice_and_until_when(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One by one: the second one is told once the first one has had its notice and has stopped."""
+
+    @virtual_time
+    async def run() -> None:
+        async with multikueue_world("a", "b", real_workers=True) as world, world.manager():
+            await begin(world, "younger")
+            path = tmp_path / "kubeconfig"
+            path.write_text(yaml.safe_dump(world.hub.server.kubeconfig()))
+            shell = UserShell(path, capsys)
+            pace = "--at-once", "1", "--rate", "60/min"
+            plan = await shell.json("clusters", "drain", "a", "--dry-run", *pace)
+            assert [each["fate"] for each in plan["workloads"]] == ["Moves"] * 2
+            assert [each["noticeSeconds"] for each in plan["workloads"]] == [LONG] * 2
+            first, second = (parse_time(each["noticeUntil"]) for each in plan["workloads"])
+            assert first is not None
+            assert second is not None
+            assert second - first == timedelta(seconds=LONG + 5)
+            assert parse_time(plan["estimatedEnd"]) == second + timedelta(seconds=5)
+            assert "moves to b, told until 20" in await shell.run(
+                "clusters", "drain", "a", "--dry-run"
+            )
+
+    run()

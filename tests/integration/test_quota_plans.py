@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from multiqueue.api import names
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import PlanDemand, QuotaPlan, QuotaPlanStatus
 from multiqueue.api.v1beta2.meta import format_time
@@ -64,10 +65,10 @@ async def two_teams() -> AsyncIterator[QueueCluster]:
 
 
 @asynccontextmanager
-async def measured_teams() -> AsyncIterator[QueueCluster]:
+async def measured_teams(**spec: Any) -> AsyncIterator[QueueCluster]:
     """The same with a plan that knows enough."""
     async with two_teams() as cluster:
-        await measure(cluster)
+        await measure(cluster, **spec)
         yield cluster
 
 
@@ -106,7 +107,7 @@ def nominal_of(queue: dict[str, Any]) -> str:
     return str(queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"])
 
 
-async def measure(cluster: QueueCluster) -> None:
+async def measure(cluster: QueueCluster, **spec: Any) -> None:
     """Make a plan that a manager has measured: one team used 14 CPUs, and the other one 4."""
     now = loop_clock().now()
     since = format_time(now - timedelta(hours=4))
@@ -115,7 +116,7 @@ async def measure(cluster: QueueCluster) -> None:
         {"clusterQueue": q, "flavor": "default", "resource": "cpu", "since": since, "histogram": h}
         for q, h in used.items()
     ]
-    await cluster.create(resources.QUOTA_PLANS, make_plan())
+    await cluster.create(resources.QUOTA_PLANS, make_plan(**spec))
     status = {"sampledUntil": format_time(now), "demand": rows}
     await cluster.client.patch(
         resources.QUOTA_PLANS, "plan", {"status": status}, subresource="status"
@@ -156,6 +157,68 @@ async def agree_while_they_run(cluster: QueueCluster) -> None:
     assert [state.number for state in status.states] == [0, 1]
     await asyncio.sleep(600)
     assert all(admitted(cluster, job) for job in ("v1", "v2", "s1"))
+
+
+@virtual_time
+async def test_a_plan_changes_quotas_by_itself_and_takes_a_change_back_that_did_harm() -> None:
+    """P-110 and P-111; not while a queue is stopped."""
+    async with measured_teams(mode="Automatic", every="1h") as cluster, cluster.manager():
+        for number in range(10):
+            await submit(cluster, make_job(f"early-{number}", queue="speech", cpu="100m"))
+        await stop_queue(cluster, "vision", "Hold")
+        await asyncio.sleep(3 * HOUR)
+        status = (await read_plan(cluster)).status
+        assert status.state == "Proposed"
+        assert 'not while ClusterQueue "vision" has spec.stopPolicy Hold' in status.message
+        await stop_queue(cluster, "vision", "None")
+        status = await until_state(cluster, "Applied", hours=0.2)
+        assert await quotas(cluster) == {"vision": "12", "speech": "8"}
+        assert [state.by for state in status.states] == ["", "mode Automatic"]
+        for number in range(12):
+            await submit(cluster, make_job(f"late-{number}", queue="speech", cpu="30"))
+        status = await until_state(cluster, "Returned", hours=1)
+        assert 'Workloads of ClusterQueue "speech" waited up to' in status.message
+        for reason in ("QuotaPlanApplied", "QuotaPlanReturned"):
+            await cluster.until_event("QuotaPlan", "plan", reason)
+        assert await quotas(cluster) == SIZES
+        await asyncio.sleep(5 * HOUR)
+        assert await quotas(cluster) == SIZES
+
+
+@virtual_time
+async def test_nothing_changes_by_itself_while_a_worker_is_lost() -> None:
+    check = {
+        "apiVersion": names.V1BETA2,
+        "kind": "AdmissionCheck",
+        "metadata": {"name": "fleet"},
+        "spec": {
+            "controllerName": names.MULTIKUEUE_CONTROLLER,
+            "parameters": {"apiGroup": names.GROUP, "kind": "MultiKueueConfig", "name": "fleet"},
+        },
+    }
+    fleet = {
+        "apiVersion": names.V1BETA2,
+        "kind": "MultiKueueConfig",
+        "metadata": {"name": "fleet"},
+        "spec": {"clusters": ["gone"]},
+    }
+    async with measured_teams(mode="Automatic", every="1h") as cluster, cluster.manager():
+        await cluster.create(resources.MULTIKUEUE_CONFIGS, fleet)
+        await cluster.create(resources.ADMISSION_CHECKS, check)
+        rules = {"admissionChecks": [{"name": "fleet"}]}
+        lost = {"spec": {"admissionChecksStrategy": rules}}
+        await cluster.client.patch(resources.CLUSTER_QUEUES, "speech", lost)
+        await asyncio.sleep(4 * HOUR)
+        status = (await read_plan(cluster)).status
+        assert 'not while AdmissionCheck "fleet" says: No cluster can be used' in status.message
+        assert await quotas(cluster) == SIZES
+        found = {"spec": {"admissionChecksStrategy": None}}
+        await cluster.client.patch(resources.CLUSTER_QUEUES, "speech", found)
+        await until_state(cluster, "Applied", hours=0.2)
+
+
+async def stop_queue(cluster: QueueCluster, name: str, policy: str) -> None:
+    await cluster.client.patch(resources.CLUSTER_QUEUES, name, {"spec": {"stopPolicy": policy}})
 
 
 @virtual_time
@@ -310,6 +373,11 @@ BAD_SPECS: list[tuple[dict[str, Any], str, str]] = [
         {"history": {"credit": "49h"}},
         "Invalid",
         "spec.history.credit: 49h must be between 0h and 48h",
+    ),
+    (
+        {"guard": {"watch": "169h"}},
+        "Invalid",
+        "spec.guard.watch: 169h must be between 0h and 168h",
     ),
     ({"every": "10m"}, "Invalid", "spec.every: 10m must be between 1h and 8784h"),
     ({"mode": "Paused"}, "Paused", "spec.mode is Paused"),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.fairness.usage import PastUsage, add
+from multiqueue.engine.fairness.usage import add, weigh
 from multiqueue.engine.queues.entry import Entry, QueuePlace
 from multiqueue.engine.queues.lanes import Lanes
 from multiqueue.engine.tas.charges import placed_pods
@@ -186,12 +186,7 @@ def assert_past_usage_holds(engine: Engine) -> None:
             pending = add(pending, penalty)
             assert key in engine.parts.entries
         assert _nonzero(record.pending) == _nonzero(pending)
-        anew = PastUsage()
-        anew.consumed, anew.pending = record.consumed, record.pending
-        anew.weigh(
-            engine.parts.options.admission_fair_sharing.resource_weights, _weight(engine, name)
-        )
-        assert record.value == anew.value
+        assert record.value == _weigh_anew(engine, name)
     for pending_queue in engine.parts.pending.values():
         lanes = pending_queue.classes
         assert isinstance(lanes, Lanes) == engine.usage.counts_in(pending_queue.name)
@@ -201,8 +196,21 @@ def assert_past_usage_holds(engine: Engine) -> None:
                 assert lanes.order.rank(name) == (engine.usage.usage_of(name), rank)
 
 
-def _weight(engine: Engine, name: str) -> float:
-    return engine.usage.weight_of(name)
+def _weigh_anew(engine: Engine, name: str) -> float:
+    """What a LocalQueue is compared by; with shares by owner, all before its ClusterQueue are one.
+
+    The histories have one namespace.
+    """
+    options, known = engine.parts.options.admission_fair_sharing, engine.parts.quota_usage
+    before = known.local_queues[name].cluster_queue if name in known.local_queues else ""
+    peers = {name}
+    if options.by_owner and before:
+        peers = {key for key, each in known.local_queues.items() if each.cluster_queue == before}
+    total: Mapping[str, int] = {}
+    for record in filter(None, map(engine.usage.records.get, peers)):
+        total = add(total, record.total)
+    weight = max(engine.usage.weight_of(peer) for peer in peers)
+    return weigh(total, options.resource_weights, weight)
 
 
 def _nonzero(nanos: Mapping[str, int]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from multiqueue.engine.flavors.assignment import Mode
 from multiqueue.engine.nominate import judge
 from multiqueue.engine.nomination import Nominated
-from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.options import AdmissionFairSharing, EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.engine.preemption_limit import LIMIT
 from multiqueue.engine.queue_states import workload_reason
@@ -27,7 +27,7 @@ from tests.builders.engine import (
 )
 from tests.engine_world import EngineWorld
 from tests.properties.engine_history import History, rebuilt
-from tests.properties.engine_invariants import assert_all, overuse
+from tests.properties.engine_invariants import assert_all, assert_past_usage_holds, overuse
 
 SEEDS = st.integers(0, 2**32)
 
@@ -39,6 +39,18 @@ def test_sums_hold_and_nothing_is_lost_over_any_history(seed: int) -> None:
     for _ in range(40):
         history.step()
         assert_all(history.engine, history.known)
+
+
+@given(SEEDS)
+@settings(max_examples=100, deadline=None)
+def test_the_queues_of_an_owner_have_one_usage_over_any_history(seed: int) -> None:
+    sharing = AdmissionFairSharing(
+        half_life=seconds(20), sampling_interval=seconds(5), by_owner=True
+    )
+    history = History(seed, options=EngineOptions(admission_fair_sharing=sharing))
+    for _ in range(40):
+        history.step()
+        assert_past_usage_holds(history.engine)
 
 
 @given(SEEDS)

@@ -48,6 +48,7 @@ MEANINGS = {
     "PreemptionNotice": "The Workload will be stopped for another one; it may save its work.",
     "PreemptionRescinded": "The Workload runs on: nobody needs its room any more.",
     "ProvisioningRequestCreated": "An autoscaler was asked for capacity.",
+    "QuotaPlan…": "A change of quotas was applied, taken back because it did harm, or given up.",
     "QuotaReserved": "Quota was reserved for the Workload.",
     "SecondPassFailed": "The pods found no place after the checks were ready; it is tried again.",
     "StartFailed": "The job could not be started with what was admitted; it is tried again.",

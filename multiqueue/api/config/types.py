@@ -322,6 +322,9 @@ class FairSharing(Section, frozen=True, kw_only=True):
     ``LessThanInitialShare``, in the order in which they are tried."""
 
 
+BY_LOCAL_QUEUE, BY_OWNER = "LocalQueue", "Owner"
+
+
 class AdmissionFairSharing(Section, frozen=True, kw_only=True):
     """Fair sharing between LocalQueues by decayed usage."""
 
@@ -331,6 +334,10 @@ class AdmissionFairSharing(Section, frozen=True, kw_only=True):
     """Time between two updates of past usage."""
     resource_weights: dict[str, float] = {}
     """Weight of each resource in the usage; 1 for resources that are not named."""
+    by: str = BY_LOCAL_QUEUE
+    """Deviates: an extension of ours. Whose usage is compared: ``LocalQueue``, or ``Owner``: the
+    LocalQueues of a ClusterQueue that have one owner count as one, with the largest of their
+    weights. The owner is the label ``multiqueue.dev/owner`` of the Namespace, else its name."""
 
 
 class Transformation(Section, frozen=True, kw_only=True):

@@ -13,6 +13,8 @@ from multiqueue.api.config.gates import find_gate_errors
 from multiqueue.api.config.support import find_refused
 from multiqueue.api.config.tls import CIPHER_SUITES, CURVES, TLS13_CIPHER_SUITES
 from multiqueue.api.config.types import (
+    BY_LOCAL_QUEUE,
+    BY_OWNER,
     DENY,
     FINAL_SHARE,
     INITIAL_SHARE,
@@ -274,6 +276,8 @@ def _fair_sharing(config: Configuration) -> Iterator[str]:
     yield from not_negative("admissionFairSharing.usageHalfLifeTime", section.usage_half_life_time)
     if section.usage_sampling_interval <= timedelta(0):
         yield "admissionFairSharing.usageSamplingInterval: must be greater than 0"
+    if section.by not in {BY_LOCAL_QUEUE, BY_OWNER}:
+        yield f"admissionFairSharing.by: {section.by} must be {BY_LOCAL_QUEUE} or {BY_OWNER}"
     for resource, weight in section.resource_weights.items():
         if weight < 0:
             yield f"admissionFairSharing.resourceWeights[{resource}]: {weight} must not be negative"

@@ -10,9 +10,10 @@ from multiqueue.api.markers import DURATION_PATTERN, REFERENCE, described
 from multiqueue.api.v1beta2.meta import ObjectMeta, QuantityValue, Struct
 from multiqueue.lib.words import words
 
-PLAN_MODES = ("Propose", "Paused")
+PLAN_MODES = ("Propose", "Automatic", "Paused")
 PLAN_STATES = words(
-    "Learning Unchanged Proposed Applying Applied Dropped NotOurs Impossible Invalid Paused"
+    "Learning Unchanged Proposed Applying Applied Returned Dropped NotOurs Impossible Invalid "
+    "Paused"
 )
 MAX_QUOTAS = 200
 """Quotas of one plan: with 1 KB of demand each, a status stays below 300 KB."""
@@ -109,6 +110,33 @@ class PlanMaxChange(Struct, frozen=True, kw_only=True):
     ] = 30
 
 
+class PlanGuard(Struct, frozen=True, kw_only=True):
+    """When a change is taken back, because it made a queue that shrank worse."""
+
+    watch: Annotated[
+        str,
+        described(
+            "For this time after a change the queues that shrank are watched; 0s: not at all, at "
+            "most 168h.",
+            default="24h",
+            **_DURATION,
+        ),
+    ] = "24h"
+    wait_percent: Annotated[
+        int,
+        described(
+            "The wait that nine in ten of its Workloads keep may be longer by so much.",
+            default=50,
+            minimum=1,
+            maximum=1000,
+        ),
+    ] = 50
+    wait_at_least: Annotated[
+        str,
+        described("A wait that is longer by less counts as equal.", default="10m", **_DURATION),
+    ] = "10m"
+
+
 class QuotaPlanSpec(Struct, frozen=True, kw_only=True):
     """Which quotas are moved, how far, and what is agreed to."""
 
@@ -133,8 +161,9 @@ class QuotaPlanSpec(Struct, frozen=True, kw_only=True):
     mode: Annotated[
         str,
         described(
-            "Propose: changes are proposed and, once approved, applied. Paused: demand is "
-            "measured, and nothing else is done.",
+            "Propose: changes are proposed and, once approved, applied. Automatic: what was "
+            "proposed in the same direction for two periods is applied by itself, too. Paused: "
+            "demand is measured, and nothing else is done.",
             default="Propose",
             enum=list(PLAN_MODES),
         ),
@@ -161,6 +190,9 @@ class QuotaPlanSpec(Struct, frozen=True, kw_only=True):
             maximum=100,
         ),
     ] = 5
+    guard: Annotated[PlanGuard, described("When a change is taken back by itself.", default={})] = (
+        PlanGuard()
+    )
     approved: Annotated[
         str,
         described(
@@ -232,9 +264,34 @@ class PlanProposal(Struct, frozen=True, kw_only=True):
 
     hash: Annotated[str, described("What spec.approved must be.", maxLength=64)] = ""
     made_at: Annotated[str, described("When it was made.", **_TIME)] = ""
+    since: Annotated[
+        str,
+        described("Since when every proposal has moved the same quotas the same way.", **_TIME),
+    ] = ""
     moves: Annotated[
         tuple[ProposedMove, ...],
         described("The changes.", maxItems=MAX_QUOTAS, list_type="atomic"),
+    ] = ()
+
+
+class WatchedQueue(Struct, frozen=True, kw_only=True):
+    """How a queue that shrinks fared before the change."""
+
+    cluster_queue: Annotated[str, described("The ClusterQueue.", **_NAME)] = ""
+    wait_seconds: Annotated[
+        int | None,
+        described("The wait that nine in ten of its Workloads kept; absent: too few to tell."),
+    ] = None
+    reclaims: Annotated[int, described("Its Workloads that were stopped by Reclaim.")] = 0
+
+
+class PlanWatch(Struct, frozen=True, kw_only=True):
+    """The queues that a change shrank, as long as it may be taken back by itself."""
+
+    until: Annotated[str, described("The end.", **_TIME)] = ""
+    queues: Annotated[
+        tuple[WatchedQueue, ...],
+        described("The queues that shrank.", maxItems=MAX_QUOTAS, list_type="atomic"),
     ] = ()
 
 
@@ -247,6 +304,11 @@ class PlanChange(Struct, frozen=True, kw_only=True):
         tuple[PlanMove, ...],
         described("The changes.", maxItems=MAX_QUOTAS, list_type="atomic"),
     ] = ()
+    watch: Annotated[PlanWatch | None, described("What is watched after it.")] = None
+    harm: Annotated[
+        str,
+        described("Why it takes the last change back; empty: it does not.", maxLength=1024),
+    ] = ""
 
 
 class PlannedQuota(Struct, frozen=True, kw_only=True):
@@ -291,6 +353,9 @@ class QuotaPlanStatus(Struct, frozen=True, kw_only=True):
     ] = ""
     proposal: Annotated[PlanProposal | None, described("A change that waits for approval.")] = None
     change: Annotated[PlanChange | None, described("A change that is being applied.")] = None
+    watch: Annotated[
+        PlanWatch | None, described("Whom the last change shrank, while it may be taken back.")
+    ] = None
     handled: Annotated[
         str, described("The value of spec.approved that was followed last.", maxLength=64)
     ] = ""
@@ -304,7 +369,8 @@ class QuotaPlanStatus(Struct, frozen=True, kw_only=True):
 class QuotaPlan(Struct, frozen=True, kw_only=True):
     """Moves nominal quota between ClusterQueues of a Cohort, as measured demand suggests.
 
-    The sums stay the same, and nothing is stopped. A change is applied once somebody agrees to it.
+    The sums stay the same, and nothing is stopped. A change is applied once somebody agrees to it,
+    or by itself in the mode Automatic.
     """
 
     metadata: ObjectMeta = ObjectMeta()

@@ -6,9 +6,9 @@ user may not read count as unknown, and an unknown worker may take anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -23,7 +23,7 @@ from multiqueue.capacity.own_quota import OwnQuota, QuotaClaim
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.cli.views.ages import format_seconds
 from multiqueue.drain.chance import Chance
-from multiqueue.drain.pace import Bucket, Resident, estimate_end, sort_residents
+from multiqueue.drain.pace import Bucket, Resident, estimate_begins, sort_residents
 from multiqueue.drain.relocation import (
     RelocationProspect,
     judge_ways,
@@ -77,6 +77,7 @@ class DrainSurroundings:
         jobs: The known jobs, by uid; a job may declare how long a checkpoint takes.
         own: The queues of the manager.
         workers: The queues of each worker.
+        notice_length: Returns the seconds of notice that a drain gives a Workload.
     """
 
     workloads: Sequence[api.Workload] = ()
@@ -87,6 +88,7 @@ class DrainSurroundings:
     flavors: Mapping[str, api.ResourceFlavor] = field(default_factory=dict)
     own: OwnQuota
     workers: Mapping[str, Quotas] = field(default_factory=dict)
+    notice_length: Callable[[api.Workload], int] = lambda _: 0
 
     def job_of(self, workload: api.Workload) -> Json | None:
         """Return the job of a Workload, if it was read."""
@@ -114,6 +116,8 @@ class Move:
         to: The cluster that is expected to run it then; empty: none yet.
         certain: Whether that cluster's queues were read.
         why: Why it does not move now; empty if it does.
+        notice: For how long it is told before it is stopped.
+        told_until: When its notice ends at the latest; None: it gets none.
     """
 
     resident: Resident
@@ -122,6 +126,8 @@ class Move:
     to: str = ""
     certain: bool = True
     why: str = ""
+    notice: timedelta = timedelta()
+    told_until: datetime | None = None
 
     def to_dict(self, now: datetime) -> dict[str, Any]:
         """Return the move for ``-o json``."""
@@ -138,6 +144,8 @@ class Move:
             "lostGpuHours": round(resident.lost_gpu_seconds(now) / 3600, 2),
             "graceSeconds": resident.stop.total_seconds(),
             "checkpointProblem": self.cut_off or None,
+            "noticeSeconds": self.notice.total_seconds(),
+            "noticeUntil": format_time(self.told_until) if self.told_until else None,
         }
 
     def row(self, now: datetime) -> list[str | int]:
@@ -149,6 +157,7 @@ class Move:
             Fate.STAYS: "stays",
             Fate.STOPS: "is stopped",
         }
+        told = f", told until {format_time(self.told_until)}" if self.told_until else ""
         return [
             resident.key,
             resident.priority,
@@ -156,7 +165,7 @@ class Move:
             format_seconds((now - resident.admitted_at).total_seconds()),
             f"{resident.lost_gpu_seconds(now) / 3600:.2f}",
             format_seconds(resident.stop.total_seconds()),
-            words[self.fate],
+            words[self.fate] + told,
             self.why,
         ]
 
@@ -182,12 +191,9 @@ class DrainForecast:
     @property
     def ends_at(self) -> datetime | None:
         """When the last Workload that can leave has stopped; None if none can."""
-        stops = [move.resident.stop for move in self.moves if move.fate in _LEAVES]
-        if not stops:
-            return None
-        begins = max(self.now, self.order.not_before or self.now)
-        pace = self.order.pace
-        return estimate_end([], stops, bucket=Bucket.full(begins), pace=pace, now=begins)
+        begins = _estimate_begins(self.moves, self.order, self.now)
+        ends = [begin + move.notice + move.resident.stop for move, begin in begins]
+        return max(ends, default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the forecast for ``-o json``."""
@@ -271,8 +277,30 @@ def build_plan(
     }
     residents = sort_residents(_resident(workload, now) for workload in there.values())
     moves = [_plan(there[r.key], r, name, around, order) for r in residents]
+    begins = {move.resident.key: begin for move, begin in _estimate_begins(moves, order, now)}
+    moves = [_tell(move, begins.get(move.resident.key)) for move in moves]
     unread = {worker: q.problem for worker, q in around.workers.items() if q.problem}
     return DrainForecast(worker=name, order=order, now=now, moves=moves, unread=unread)
+
+
+def _estimate_begins(
+    moves: Iterable[Move], order: DrainOrder, now: datetime
+) -> list[tuple[Move, datetime]]:
+    """Return those that can leave, and when each begins to: when it is told, or is stopped."""
+    leaving = [move for move in moves if move.fate in _LEAVES]
+    first = max(now, order.not_before or now)
+    begins = estimate_begins(
+        [],
+        [move.notice + move.resident.stop for move in leaving],
+        bucket=Bucket.full(first),
+        pace=order.pace,
+        now=first,
+    )
+    return list(zip(leaving, begins, strict=True))
+
+
+def _tell(move: Move, begins: datetime | None) -> Move:
+    return replace(move, told_until=begins + move.notice) if begins and move.notice else move
 
 
 def _plan(
@@ -282,8 +310,9 @@ def _plan(
     around: DrainSurroundings,
     order: DrainOrder,
 ) -> Move:
-    job = around.job_of(workload)
-    prospect = _judge(workload, job, name, around)
+    job, notice = around.job_of(workload), around.notice_length(workload)
+    cut_off = find_cut_off(workload, job, notice=notice)
+    prospect = _judge(workload, job, name, around, cut_off)
     fate = _fate(prospect, order)
     if fate in _LEAVES:
         _take(workload, prospect, around)
@@ -291,11 +320,12 @@ def _plan(
     certain = not prospect.cluster or (quotas is not None and not quotas.problem)
     return Move(
         resident=resident,
-        cut_off=find_cut_off(workload, job),
+        cut_off=cut_off,
         fate=fate,
         to=prospect.cluster if fate is Fate.MOVES else "",
         certain=certain or fate is not Fate.MOVES,
         why=prospect.why,
+        notice=timedelta(seconds=notice),
     )
 
 
@@ -308,7 +338,7 @@ def _fate(prospect: RelocationProspect, order: DrainOrder) -> Fate:
 
 
 def _judge(
-    workload: api.Workload, job: Json | None, name: str, around: DrainSurroundings
+    workload: api.Workload, job: Json | None, name: str, around: DrainSurroundings, cut_off: str
 ) -> RelocationProspect:
     others = [other for other in around.clusters_of(workload) if other != name]
     ways = []
@@ -317,7 +347,7 @@ def _judge(
         view = _view(asked, around)
         clusters = [_cluster(other, asked, view, job, around) for other in others]
         ways.append((choice, view, clusters))
-    return judge_ways(ways, cut_off=find_cut_off(workload, job))
+    return judge_ways(ways, cut_off=cut_off)
 
 
 def _cluster(

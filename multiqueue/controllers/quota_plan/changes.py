@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from multiqueue.api.v1alpha1 import (
+    PlanChange,
     PlanMove,
     PlannedQuota,
     PlanState,
@@ -43,6 +44,11 @@ def write_move(move: QuotaMove) -> PlanMove:
         before=format_amount(key.resource, move.before),
         after=format_amount(key.resource, move.after),
     )
+
+
+def build_change(hash_: str, moves: Iterable[QuotaMove], by: str) -> PlanChange:
+    """Return a change as it stands in a status."""
+    return PlanChange(hash=hash_, by=by, moves=tuple(write_move(move) for move in moves))
 
 
 def read_moves(moves: Iterable[PlanMove]) -> tuple[QuotaMove, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,11 +16,12 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from multiqueue.api.names import APPROVED_BY
+from multiqueue.api.conditions import ClusterReason
 from multiqueue.api.serde import decode, encode
-from multiqueue.api.v1alpha1 import QuotaPlan, QuotaPlanStatus
-from multiqueue.api.v1beta2 import ClusterQueue
+from multiqueue.api.v1alpha1 import PlanWatch, QuotaPlan, QuotaPlanStatus
+from multiqueue.api.v1beta2 import ClusterQueue, Workload
 from multiqueue.api.v1beta2.meta import format_time, parse_time
+from multiqueue.capacity.checks import is_multikueue
 from multiqueue.controllers.quota_plan.changes import (
     build_patch,
     find_next_write,
@@ -34,6 +35,7 @@ from multiqueue.controllers.quota_plan.decide import (
     drop_change,
     end_change,
     find_change,
+    find_return,
     with_owner,
     with_problem,
     with_proposal,
@@ -46,22 +48,26 @@ from multiqueue.controllers.quota_plan.demand import (
     read_stay,
     write_demand,
 )
+from multiqueue.controllers.quota_plan.guard import QueueHistory, measure_before
 from multiqueue.controllers.quota_plan.propose import SAMPLE_EVERY, QuotaKey, QuotaMove
 from multiqueue.controllers.quota_plan.rules import (
     PlanError,
     build_plan_rules,
     check_queues,
+    find_stopped,
     list_queues,
     read_credit,
     read_nominal,
 )
+from multiqueue.dispatch.admission_check import judge_check
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
-from multiqueue.jobs.informers import BY_CLUSTER_QUEUE
+from multiqueue.jobs.informers import BY_CLUSTER_QUEUE, BY_QUEUE, checks_of
+from multiqueue.jobs.references import reference_of
 from multiqueue.kube.client import PatchType
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.resources import CLUSTER_QUEUES
+from multiqueue.kube.resources import CLUSTER_QUEUES, QUOTA_PLANS
 from multiqueue.kube.status_writes import write_status
 from multiqueue.lib.amount import Amount
 
@@ -95,7 +101,14 @@ class QuotaPlanController:
         """Work until cancelled."""
         informers = self._context.informers
         await wait_settled(
-            informers.quota_plans, informers.cluster_queues, informers.cohorts, informers.workloads
+            informers.quota_plans,
+            informers.cluster_queues,
+            informers.cohorts,
+            informers.workloads,
+            informers.local_queues,
+            informers.admission_checks,
+            informers.multikueue_configs,
+            informers.multikueue_clusters,
         )
         self._records.clear()
         await self._reconciler.run()
@@ -119,7 +132,7 @@ class QuotaPlanController:
             rules, credit = build_plan_rules(plan, quotas), read_credit(plan)
             check_queues(plan, queues, self._list_others(plan))
         except PlanError as error:
-            await self._write(plan, with_problem(plan.status, str(error)))
+            await self._write(plan, with_problem(plan, str(error)))
             return
         stays = await self._list_stays(queues, now)
         record = self._find_record(plan)
@@ -130,20 +143,28 @@ class QuotaPlanController:
             quotas=quotas,
             demand=record.measured(),
             held=_add_up(stays, now),
+            obstacle=find_stopped(queues) or self._find_lost_worker(queues),
         )
         status = with_proposal(view, now)
-        moves = find_change(view, status)
-        if not moves:
+        watched = status.watch.queues if status.watch is not None else ()
+        histories = await self._read_histories(queue.cluster_queue for queue in watched)
+        change = find_return(view, status, histories, now) or find_change(view, status)
+        if change is None:
             await self._write(plan, status)
             return
-        by = plan.metadata.annotations.get(APPROVED_BY, "")
+        moves = read_moves(change.moves)
         raw = await self._read_queues(moves)
         owners = ((name, find_owner(queue)) for name, queue in raw.items())
         name, owner = next((each for each in owners if each[1]), ("", ""))
         if owner:
             await self._write(plan, with_owner(plan, status, moves, queue=name, owner=owner))
             return
-        await self._apply(await self._write(plan, begin_change(plan, status, moves, by)))
+        if rules.watch and status.proposal is not None and change.hash == status.proposal.hash:
+            shrink = {move.key.cluster_queue for move in moves if move.after < move.before}
+            before = measure_before(await self._read_histories(shrink), rules.watch, now)
+            until = format_time(now + rules.watch)
+            change = replace(change, watch=PlanWatch(until=until, queues=before))
+        await self._apply(await self._write(plan, begin_change(status, change)))
 
     # ------------------------------------------------------------ reading
 
@@ -166,15 +187,34 @@ class QuotaPlanController:
         """Return what Workloads of some queues hold, or held lately."""
         store, found = self._context.informers.workloads.store, []
         for queue in queues:
-            for number, workload in enumerate(
-                store.by_index(BY_CLUSTER_QUEUE, queue.metadata.name)
-            ):
-                if number % READ_AT_ONCE == READ_AT_ONCE - 1:
-                    await asyncio.sleep(0)
+            held = store.by_index(BY_CLUSTER_QUEUE, queue.metadata.name)
+            async for workload in _take_turns(held):
                 stay = read_stay(workload)
                 if stay is not None and (stay.ended is None or now - stay.ended < 2 * LONGEST_HOLE):
                     found.append(stay)
         return found
+
+    async def _read_histories(self, queues: Iterable[str]) -> dict[str, QueueHistory]:
+        """Return what the Workloads of some ClusterQueues tell of their waits and stops."""
+        informers, found = self._context.informers, {}
+        for name in queues:
+            found[name] = QueueHistory()
+            for local in informers.local_queues.store.by_index(BY_CLUSTER_QUEUE, name):
+                asked = informers.workloads.store.by_index(BY_QUEUE, local.metadata.key)
+                async for workload in _take_turns(asked):
+                    found[name].add(workload)
+        return found
+
+    def _find_lost_worker(self, queues: Iterable[ClusterQueue]) -> str:
+        """Return what a MultiKueue check of some queues lacks, in words; empty if it is whole."""
+        informers = self._context.informers
+        for name in sorted({check for queue in queues for check in checks_of(queue)}):
+            check = informers.admission_checks.store.get(name)
+            if check is not None and is_multikueue(check):
+                status = judge_check(check, informers)
+                if status.reason != ClusterReason.ACTIVE:
+                    return f'AdmissionCheck "{name}" says: {status.message}'
+        return ""
 
     def _find_record(self, plan: QuotaPlan) -> DemandRecord:
         name, status = plan.metadata.name, plan.status
@@ -205,7 +245,7 @@ class QuotaPlanController:
             quotas = read_nominal(plan, current)
             stranger = find_stranger(moves, quotas)
             if stranger is not None:
-                return await self._write(plan, drop_change(plan, stranger, now))
+                return self._tell(await self._write(plan, drop_change(plan, stranger, now)))
             move = find_next_write(moves, quotas)
             if move is None:
                 break
@@ -220,7 +260,16 @@ class QuotaPlanController:
             self._context.informers.cluster_queues.observe(decode(ClusterQueue, raw[name]))
             log.info("quota moved", quota_plan=plan.metadata.name, cluster_queue=name)
         whole = {**read_nominal(plan, self._list_queues(plan)), **quotas}
-        return await self._write(plan, end_change(plan, whole, now))
+        return self._tell(await self._write(plan, end_change(plan, whole, now)))
+
+    def _tell(self, plan: QuotaPlan) -> QuotaPlan:
+        """Record how a change ended."""
+        state = plan.status.state
+        if state:  # else the plan is gone
+            kind = "Normal" if state == "Applied" else "Warning"
+            reference = reference_of(QUOTA_PLANS, plan.metadata)
+            self._context.recorder.event(reference, kind, f"QuotaPlan{state}", plan.status.message)
+        return plan
 
     async def _write(self, plan: QuotaPlan, status: QuotaPlanStatus) -> QuotaPlan:
         """Write the status, if it says something new or measured demand is due to be written."""
@@ -243,6 +292,14 @@ class QuotaPlanController:
         assert changed is not None, "an event has an object"
         if old is None or new is None or old.spec != new.spec:
             self._reconciler.queue.add(changed.metadata.name)
+
+
+async def _take_turns(workloads: Iterable[Workload]) -> AsyncIterator[Workload]:
+    """Yield Workloads, and let others work meanwhile."""
+    for number, workload in enumerate(workloads):
+        if number % READ_AT_ONCE == READ_AT_ONCE - 1:
+            await asyncio.sleep(0)
+        yield workload
 
 
 def _is_due(status: QuotaPlanStatus, record: DemandRecord | None) -> bool:

@@ -67,6 +67,9 @@ class PlanRules:
     percent: int = 10
     month_percent: int = 30
     deadband_percent: int = 5
+    watch: timedelta = timedelta(hours=24)
+    wait_percent: int = 50
+    wait_at_least: timedelta = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,13 @@ from multiqueue.controllers.quota_plan.propose import (
 )
 from multiqueue.lib.amount import Amount
 from multiqueue.lib.quantity import QuantityError
+from multiqueue.model.cluster_queue import StopPolicy
 from multiqueue.model.resources import parse_quota
 
 LONGEST_CREDIT = timedelta(hours=48)
 """Samples within it are kept singly in the status: 576 of them."""
+LONGEST_WATCH = timedelta(hours=168)
+"""The same hours of the week before are before the change then."""
 LEAST_TIME = timedelta(hours=1)
 
 
@@ -64,6 +67,9 @@ def build_plan_rules(plan: QuotaPlan, quotas: Iterable[QuotaKey]) -> PlanRules:
         percent=spec.max_change.percent,
         month_percent=spec.max_change.month_percent,
         deadband_percent=spec.deadband_percent,
+        watch=_time(spec.guard.watch, "spec.guard.watch", most=LONGEST_WATCH),
+        wait_percent=spec.guard.wait_percent,
+        wait_at_least=_time(spec.guard.wait_at_least, "spec.guard.waitAtLeast"),
     )
 
 
@@ -176,6 +182,18 @@ def read_nominal(plan: QuotaPlan, queues: Iterable[ClusterQueue]) -> dict[QuotaK
         for quota in flavor.resources
         if (flavor.name, quota.name) in places
     }
+
+
+def find_stopped(queues: Iterable[ClusterQueue]) -> str:
+    """Return which ClusterQueue is stopped, in words; empty if none is."""
+    stopped = (queue for queue in queues if queue.spec.stop_policy != StopPolicy.NONE)
+    return next(
+        (
+            f'ClusterQueue "{queue.metadata.name}" has spec.stopPolicy {queue.spec.stop_policy}'
+            for queue in stopped
+        ),
+        "",
+    )
 
 
 def check_queues(plan: QuotaPlan, queues: list[ClusterQueue], others: Mapping[str, str]) -> None:

@@ -101,10 +101,15 @@ class StopBook:
         """Whether a stop counts that is decided and not written yet."""
         return uid in self._told
 
-    def take_back(self, uid: str) -> None:
-        """Count a stop no more: it was not written, or the Workload is gone."""
-        if self._told.pop(uid, None) is not None:
-            self.forget_sums()
+    def take_back(self, uid: str) -> bool:
+        """Count a stop no more: it was not written, or the Workload is gone.
+
+        Returns whether it was counted.
+        """
+        if self._told.pop(uid, None) is None:
+            return False
+        self.forget_sums()
+        return True
 
     def forget_sums(self) -> None:
         """Add up anew when asked: a stop, a queue or a policy changed."""

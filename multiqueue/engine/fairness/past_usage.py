@@ -9,12 +9,12 @@ LocalQueue.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from datetime import datetime
 
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cycle_schedule import CycleSchedule
+from multiqueue.engine.fairness.owner_shares import OwnerShares
 from multiqueue.engine.fairness.usage import (
     Nanos,
     PastUsage,
@@ -24,6 +24,7 @@ from multiqueue.engine.fairness.usage import (
     nanos_of,
     quantities_of,
     scale,
+    weigh,
 )
 from multiqueue.engine.options import AdmissionFairSharing, EngineOptions
 from multiqueue.engine.queues.pending_queue import PendingQueue
@@ -62,6 +63,7 @@ class PastUsageRecords:
         self._pending = pending
         self._schedule = schedule
         self._ignore_undeclared = ignore_undeclared
+        self._shares = OwnerShares(cache, quota_usage, by_owner=options.by_owner)
         self._entry_rate = decay_rate(options.sampling_interval, options.half_life)
         self.records: dict[str, PastUsage] = {}
         self.sampling_interval = options.sampling_interval
@@ -90,11 +92,9 @@ class PastUsageRecords:
     # ---------------------------------------------------------------- reading
 
     def usage_of(self, local_queue: str) -> float:
-        """Return the past usage of a LocalQueue by its weight (E-120)."""
+        """Return the past usage of a LocalQueue, or of its owner, by weight (E-120, P-121)."""
         record = self.records.get(local_queue)
-        if record is not None:
-            return record.value
-        return math.inf if self.weight_of(local_queue) <= 0 else 0.0
+        return record.value if record is not None else self._find_value(local_queue)
 
     def counts_in(self, cluster_queue: str) -> bool:
         """Whether past usage decides anything in a ClusterQueue (E-20)."""
@@ -220,15 +220,20 @@ class PastUsageRecords:
     # ---------------------------------------------------------------- queues
 
     def follow_local_queue(self, local_queue: str) -> None:
-        """Follow a change of a LocalQueue's weight."""
-        if local_queue in self.records:
-            self._changed(local_queue)
-        else:
-            self._reorder(local_queue)
+        """Follow a change of a LocalQueue's weight, ClusterQueue or owner."""
+        for changed in self._shares.follow(local_queue):
+            self._changed(changed)
 
     def forget_local_queue(self, local_queue: str) -> None:
         """Forget the history of a LocalQueue that is deleted."""
         self.records.pop(local_queue, None)
+        for changed in self._shares.follow(local_queue)[1:]:
+            self._changed(changed)
+
+    def follow_namespace(self, namespace: str) -> None:
+        """Follow a change of a namespace's owner."""
+        for local_queue in self._shares.list_moved(namespace):
+            self.follow_local_queue(local_queue)
 
     def follow_cluster_queue(self, cluster_queue: str) -> None:
         """Order the pending queue of a ClusterQueue as its spec says now.
@@ -247,7 +252,7 @@ class PastUsageRecords:
         record = self.records.get(local_queue)
         if record is None:
             record = self.records[local_queue] = PastUsage()
-            record.weigh(self._options.resource_weights, self.weight_of(local_queue))
+            record.value = self._find_value(local_queue)
         return record
 
     def weight_of(self, local_queue: str) -> float:
@@ -270,13 +275,24 @@ class PastUsageRecords:
         groups = self._cache.queues[cluster_queue].spec.resource_groups
         return {resource for group in groups for resource in group.covered_resources}
 
+    def _find_value(self, local_queue: str) -> float:
+        """Weigh the usage of all that count as one with a LocalQueue, by their largest weight."""
+        peers = self._shares.peers(local_queue)
+        total: Nanos = {}
+        for record in filter(None, map(self.records.get, peers)):
+            total = add(total, record.total)
+        return weigh(total, self._options.resource_weights, max(map(self.weight_of, peers)))
+
     def _changed(self, local_queue: str) -> None:
-        """Weigh a LocalQueue anew, and move it among its neighbours."""
-        record = self.records[local_queue]
-        before = record.value
-        record.weigh(self._options.resource_weights, self.weight_of(local_queue))
-        if record.value != before:
-            self._reorder(local_queue)
+        """Weigh a LocalQueue anew, and move it and what counts as one with it."""
+        value = self._find_value(local_queue)
+        for name in self._shares.peers(local_queue):
+            record = self.records.get(name)
+            if record is None:
+                self._reorder(name)
+            elif record.value != value:
+                record.value = value
+                self._reorder(name)
 
     def _reorder(self, local_queue: str) -> None:
         """Put a LocalQueue where its usage puts it now."""

@@ -28,7 +28,8 @@ class PastUsage:
     Shape: ``consumed`` is the decayed history up to ``updated_at``; ``penalties`` by workload are
     entry penalties that are not part of it yet, ``pending`` is their sum. ``persisted_at`` is the
     time of the newest status that is known to be part of the history; None until one was read or
-    written. ``value`` is what LocalQueues are compared by.
+    written. ``value`` is what LocalQueues are compared by: that of
+    all that share with it (P-121).
     """
 
     __slots__ = ("consumed", "penalties", "pending", "persisted_at", "updated_at", "value")
@@ -58,16 +59,10 @@ class PastUsage:
             self.pending = subtract(self.pending, penalty)
         return penalty
 
-    def weigh(self, resource_weights: Mapping[str, float], weight: float) -> None:
-        """Compute ``value`` (E-120); a LocalQueue with weight zero comes after all others."""
-        if weight <= 0:
-            self.value = math.inf
-            return
-        total = sorted(add(self.consumed, self.pending).items())
-        weighed = (
-            resource_weights.get(resource, 1.0) * (nanos / NANO) for resource, nanos in total
-        )
-        self.value = sum(weighed) / weight
+    @property
+    def total(self) -> Nanos:
+        """The history and the penalties that wait."""
+        return add(self.consumed, self.pending)
 
     def decay(self, current: Nanos, now: datetime, half_life: timedelta) -> Nanos:
         """Return the history up to now, with what is used at present since the last update."""
@@ -80,6 +75,17 @@ class PastUsage:
         self.consumed = consumed
         if self.updated_at is None or self.updated_at < now:
             self.updated_at = now
+
+
+def weigh(total: Nanos, resource_weights: Mapping[str, float], weight: float) -> float:
+    """Return what usage is compared by (E-120); with weight zero it comes after all others."""
+    if weight <= 0:
+        return math.inf
+    weighed = (
+        resource_weights.get(resource, 1.0) * (nanos / NANO)
+        for resource, nanos in sorted(total.items())
+    )
+    return sum(weighed) / weight
 
 
 def decay_rate(elapsed: timedelta, half_life: timedelta) -> float:

@@ -183,5 +183,32 @@ def weight_zero(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
+@lint_rule(
+    "owner-with-several-shares",
+    kinds=("ClusterQueue",),
+    severity=Severity.WARNING,
+    title="an owner with several ClusterQueues in one Cohort under fair sharing",
+    why="Each ClusterQueue has a share of its own, so the owner gets several.",
+)
+def several_shares(queue: Object, world: LintInput) -> Iterator[Hit]:
+    """See P-121."""
+    cohort, name = cohort_of(queue), name_of(queue)
+    if not cohort or world.config is None or world.config.fair_sharing is None:
+        return
+    own = world.owners_by_queue.get(name, set())
+    for other in map(name_of, world.all("ClusterQueue")):
+        if other == name:
+            return  # the first of two is not reported
+        both = own & world.owners_by_queue.get(other, set())
+        if both and cohort_of(world.get("ClusterQueue", other) or {}) == cohort:
+            yield Hit(
+                "spec.cohortName",
+                f'owner "{min(both)}" has ClusterQueue "{other}" in Cohort "{cohort}", too, so it '
+                "has two shares there",
+                f'make a Cohort of the owner below "{cohort}", and put its ClusterQueues there',
+            )
+            return
+
+
 LOCAL = (limit_without_cohort, policy_without_cohort, never_reclaimed, without_quota, weight_zero)
-WORLD = (cohort_of_one, more_than_nodes)
+WORLD = (cohort_of_one, more_than_nodes, several_shares)

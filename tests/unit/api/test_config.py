@@ -152,6 +152,7 @@ RECEIVER = "{name: chat, urlFile: /etc/notify/chat, format: Slack, namespaces: [
         ("fairSharing: {preemptionStrategies: [LessThanInitialShare, x]}", "must be ["),
         ("admissionFairSharing: {usageSamplingInterval: 0}", "admissionFairSharing"),
         ("admissionFairSharing: {usageSamplingInterval: 0s}", "greater than 0"),
+        ("admissionFairSharing: {by: Namespace}", "must be LocalQueue or Owner"),
         ("admissionFairSharing: {resourceWeights: {cpu: -1}}", "must not be negative"),
         ("resources: {quotaCheckStrategy: X}", "BlockUndeclared"),
         (

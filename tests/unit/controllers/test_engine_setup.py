@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from multiqueue.api.config import Configuration, FairSharing, build_configuration
@@ -90,6 +92,10 @@ def test_past_usage_counts_only_with_the_gate() -> None:
         sampling_interval=timedelta(minutes=2),
         resource_weights={"cpu": 0.5},
     )
+    shared = msgspec.structs.replace(section, by="Owner")
+    owners = engine_options(Configuration(admission_fair_sharing=shared)).admission_fair_sharing
+    assert sharing is not None
+    assert owners == replace(sharing, by_owner=True)
     config = Configuration(admission_fair_sharing=section, feature_gates=off)
     assert engine_options(config).admission_fair_sharing is None
 

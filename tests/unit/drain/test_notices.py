@@ -14,9 +14,10 @@ from multiqueue.api.names import DISRUPTION_POLICY
 from multiqueue.api.notices import end_notice, give_notice, parse_notice
 from multiqueue.api.v1alpha1 import DisruptionPolicy
 from multiqueue.controllers.disruption.notice_changes import GivenNotice
-from multiqueue.drain.notices import find_policy, was_taken_back
+from multiqueue.drain.notices import was_taken_back
 from multiqueue.drain.pace import Bucket
 from multiqueue.drain.state import DrainRun, Leaving
+from multiqueue.drain.stop_time import find_policy
 from tests.builders.engine import T0
 
 NEAR, FAR = "near", "far"

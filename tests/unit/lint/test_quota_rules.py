@@ -10,6 +10,8 @@ from tests.unit.lint.objects import (
     cluster_queue,
     find,
     flavor,
+    local_queue,
+    namespace,
     node,
     obj,
     quota,
@@ -155,6 +157,29 @@ def test_a_weight_does_nothing_where_fair_sharing_is_off() -> None:
     assert found.severity is Severity.INFO
     on = "fairSharing: {preemptionStrategies: [LessThanInitialShare]}"
     assert not find("fair-sharing-weight", queue, config=on)
+
+
+def test_an_owner_has_one_share_in_a_cohort() -> None:
+    """P-121: by the label of its namespaces."""
+    on = "fairSharing: {preemptionStrategies: [LessThanInitialShare]}"
+    owner = {"multiqueue.dev/owner": "x"}
+    objects = [
+        *(cluster_queue(name, cohortName="c") for name in ("a", "b", "y")),
+        cluster_queue("d", cohortName="other"),
+        *(
+            local_queue(to, to=to, namespace=ns)
+            for to, ns in (("a", "x1"), ("b", "x2"), ("d", "x2"))
+        ),
+        local_queue(to="y", namespace="y"),
+        namespace("x1", **owner),
+        namespace("x2", **owner),
+    ]
+    (found,) = find("owner-with-several-shares", *objects, config=on)
+    assert found.what == (
+        'owner "x" has ClusterQueue "a" in Cohort "c", too, so it has two shares there'
+    )
+    assert not find("owner-with-several-shares", *objects[:-1], config=on)
+    assert not find("owner-with-several-shares", *objects, config="")
 
 
 def test_cycles_of_cohorts_end_the_search_for_their_root() -> None:

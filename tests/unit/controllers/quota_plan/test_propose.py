@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -14,12 +13,10 @@ from multiqueue.controllers.quota_plan.histogram import (
     MOST_BUCKETS,
     SAMPLE,
     DemandHistogram,
-    decay_of,
     format_histogram,
     parse_histogram,
 )
 from multiqueue.controllers.quota_plan.propose import (
-    SAMPLE_EVERY,
     MeasuredDemand,
     NoProposal,
     PlanRules,
@@ -221,42 +218,3 @@ def test_many_different_amounts_keep_their_percentiles() -> None:
 
 def test_unreadable_buckets_count_as_never_seen() -> None:
     assert list(parse_histogram("4:1000 x:1 7 -1:3 5:x")) == [(4, 1000.0)]
-
-
-# ---------------------------------------------------------------- no swinging
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_quotas_do_not_swing_while_demand_stays_what_it_is(seed: int) -> None:
-    """60 days, a proposal a day, each applied at once: P-116, without its two periods."""
-    draw = random.Random(seed)
-    sizes = {"a": 40, "b": 40, "c": 20}
-    means = {"a": 50, "b": 30, "c": 20}
-    levels = dict(means)
-    histograms = {queue: DemandHistogram() for queue in sizes}
-    decay = decay_of(SAMPLE_EVERY, WEEK)
-    turns: dict[str, list[int]] = {queue: [] for queue in sizes}
-    signs = dict.fromkeys(sizes, 0)
-    for tick in range(60 * 288):
-        now = T0 + tick * SAMPLE_EVERY
-        for queue, histogram in histograms.items():
-            if tick % 24 == 0:  # jobs of two hours
-                levels[queue] = max(0, round(draw.gauss(means[queue], means[queue] / 4)))
-            histogram.decay(decay)
-            histogram.add(levels[queue])
-        if tick % 288:
-            continue
-        history = {
-            key(queue): MeasuredDemand(since=T0, histogram=each)
-            for queue, each in histograms.items()
-        }
-        got = propose(history, nominal(**sizes), make_rules(month_percent=100), now)
-        for move in got.moves if isinstance(got, Proposal) else ():
-            queue, sign = move.key.cluster_queue, 1 if move.after > move.before else -1
-            if signs[queue] == -sign:
-                turns[queue].append(tick // 288)
-            signs[queue], sizes[queue] = sign, move.after
-    assert sum(sizes.values()) == 100
-    for queue, days in turns.items():
-        for earlier, later in pairwise(days):
-            assert later - earlier >= 14, f"{queue} turned on days {days}"

@@ -8,7 +8,13 @@ import pytest
 
 from multiqueue.api.disruptions import Stop, StopCause
 from multiqueue.engine.plan import Preempt, Skip
-from multiqueue.model.cluster_queue import Cohort, LocalQueue, Preemption, PreemptionPolicy
+from multiqueue.model.cluster_queue import (
+    Cohort,
+    ConcurrentAdmission,
+    LocalQueue,
+    Preemption,
+    PreemptionPolicy,
+)
 from multiqueue.model.disruption_policy import (
     BudgetRule,
     BudgetScope,
@@ -22,6 +28,7 @@ from tests.builders.engine import (
     T0,
     condition,
     flavor_quotas,
+    group,
     make_queue,
     make_workload,
     pod_set,
@@ -34,6 +41,7 @@ WITHIN = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
 RECLAIM = Preemption(reclaim_within_cohort=PreemptionPolicy.ANY)
 POLICY = "gpu"
 HOUR = 3600
+FLAVORS = ("good", "poor")
 
 
 def budget(**fields: object) -> BudgetRule:
@@ -196,6 +204,36 @@ def test_an_unwritten_stop_gives_its_budget_back() -> None:
     assert stopped(world, after=2) == ["job0"]
 
 
+def test_an_unwritten_stop_wakes_who_was_refused_for_it_elsewhere() -> None:
+    """Two queues without a cohort share a budget of one stop; its preemptor wants it no more."""
+    rules = DisruptionRules(name=POLICY, budgets=(budget(max_workloads=1),))
+    quotas = flavor_quotas("default", gpu=1)
+    world = EngineWorld(
+        *(
+            make_queue(name, quotas, preemption=WITHIN, disruption_policy=POLICY)
+            for name in ("one", "two")
+        )
+    )
+    world.engine.upsert_disruption_policy(rules)
+    for name in ("one", "two"):
+        world.submit(job(f"low-{name}", queue=name))
+    world.write_back(world.cycle(after=1))
+    world.now += seconds(60)
+    world.submit(job("high-one", queue="one", priority=1))
+    assert any(isinstance(each, Preempt) for each in world.cycle().decisions)
+    world.submit(job("high-two", queue="two", priority=1))
+    assert stopped(world) == []
+    assert "is used up" in world.reason("high-two")
+    world.delete("high-one")
+    world.engine.preemption_failed(f"{NAMESPACE}/low-one", world.now)
+
+    at = world.engine.next_cycle_at(world.now)
+    assert at is not None
+    assert at <= world.now + seconds(1)
+    world.now = at
+    assert stopped(world) == ["low-two"]
+
+
 def test_the_stops_of_a_deleted_workload_count_on() -> None:
     world = make_world(DisruptionRules(name=POLICY, budgets=(budget(max_workloads=1),)), 1, 1)
     world.submit(job("high", priority=1))
@@ -204,6 +242,40 @@ def test_the_stops_of_a_deleted_workload_count_on() -> None:
     world.submit(job("again", priority=1))
 
     assert stopped(world) == []
+
+
+def test_the_stop_of_a_variant_counts_and_its_move_to_a_better_flavor_does_not() -> None:
+    quotas = [flavor_quotas(name, gpu=1) for name in FLAVORS]
+    queue = make_queue(
+        "cq",
+        group(*quotas),
+        concurrent=ConcurrentAdmission(),
+        preemption=WITHIN,
+        disruption_policy=POLICY,
+    )
+    world = EngineWorld(queue)
+    rules = DisruptionRules(name=POLICY, budgets=(budget(max_workloads=1),))
+    world.engine.upsert_disruption_policy(rules)
+    world.submit(variant("poor", "low"))
+    world.write_back(world.cycle(after=1))
+    world.submit(variant("good", "low"))
+    assert stopped(world) == ["low-poor"], "it moves"
+    world.submit(variant("good", "high", priority=1))
+    assert stopped(world) == ["low-good"], "the budget was not touched"
+    world.submit(variant("good", "higher", priority=2))
+    assert stopped(world) == []
+    assert "1 of 1 stops in 1h" in world.reason("higher-good")
+
+
+def variant(flavor: str, of: str, priority: int = 0) -> Workload:
+    """One of the ways in which a Workload may be admitted: in this flavor."""
+    return job(
+        f"{of}-{flavor}",
+        priority=priority,
+        family=f"uid-{of}",
+        variant_order=FLAVORS.index(flavor),
+        allowed_flavors=(flavor,),
+    )
 
 
 def test_too_many_victims_are_replaced_by_few_large_ones() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from unittest.mock import Mock
 
 import pytest
@@ -211,3 +212,25 @@ def test_who_got_quota_is_asked_anew() -> None:
     assert known.is_over
     patience.forget(entry)
     assert patience.of(entry) is None
+
+
+def test_who_was_evicted_again_waits_for_others_anew() -> None:
+    """Its first wait was in vain, so it preempted; that says nothing about the next one."""
+    world = make_world()
+    assert step(world) == []
+    assert step(world, after=17 * MINUTE) == ["a", "b"]
+    for name in ("a", "b"):
+        world.finish(name)
+    assert run(world) == ["p"]
+    world.finish("d")
+    world.submit(job("a2", 8), job("b2", 8))
+    assert sorted(run(world)) == ["a2", "b2"]
+    requeue_at = world.now.replace(microsecond=0) + timedelta(hours=1)
+    world.submit(
+        replace(world.workloads[f"{NAMESPACE}/p"], reservation=None, requeue_at=requeue_at)
+    )
+    world.submit(job("e", 16, lasts=75 * MINUTE, priority=9))
+    assert run(world) == ["e"]
+
+    assert step(world, after=HOUR) == []
+    assert "Workload fits once others have ended by themselves" in world.reason("p")

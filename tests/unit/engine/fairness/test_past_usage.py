@@ -450,3 +450,88 @@ def test_a_sample_that_is_announced_says_when_it_was_taken() -> None:
     assert announced == ConsumedResources(
         by_resource={"cpu": Quantity.of(2)}, updated_at=world.now + HOUR
     )
+
+
+# ---------------------------------------------------------------- shares by owner (P-121)
+
+
+def owners_world(cpu: int = 4, **owners: str) -> EngineWorld:
+    """Namespaces of owners; each has a LocalQueue of its name before one ClusterQueue."""
+    sharing = AdmissionFairSharing(half_life=HOUR, sampling_interval=HOUR, by_owner=True)
+    quotas = flavor_quotas("default", cpu=cpu)
+    queue = make_queue("cq", quotas, admission_mode=AdmissionMode.USAGE_BASED)
+    world = EngineWorld(queue, options=EngineOptions(admission_fair_sharing=sharing))
+    for namespace, owner in owners.items():
+        world.engine.upsert_namespace(namespace, {"multiqueue.dev/owner": owner})
+        world.engine.upsert_local_queue(LocalQueue(key=f"{namespace}/lq", cluster_queue="cq"))
+    return world
+
+
+def test_the_queues_of_one_owner_count_as_one() -> None:
+    """x used 2 and 2, y used 3: x is served after y, whichever of its queues asks."""
+    world = owners_world(x1="x", x2="x", y="y")
+    for namespace, cpu in (("x1", 2), ("x2", 2), ("y", 3)):
+        seed(world, f"{namespace}/lq", cpu)
+    assert [usage(world, f"{name}/lq") for name in ("x1", "x2", "y")] == [4, 4, 3]
+    world.submit(cpu_job("a", namespace="x1", priority=9), cpu_job("b", namespace="y"))
+
+    assert world.admitted() == ["b"]
+
+
+def test_each_queue_counts_for_itself_by_default() -> None:
+    world = sharing_world()
+    seed(world, A, 2)
+    seed(world, B, 3)
+    assert (usage(world, A), usage(world, B)) == (2, 3)
+
+
+def test_a_penalty_of_one_queue_is_its_owner_s() -> None:
+    """An entry costs half of its request until it is sampled."""
+    world = owners_world(cpu=16, x1="x", x2="x", y="y")
+    world.submit(cpu_job("a", namespace="x1"))
+    world.cycle()
+    assert [usage(world, f"{name}/lq") for name in ("x1", "x2", "y")] == [2, 2, 0]
+
+
+def test_the_largest_weight_of_an_owner_counts() -> None:
+    world = owners_world(x1="x", x2="x")
+    seed(world, "x1/lq", 6)
+    heavy = LocalQueue(key="x2/lq", cluster_queue="cq", weight=Quantity.of(3))
+    world.engine.upsert_local_queue(heavy)
+    assert usage(world, "x1/lq") == 2
+    world.engine.upsert_local_queue(replace(heavy, weight=Quantity.of(0)))
+    assert usage(world, "x2/lq") == 6
+
+
+def test_owners_are_followed() -> None:
+    """A namespace gets another owner, a LocalQueue moves, and is deleted."""
+    world = owners_world(x1="x", x2="x", y="y")
+    other = make_queue("other", flavor_quotas("default", cpu=4))
+    world.engine.upsert_cluster_queue(other)
+    for namespace, cpu in (("x1", 1), ("x2", 2), ("y", 4)):
+        seed(world, f"{namespace}/lq", cpu)
+
+    def usages() -> list[float]:
+        return [usage(world, f"{name}/lq") for name in ("x1", "x2", "y")]
+
+    assert usages() == [3, 3, 4]
+    world.engine.upsert_namespace("x2", {"multiqueue.dev/owner": "y"})
+    assert usages() == [1, 6, 6]
+    world.engine.delete_namespace("x2")
+    assert usages() == [1, 2, 4]
+    world.engine.upsert_namespace("x2", {"multiqueue.dev/owner": "x"})
+    world.engine.upsert_local_queue(LocalQueue(key="x2/lq", cluster_queue="other"))
+    assert usages() == [1, 2, 4]
+    world.engine.upsert_local_queue(LocalQueue(key="x2/lq", cluster_queue="cq"))
+    assert usages() == [3, 3, 4]
+    world.engine.delete_local_queue("x2/lq")
+    assert usages() == [1, 0, 4]
+
+
+def test_what_waits_moves_with_its_owner() -> None:
+    """The order follows when another queue of the owner uses something."""
+    world = owners_world(x1="x", x2="x", y="y")
+    world.submit(cpu_job("a", namespace="x1", priority=9), cpu_job("b", namespace="y"))
+    seed(world, "x2/lq", 2)
+
+    assert world.admitted() == ["b"]

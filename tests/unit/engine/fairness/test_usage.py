@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from multiqueue.engine.fairness.usage import PastUsage, decay_rate, nanos_of, scale
+from multiqueue.engine.fairness.usage import PastUsage, decay_rate, nanos_of, scale, weigh
 from tests.builders.engine import T0, seconds
 
 HOUR = timedelta(hours=1)
@@ -65,16 +65,13 @@ def test_usage_is_weighed_by_resource_and_by_local_queue() -> None:
     record = PastUsage()
     record.advance({"cpu": 8 * CORE, "memory": 4 * CORE, "nvidia.com/gpu": 1 * CORE}, T0)
     record.penalize("a", {"cpu": 2 * CORE})
-    record.weigh({"memory": 0.0, "nvidia.com/gpu": 20.0}, weight=2.0)
+    weighed = weigh(record.total, {"memory": 0.0, "nvidia.com/gpu": 20.0}, weight=2.0)
 
-    assert record.value == pytest.approx((8 + 2 + 20) / 2)
+    assert weighed == pytest.approx((8 + 2 + 20) / 2)
 
 
 def test_a_local_queue_without_weight_comes_last_even_unused() -> None:
-    record = PastUsage()
-    record.weigh({}, weight=0.0)
-
-    assert record.value == math.inf
+    assert weigh({}, {}, weight=0.0) == math.inf
 
 
 def test_a_second_penalty_of_a_workload_replaces_the_first() -> None:
