@@ -48,10 +48,11 @@ def share_of(node: QuotaNode, extra: Mapping[int, Amount] = NO_USAGE) -> Share:
     """Return the share of a node, with additional usage by slot; a root has none.
 
     Usage beyond the quota is summed over the flavors of a resource. What no spec of the subtree
-    names does not count. All divisions are float64, in the order of the reference.
+    names does not count. Nothing is a share of nothing: if nobody can lend, the share is zero,
+    whatever the weight. All divisions are float64, in the order of the reference.
     """
     ratio = _ratio(node, extra) if extra else _ratio_now(node)
-    if ratio < 0:
+    if ratio <= 0:
         return NO_SHARE
     if node.weight == 0:
         return Share(True, ratio)

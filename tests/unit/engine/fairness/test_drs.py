@@ -3,6 +3,8 @@
 import math
 from dataclasses import replace
 
+import pytest
+
 from multiqueue.engine.cache.drs import (
     LARGEST_REPORTED,
     NO_SHARE,
@@ -102,8 +104,9 @@ def test_the_resource_with_the_most_of_its_own_counts_and_flavors_are_summed() -
     assert share_of(node_of(world, "a")).value == 4 * 1000.0 / 8
 
 
-def test_borrowing_without_a_share_where_nothing_can_be_lent() -> None:
-    world = Holdings(make_cpu_queue("a", 0, cohort="team"), make_cpu_queue("b", 0, cohort="team"))
+@pytest.mark.parametrize("weight", ["1", "0"])
+def test_borrowing_without_a_share_where_nothing_can_be_lent(weight: str) -> None:
+    world = Holdings(weighted("a", 0, weight), make_cpu_queue("b", 0, cohort="team"))
     world.hold("w", "a", cpu=1)
     node = node_of(world, "a")
 
