@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.config import Gate
 from multiqueue.api.slices import is_replaced
@@ -160,6 +161,9 @@ class TransitionRecorder:
         if old is None or new is None:
             return
         self._released(old, new)
+        if _is_gated(old) and not _is_gated(new):
+            said = "Admission gate cleared, workload is now admissible"
+            self._event(new, "AdmissionGateCleared", said)
         transitions = find_transitions(old, new)
         if parent_of(new) is not None:
             transitions = [t for t in transitions if t.step not in _OF_JOBS]
@@ -318,7 +322,11 @@ class TransitionRecorder:
         return None if own is None else (*own, _priority(workload))
 
     def _pending(self, new: Workload, transition: Transition) -> None:
-        self._event(new, transition.reason, transition.message, kind="Warning")
+        if transition.reason == Reason.ADMISSION_GATED:
+            gates = new.metadata.annotations.get(names.ADMISSION_GATED_BY, "")
+            self._event(new, "AdmissionGated", f"Workload admission is gated by: {gates}")
+        else:
+            self._event(new, transition.reason, transition.message, kind="Warning")
 
     def _event(
         self,
@@ -341,6 +349,11 @@ def _seconds(begin: datetime, end: datetime) -> float:
 def _has_quota(workload: Workload) -> bool:
     condition = find(workload.status, WorkloadCondition.QUOTA_RESERVED)
     return condition is not None and condition.status == "True"
+
+
+def _is_gated(workload: Workload) -> bool:
+    condition = find(workload.status, WorkloadCondition.QUOTA_RESERVED)
+    return condition is not None and condition.reason == Reason.ADMISSION_GATED
 
 
 def _queue(old: Workload, new: Workload) -> str:

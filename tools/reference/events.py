@@ -26,6 +26,8 @@ DispatchProfiles, with the type of the condition before it, such as `CanaryRetur
 MEANINGS = {
     "AdmissionCheckRejected": "A check was rejected: the Workload is deactivated.",
     "AdmissionCheckUpdated": "A check of the Workload has another state.",
+    "AdmissionGateCleared": "The last admission gate of the Workload is gone: it can get quota.",
+    "AdmissionGated": "The Workload waits until its admission gates are gone.",
     "Admitted": "The Workload may start.",
     "CreatedWorkload": "The job got its Workload.",
     "Deleted": "The job or Workload was deleted because its time was over.",

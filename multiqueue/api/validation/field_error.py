@@ -16,6 +16,7 @@ class ErrorType(StrEnum):
     INVALID = "FieldValueInvalid"
     NOT_SUPPORTED = "FieldValueNotSupported"
     DUPLICATE = "FieldValueDuplicate"
+    NOT_FOUND = "FieldValueNotFound"
     TOO_LONG = "FieldValueTooLong"
     TOO_MANY = "FieldValueTooMany"
     FORBIDDEN = "FieldValueForbidden"
@@ -27,6 +28,7 @@ _PREFIX = {
     ErrorType.INVALID: "Invalid value",
     ErrorType.NOT_SUPPORTED: "Unsupported value",
     ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.NOT_FOUND: "Not found",
     ErrorType.TOO_LONG: "Too long",
     ErrorType.TOO_MANY: "Too many",
     ErrorType.FORBIDDEN: "Forbidden",
@@ -36,6 +38,7 @@ _SHOWS_VALUE = {
     ErrorType.INVALID,
     ErrorType.NOT_SUPPORTED,
     ErrorType.DUPLICATE,
+    ErrorType.NOT_FOUND,
     ErrorType.TYPE_INVALID,
 }
 IMMUTABLE = "field is immutable"
@@ -96,6 +99,11 @@ def not_supported(path: str, value: Any, supported: Iterable[str]) -> FieldError
 def duplicate(path: str, value: Any) -> FieldError:
     """Return the error for a repeated value that must be unique."""
     return FieldError(path, ErrorType.DUPLICATE, value, "")
+
+
+def not_found(path: str, value: Any) -> FieldError:
+    """Return the error for a reference to something that is not there."""
+    return FieldError(path, ErrorType.NOT_FOUND, value, "")
 
 
 def too_many(path: str, actual: int, maximum: int) -> FieldError:

@@ -75,7 +75,7 @@ def keep_finished(view: WorkloadSituation) -> WorkloadPlan | None:
     left = (finished.transitioned_at + retention - view.now).total_seconds()
     if left > 0:
         return NothingToDo(requeue_after=left)
-    return Delete(message="Deleted workload: finished retention period expired")
+    return Delete(message="Deleted finished workload due to elapsed retention")
 
 
 def leave_deleted(view: WorkloadSituation) -> WorkloadPlan | None:

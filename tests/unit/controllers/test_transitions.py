@@ -147,6 +147,17 @@ def test_why_a_workload_waits_is_said_once_on_the_workload(reason: Reason) -> No
 RULES = ReadinessRules(timeout=timedelta(minutes=5), recovery_timeout=timedelta(minutes=5))
 
 
+def test_gates_are_named_and_their_end_is_told() -> None:
+    """E-85."""
+    workload = make_workload(annotations={names.ADMISSION_GATED_BY: "a.com/x"})
+    said = set_pending(workload.status, reason=Reason.ADMISSION_GATED, message="Gated", now=T0)
+    gated = with_status(workload, said)
+    named = ("AdmissionGated", "Workload admission is gated by: a.com/x")
+    cleared = ("AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
+    assert Recorded(workload, gated).events == [named]
+    assert Recorded(gated, reserved(gated)).events == [cleared]
+
+
 class Recorded:
     """A recorder that was told of these states of a Workload, one after the other.
 

@@ -144,7 +144,8 @@ def test_a_workload_that_nobody_looked_at_yet_says_so() -> None:
     world = EngineWorld(make_queue())
     world.submit(make_workload("w"))
 
-    assert world.reason("w") == "PendingEvaluation: The workload has not been evaluated yet"
+    not_yet = "Workload is pending evaluation in the scheduling queue"
+    assert world.reason("w") == f"PendingEvaluation: {not_yet}"
     assert world.engine.workload_reason("unknown/w") is None
 
 
