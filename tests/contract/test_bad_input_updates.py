@@ -230,10 +230,15 @@ AFTER_RESERVATION: list[Bad] = [
     ),
     Bad(
         {"spec.queueName": "b"},
-        "Invalid value: queueName is immutable while quota is reserved",
+        "Invalid value: queueName is immutable while workload quota reserved",
         at="<nil>",
     ),
     Bad({"spec.podSets[0].count": 2}, "Invalid value: ", at="spec.podSets"),
+    Bad(
+        {"spec.priorityClassRef": REMOVED},
+        "Invalid value: priorityClassRef is immutable while workload quota reserved",
+        at="<nil>",
+    ),
 ]
 
 

@@ -57,7 +57,7 @@ MEANINGS = {
     "Stopped": "The job was stopped.",
     "Suspended": "A job was suspended because the queued job above it may not run.",
     "Uncordoned": "A worker gets new jobs again.",
-    "UpdatedAdmissionCheck": "When the capacity that a check asked for is expected.",
+    "UpdatedAdmissionCheck": "What the checks of a job with quota wait for.",
     "UpdatedWorkload": "The Workload was brought in line with its job.",
     "WorkloadNameConflict": "The name of the group is that of a Workload of something else.",
     "WorkloadPriorityClassNotFound": "The job names a priority class that does not exist.",
