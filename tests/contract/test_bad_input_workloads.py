@@ -75,6 +75,11 @@ TABLES = {
             },
             "Too many: 19: must have at most 18 items",
         ),
+        Bad(
+            {MAIN.removesuffix("[0]"): [{"name": "c"}, {"name": "c"}]},
+            'Duplicate value: {"name":"c"}',
+            at="spec.podSets[0].template.spec.containers[1]",
+        ),
         Bad({"spec.queueName": "Bad_Name"}, 'Invalid value: "Bad_Name": @ in body should match'),
         Bad({"spec.queueName": LONG}, "Too long: may not be more than 253 bytes"),
         Bad(

@@ -180,11 +180,11 @@ def test_the_most_hopeless_resource_group_gives_the_reason() -> None:
         (AffinityMismatch(flavor="f"), "flavor f doesn't match node affinity"),
         (
             TopologyMismatch(flavor="f", wanted=True),
-            "Flavor f does not support TopologyAwareScheduling",
+            'Flavor "f" does not support TopologyAwareScheduling',
         ),
         (
             TopologyMismatch(flavor="f", wanted=False),
-            "Flavor f supports only TopologyAwareScheduling",
+            'Flavor "f" supports only TopologyAwareScheduling',
         ),
         (
             InvalidPlacement(flavor="f", detail="no"),
