@@ -94,10 +94,10 @@ def find_transitions(old: Workload, new: Workload) -> list[Transition]:
 
 
 def _find_wait(old: Workload, new: Workload) -> Transition | None:
-    """Return a new reason for waiting; after an eviction, its Event has said it already."""
+    """Return a new reason for waiting, unless the Event of an eviction has said it already."""
     before = find(old.status, WorkloadCondition.QUOTA_RESERVED)
     after = find(new.status, WorkloadCondition.QUOTA_RESERVED)
-    if after is None or after.status != "False":
+    if after is None or after.status != "False" or after.reason == Reason.DEACTIVATED:
         return None
     if before is not None and (before.status == "True" or before.reason == after.reason):
         return None

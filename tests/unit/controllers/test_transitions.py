@@ -178,6 +178,8 @@ def test_a_job_is_told_what_its_checks_wait_for() -> None:
     asked = saying("")
     assert Recorded(asked, saying("in 2 min"), saying("in 2 min")).events == [told]
     assert Recorded(asked, saying("here", "Ready")).events == []
+    deactivated = set_pending(asked.status, reason=Reason.DEACTIVATED, message="off", now=T0)
+    assert Recorded(make_workload(), with_status(asked, deactivated)).events == []
     left = saying("in 2 min")
     assert Recorded(left, evicted(left, at=minutes(1))).events[1:] == []
 
