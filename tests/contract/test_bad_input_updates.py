@@ -71,7 +71,6 @@ UPDATES: list[tuple[str, Bad]] = [
             {"spec.suspend": False, "metadata.labels": {QUEUE_NAME: "b"}},
             f'Invalid value: "b": {IMMUTABLE}',
             at=QUEUE_FIELD,
-            status=403,
         ),
     ),
     (
@@ -80,7 +79,6 @@ UPDATES: list[tuple[str, Bad]] = [
             {"metadata.labels": {QUEUE_NAME: "Bad_Name"}},
             'Invalid value: "Bad_Name": a lower',
             at=QUEUE_FIELD,
-            status=403,
         ),
     ),
     ("Job", Bad({"spec.completions": 5}, f"Invalid value: 5: {IMMUTABLE}")),

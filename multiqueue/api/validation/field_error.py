@@ -124,9 +124,9 @@ def join_errors(errors: Sequence[FieldError]) -> str:
 
 
 def refused_status(errors: Sequence[FieldError]) -> dict[str, Any]:
-    """Return the metav1.Status of a refusal of an object of another API group, such as a job.
+    """Return the metav1.Status of a webhook's refusal, with a cause per error.
 
-    Its code is 403, as upstream's webhooks answer; 422 is left to the group's own server.
+    Its code is 403, as upstream's webhooks answer; 422 is left to the API server itself.
     """
     return {
         "kind": "Status",
@@ -137,26 +137,4 @@ def refused_status(errors: Sequence[FieldError]) -> dict[str, Any]:
         "reason": "Forbidden",
         "message": join_errors(errors),
         "details": {"causes": [error.as_cause() for error in errors]},
-    }
-
-
-def invalid_status(
-    errors: Sequence[FieldError], *, kind: str, group: str, name: str
-) -> dict[str, Any]:
-    """Return the metav1.Status of a refusal, with a cause per error."""
-    qualified = f"{kind}.{group}" if group else kind
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "code": 422,
-        "reason": "Invalid",
-        "message": f'{qualified} "{name}" is invalid: {join_errors(errors)}',
-        "details": {
-            "name": name,
-            "group": group,
-            "kind": kind,
-            "causes": [error.as_cause() for error in errors],
-        },
     }
