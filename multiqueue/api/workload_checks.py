@@ -139,11 +139,13 @@ def checks_in(status: WorkloadStatus, state: CheckState) -> tuple[AdmissionCheck
 
 def describe_checks(checks: Iterable[AdmissionCheckState], state: CheckState) -> str:
     """Return a sentence with the checks in a state and their messages (E-112)."""
+    ordered = sorted(checks, key=lambda check: check.name)
     named = "; ".join(
         f'"{check.name}" ({check.message})' if check.message else f'"{check.name}"'
-        for check in checks
+        for check in ordered
     )
-    return f"AdmissionCheck(s) in {state} state: {named}"
+    noun = "AdmissionCheck" if len(ordered) == 1 else "AdmissionChecks"
+    return f"{noun} in {state} state: {named}"
 
 
 def retry_at(status: WorkloadStatus) -> datetime | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -19,6 +19,8 @@ from multiqueue.api.v1beta2 import (
     FlavorUsage,
     LocalQueue,
     LocalQueueFairSharingStatus,
+    LocalQueueFlavorUsage,
+    LocalQueueResourceUsage,
     LocalQueueStatus,
     ResourceUsage,
 )
@@ -37,7 +39,7 @@ def cluster_queue_patch(
     queue: ClusterQueue, state: ClusterQueueState, now: datetime
 ) -> dict[str, Any]:
     """Return the merge patch for ``/status``; empty if nothing changed."""
-    status = _with_state(queue.status, queue.metadata.generation, state, now)
+    status = _with_state(queue.status, queue.metadata.generation, state, now, flavor_usage)
     share = state.weighted_share
     sharing = None if share is None else FairSharingStatus(weighted_share=share.reported)
     return _patch(queue.status, msgspec.structs.replace(status, fair_sharing=sharing))
@@ -65,7 +67,7 @@ def local_queue_patch(
         now: The time for changed conditions.
         consumed: Its past usage; None if that is not sampled.
     """
-    status = _with_state(queue.status, queue.metadata.generation, state, now)
+    status = _with_state(queue.status, queue.metadata.generation, state, now, _local_usage)
     return _patch(queue.status, _with_consumed(status, consumed))
 
 
@@ -96,7 +98,7 @@ def natural(resource: str, amount: Amount) -> float:
 
 
 def flavor_usage(usage: Usage) -> tuple[FlavorUsage, ...]:
-    """Return usage as quantities in wire format, in the order of the spec."""
+    """Return usage as quantities in wire format: flavors as in the spec, resources by name."""
     return tuple(
         FlavorUsage(
             name=flavor,
@@ -106,15 +108,33 @@ def flavor_usage(usage: Usage) -> tuple[FlavorUsage, ...]:
                     total=format_amount(resource, used.total),
                     borrowed=format_amount(resource, used.borrowed),
                 )
-                for resource, used in resources.items()
+                for resource, used in sorted(resources.items())
             ),
         )
         for flavor, resources in usage.items()
     )
 
 
+def _local_usage(usage: Usage) -> tuple[LocalQueueFlavorUsage, ...]:
+    """Return the same of a LocalQueue, which does not borrow."""
+    return tuple(
+        LocalQueueFlavorUsage(
+            name=flavor.name,
+            resources=tuple(
+                LocalQueueResourceUsage(name=used.name, total=used.total)
+                for used in flavor.resources
+            ),
+        )
+        for flavor in flavor_usage(usage)
+    )
+
+
 def _with_state(
-    status: StatusT, generation: int, state: ClusterQueueState | LocalQueueState, now: datetime
+    status: StatusT,
+    generation: int,
+    state: ClusterQueueState | LocalQueueState,
+    now: datetime,
+    show: Callable[[Usage], tuple[FlavorUsage, ...] | tuple[LocalQueueFlavorUsage, ...]],
 ) -> StatusT:
     return msgspec.structs.replace(
         status,
@@ -127,8 +147,8 @@ def _with_state(
             now=now,
             observed_generation=generation,
         ),
-        flavors_reservation=flavor_usage(state.reservation),
-        flavors_usage=flavor_usage(state.usage),
+        flavors_reservation=show(state.reservation),
+        flavors_usage=show(state.usage),
         pending_workloads=state.pending,
         reserving_workloads=state.reserving,
         admitted_workloads=state.admitted,

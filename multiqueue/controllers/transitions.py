@@ -14,15 +14,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api import names
+from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
 from multiqueue.api.config import Gate
 from multiqueue.api.slices import is_replaced
 from multiqueue.api.v1beta2 import SchedulingStatsEviction, Workload
 from multiqueue.api.variants import is_parent, parent_of
-from multiqueue.api.workload_state import DEACTIVATED_DUE_TO, find
+from multiqueue.api.workload_checks import checks_in
+from multiqueue.api.workload_state import (
+    DEACTIVATED_DUE_TO,
+    find,
+    has_quota,
+    is_admitted,
+    is_evicted,
+)
 from multiqueue.controllers.metrics.local_queue import LocalQueueGauges
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.jobs.references import workload_reference
+from multiqueue.jobs.references import owner_references, workload_reference
 
 HOLD_SECONDS = 3.0
 """How long the Event of reserved quota waits for the admission, to become one Event with it."""
@@ -86,10 +94,10 @@ def find_transitions(old: Workload, new: Workload) -> list[Transition]:
 
 
 def _find_wait(old: Workload, new: Workload) -> Transition | None:
-    """Return a new reason for waiting; after an eviction, its Event has said it already."""
+    """Return a new reason for waiting, unless the Event of an eviction has said it already."""
     before = find(old.status, WorkloadCondition.QUOTA_RESERVED)
     after = find(new.status, WorkloadCondition.QUOTA_RESERVED)
-    if after is None or after.status != "False":
+    if after is None or after.status != "False" or after.reason == Reason.DEACTIVATED:
         return None
     if before is not None and (before.status == "True" or before.reason == after.reason):
         return None
@@ -98,6 +106,24 @@ def _find_wait(old: Workload, new: Workload) -> Transition | None:
         reason=after.reason,
         message=after.message,
         at=after.transitioned_at,
+    )
+
+
+def find_progress(workload: Workload, is_ignored: Callable[[str], bool]) -> str:
+    """Return what pending checks say while they hold a job with quota back; empty otherwise.
+
+    Args:
+        workload: The Workload of the job.
+        is_ignored: Whether the check with this name is left out.
+    """
+    status = workload.status
+    if not has_quota(status) or is_admitted(status) or is_evicted(status):
+        return ""
+    pending = checks_in(status, CheckState.PENDING)
+    return "; ".join(
+        f"{check.name}: {check.message}"
+        for check in pending
+        if check.message and not is_ignored(check.name)
     )
 
 
@@ -160,6 +186,10 @@ class TransitionRecorder:
         if old is None or new is None:
             return
         self._released(old, new)
+        if _is_gated(old) and not _is_gated(new):
+            said = "Admission gate cleared, workload is now admissible"
+            self._event(new, "AdmissionGateCleared", said)
+        self._tell_progress(old, new)
         transitions = find_transitions(old, new)
         if parent_of(new) is not None:
             transitions = [t for t in transitions if t.step not in _OF_JOBS]
@@ -172,6 +202,22 @@ class TransitionRecorder:
                 self._reserved(old, new, transition, silent=at_once)
             else:
                 self._report(old, new, transition, reserved)
+
+    def _tell_progress(self, old: Workload, new: Workload) -> None:
+        """Write on the job what its checks wait for, because its user looks there.
+
+        Checks of MultiKueue are left out: dispatch records its own Events on the job.
+        """
+        known = self._context.informers.admission_checks.store
+
+        def dispatches(name: str) -> bool:
+            check = known.get(name)
+            return check is not None and check.spec.controller_name == names.MULTIKUEUE_CONTROLLER
+
+        said = find_progress(new, dispatches)
+        if said and said != find_progress(old, dispatches):
+            for job in owner_references(new):
+                self._context.recorder.event(job, "Normal", "UpdatedAdmissionCheck", said)
 
     def _report(
         self, old: Workload, new: Workload, transition: Transition, reserved: Transition | None
@@ -295,7 +341,7 @@ class TransitionRecorder:
     def _released(self, old: Workload, new: Workload) -> None:
         """Measure how long an evicted Workload took to give its quota back."""
         evicted = find(new.status, WorkloadCondition.EVICTED)
-        if not (_has_quota(old) and not _has_quota(new)) or evicted is None:
+        if not has_quota(old.status) or has_quota(new.status) or evicted is None:
             return
         released = find(new.status, WorkloadCondition.QUOTA_RESERVED)
         if evicted.status == "True" and released is not None:
@@ -318,7 +364,11 @@ class TransitionRecorder:
         return None if own is None else (*own, _priority(workload))
 
     def _pending(self, new: Workload, transition: Transition) -> None:
-        self._event(new, transition.reason, transition.message, kind="Warning")
+        if transition.reason == Reason.ADMISSION_GATED:
+            gates = new.metadata.annotations.get(names.ADMISSION_GATED_BY, "")
+            self._event(new, "AdmissionGated", f"Workload admission is gated by: {gates}")
+        else:
+            self._event(new, transition.reason, transition.message, kind="Warning")
 
     def _event(
         self,
@@ -338,9 +388,9 @@ def _seconds(begin: datetime, end: datetime) -> float:
     return max(0.0, (end - begin).total_seconds())
 
 
-def _has_quota(workload: Workload) -> bool:
+def _is_gated(workload: Workload) -> bool:
     condition = find(workload.status, WorkloadCondition.QUOTA_RESERVED)
-    return condition is not None and condition.status == "True"
+    return condition is not None and condition.reason == Reason.ADMISSION_GATED
 
 
 def _queue(old: Workload, new: Workload) -> str:

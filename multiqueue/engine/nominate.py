@@ -294,7 +294,7 @@ def reject(workload: Workload, queue: CachedQueue, cache: Cache) -> Rejected | N
         return Rejected(
             requeue_reason=RequeueReason.NAMESPACE_MISMATCH,
             reason=Reason.MISCONFIGURED,
-            note="Workload namespace doesn't match ClusterQueue selector",
+            note="workload namespace doesn't match ClusterQueue selector",
         )
     if workload.problems:
         return Rejected(

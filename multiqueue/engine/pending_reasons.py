@@ -151,7 +151,7 @@ class TopologyMismatch(NoMatchingFlavor):
 
     def __str__(self) -> str:
         what = "does not support" if self.wanted else "supports only"
-        return f"Flavor {self.flavor} {what} TopologyAwareScheduling"
+        return f'Flavor "{self.flavor}" {what} TopologyAwareScheduling'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

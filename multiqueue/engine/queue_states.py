@@ -284,7 +284,9 @@ def _own_reason(
             note=BYPASSED,
             pod_sets=verdict.pod_sets,
         )
-    return blocked(Reason.PENDING_EVALUATION, "The workload has not been evaluated yet")
+    return blocked(
+        Reason.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
+    )
 
 
 def _covered(queue: CachedQueue) -> Iterable[FlavorResource]:

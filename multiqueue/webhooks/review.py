@@ -9,9 +9,7 @@ from typing import Any
 
 import orjson
 
-from multiqueue.api.names import GROUP
-from multiqueue.api.validation.access import mapping, text
-from multiqueue.api.validation.field_error import FieldError, invalid_status, refused_status
+from multiqueue.api.validation.field_error import FieldError, refused_status
 from multiqueue.lib.bounded_json import MAX_CONTAINERS, JsonError, load
 from multiqueue.lib.json_patch import build_json_patch
 
@@ -148,7 +146,7 @@ def write_review(request: ReviewRequest, verdict: ReviewVerdict) -> bytes:
     """Return the answer: a refusal with a cause per error, or a patch, and warnings."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": not verdict.errors}
     if verdict.errors:
-        response["status"] = _refusal(request, verdict.errors)
+        response["status"] = refused_status(verdict.errors)
     elif verdict.changed is not None:
         patch = build_json_patch(request.obj, verdict.changed)
         if patch:
@@ -157,13 +155,6 @@ def write_review(request: ReviewRequest, verdict: ReviewVerdict) -> bytes:
     if verdict.warnings:
         response["warnings"] = [_shorten(warning) for warning in verdict.warnings]
     return _write(response)
-
-
-def _refusal(request: ReviewRequest, errors: Sequence[FieldError]) -> dict[str, Any]:
-    if request.group != GROUP:
-        return refused_status(errors)
-    name = request.name or text(mapping(request.obj, "metadata").get("name"))
-    return invalid_status(errors, kind=request.kind, group=request.group, name=name)
 
 
 def _write(response: Mapping[str, Any]) -> bytes:

@@ -71,7 +71,6 @@ UPDATES: list[tuple[str, Bad]] = [
             {"spec.suspend": False, "metadata.labels": {QUEUE_NAME: "b"}},
             f'Invalid value: "b": {IMMUTABLE}',
             at=QUEUE_FIELD,
-            status=403,
         ),
     ),
     (
@@ -80,7 +79,6 @@ UPDATES: list[tuple[str, Bad]] = [
             {"metadata.labels": {QUEUE_NAME: "Bad_Name"}},
             'Invalid value: "Bad_Name": a lower',
             at=QUEUE_FIELD,
-            status=403,
         ),
     ),
     ("Job", Bad({"spec.completions": 5}, f"Invalid value: 5: {IMMUTABLE}")),
@@ -117,7 +115,7 @@ RESERVED = {
     "lastTransitionTime": T0,
 }
 CHECK = {"name": "c", "state": "Ready", "message": "", "lastTransitionTime": T0}
-UNKNOWN_POD_SET = 'Invalid value: "other": must be the name of a podSet'
+UNKNOWN_POD_SET = 'Unsupported value: "other": supported values: '
 ASSIGNMENTS = "Invalid value: podSetAssignments must have the same number of podSets as the spec"
 
 
@@ -140,7 +138,7 @@ STATES: list[Bad] = [
     ),
     Bad(
         admission("podSetAssignments[0].name", "other"),
-        UNKNOWN_POD_SET,
+        'Not found: "other"',
         at="status.admission.podSetAssignments[0].name",
     ),
     Bad(
@@ -161,12 +159,12 @@ STATES: list[Bad] = [
     Bad(
         {"status.reclaimablePods": [{"name": "other", "count": 1}]},
         UNKNOWN_POD_SET,
-        at="status.reclaimablePods[0].name",
+        at="status.reclaimablePods[other].name",
     ),
     Bad(
         {"status.reclaimablePods": [{"name": "workers", "count": 4}]},
         "Invalid value: 4: should be less or equal to 3",
-        at="status.reclaimablePods[0].count",
+        at="status.reclaimablePods[workers].count",
     ),
     Bad(
         {"status.reclaimablePods": [{"name": "workers", "count": -1}]},
@@ -230,10 +228,15 @@ AFTER_RESERVATION: list[Bad] = [
     ),
     Bad(
         {"spec.queueName": "b"},
-        "Invalid value: queueName is immutable while quota is reserved",
+        "Invalid value: queueName is immutable while workload quota reserved",
         at="<nil>",
     ),
     Bad({"spec.podSets[0].count": 2}, "Invalid value: ", at="spec.podSets"),
+    Bad(
+        {"spec.priorityClassRef": REMOVED},
+        "Invalid value: priorityClassRef is immutable while workload quota reserved",
+        at="<nil>",
+    ),
 ]
 
 
@@ -248,7 +251,7 @@ async def test_reclaimed_pods_stay_reclaimed(kueue: tuple[Api, str]) -> None:
     bad = Bad(
         {"status.reclaimablePods[0].count": 1},
         "Invalid value: 1: cannot be less than 2",
-        at="status.reclaimablePods",
+        at="status.reclaimablePods[workers].count",
     )
     await assert_update_refused(*kueue, "Workload", bad, status=before, subresource="/status")
 

@@ -75,6 +75,11 @@ TABLES = {
             },
             "Too many: 19: must have at most 18 items",
         ),
+        Bad(
+            {MAIN.removesuffix("[0]"): [{"name": "c"}, {"name": "c"}]},
+            'Duplicate value: {"name":"c"}',
+            at="spec.podSets[0].template.spec.containers[1]",
+        ),
         Bad({"spec.queueName": "Bad_Name"}, 'Invalid value: "Bad_Name": @ in body should match'),
         Bad({"spec.queueName": LONG}, "Too long: may not be more than 253 bytes"),
         Bad(
@@ -211,7 +216,6 @@ TABLES = {
             {"metadata.labels": {"kueue.x-k8s.io/queue-name": "Bad_Name"}},
             'Invalid value: "Bad_Name": a lowercase RFC 1123 subdomain must consist',
             at="metadata.labels[kueue.x-k8s.io/queue-name]",
-            status=403,
         ),
         Bad(
             {
@@ -222,7 +226,6 @@ TABLES = {
             },
             'Invalid value: "soon": should be a whole number greater than 0',
             at="metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]",
-            status=403,
         ),
         Bad(
             {
@@ -233,31 +236,26 @@ TABLES = {
             },
             'Invalid value: "0": should be a whole number greater than 0',
             at="metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]",
-            status=403,
         ),
         Bad(
             {"metadata.annotations": {"kueue.x-k8s.io/job-min-parallelism": "x"}},
             'Invalid value: "x": must be a whole number',
             at="metadata.annotations[kueue.x-k8s.io/job-min-parallelism]",
-            status=403,
         ),
         Bad(
             {"metadata.annotations": {"kueue.x-k8s.io/job-min-parallelism": "0"}},
             "Invalid value: 0: should be between 0 and 2",
             at="metadata.annotations[kueue.x-k8s.io/job-min-parallelism]",
-            status=403,
         ),
         Bad(
             {"metadata.annotations": {"kueue.x-k8s.io/job-min-parallelism": "4"}},
             "Invalid value: 4: should be between 0 and 2",
             at="metadata.annotations[kueue.x-k8s.io/job-min-parallelism]",
-            status=403,
         ),
         Bad(
             {"metadata.annotations": {"kueue.x-k8s.io/job-completions-equal-parallelism": "x"}},
             'Invalid value: "x": must be true or false',
             at="metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]",
-            status=403,
         ),
         Bad(
             {
@@ -268,7 +266,6 @@ TABLES = {
             },
             'Invalid value: "true": should not be enabled for NonIndexed jobs',
             at="metadata.annotations[kueue.x-k8s.io/job-completions-equal-parallelism]",
-            status=403,
         ),
         Bad(
             {
@@ -278,7 +275,6 @@ TABLES = {
             },
             'Invalid value: "bad label": name part must consist of alphanumeric',
             at="spec.template.metadata.annotations[kueue.x-k8s.io/podset-required-topology]",
-            status=403,
         ),
         Bad(
             {
@@ -291,13 +287,11 @@ TABLES = {
             },
             "Invalid value:",
             at="spec.template.metadata.annotations",
-            status=403,
         ),
         Bad(
             {"spec.template.metadata": {"annotations": {"kueue.x-k8s.io/podset-slice-size": "2"}}},
             "Forbidden: may not be set when",
             at="spec.template.metadata.annotations[kueue.x-k8s.io/podset-slice-size]",
-            status=403,
         ),
         Bad(
             {
@@ -307,7 +301,6 @@ TABLES = {
             },
             'Invalid value: "maybe": must be a boolean value',
             at="spec.template.metadata.annotations[kueue.x-k8s.io/podset-unconstrained-topology]",
-            status=403,
         ),
         Bad(
             {"spec.managedBy": "nobody"},

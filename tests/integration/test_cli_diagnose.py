@@ -116,7 +116,7 @@ async def test_the_head_of_a_strict_queue_is_named_with_what_it_waits_for(
     assert why["why"].partition(": ")[2] == told
     assert [row["verdict"] for row in why["flavors"]] == ["fits"]
     assert told in text
-    assert "has not been evaluated yet" not in text
+    assert "pending evaluation" not in text
     (finding,) = diagnosis["findings"]
     assert finding["cause"] == "blocked head"
     assert told in finding["what"]

@@ -55,13 +55,29 @@ async def test_what_is_drained_is_told_at_once() -> None:
         assert clock.now() - stopped_at < timedelta(seconds=0.5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "namespace", "reason"),
+    [
+        (resources.CLUSTER_QUEUES, "cq", None, "ClusterQueueRestarted"),
+        (resources.LOCAL_QUEUES, "lq", NAMESPACE, "LocalQueueRestarted"),
+    ],
+    ids=["ClusterQueue", "LocalQueue"],
+)
 @virtual_time
-async def test_a_drained_queue_evicts_and_a_restarted_one_admits_again() -> None:
+async def test_a_drained_queue_evicts_and_a_restarted_one_admits_again(
+    kind: Resource, name: str, namespace: str | None, reason: str
+) -> None:
+    """E-105."""
+
+    async def set_policy(policy: str) -> None:
+        patch = {"spec": {"stopPolicy": policy}}
+        await cluster.patch(kind, name, patch, namespace=namespace)
+
     async with queue_cluster() as cluster, cluster.manager():
         await create_queue(cluster, gpu="a100")
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
-        await stop(cluster, "HoldAndDrain")
+        await set_policy("HoldAndDrain")
         await cluster.changes.until(
             lambda: (w := cluster.workload_of("train")) and not has_quota(w.status), "no quota"
         )
@@ -69,13 +85,13 @@ async def test_a_drained_queue_evicts_and_a_restarted_one_admits_again() -> None
         assert job is not None
         assert job["spec"]["suspend"]
         assert "nodeSelector" not in job["spec"]["template"]["spec"]
-        await stop(cluster, "None")
+        await set_policy("None")
         await cluster.changes.until(lambda: running(cluster, "train"), "running again")
         workload = cluster.workload_of("train")
         assert workload is not None
         requeued = find(workload.status, WorkloadCondition.REQUEUED)
         assert requeued is not None
-        assert (requeued.status, requeued.reason) == ("True", "ClusterQueueRestarted")
+        assert (requeued.status, requeued.reason) == ("True", reason)
 
 
 @virtual_time

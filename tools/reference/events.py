@@ -26,6 +26,8 @@ DispatchProfiles, with the type of the condition before it, such as `CanaryRetur
 MEANINGS = {
     "AdmissionCheckRejected": "A check was rejected: the Workload is deactivated.",
     "AdmissionCheckUpdated": "A check of the Workload has another state.",
+    "AdmissionGateCleared": "The last admission gate of the Workload is gone: it can get quota.",
+    "AdmissionGated": "The Workload waits until its admission gates are gone.",
     "Admitted": "The Workload may start.",
     "CreatedWorkload": "The job got its Workload.",
     "Deleted": "The job or Workload was deleted because its time was over.",
@@ -56,7 +58,7 @@ MEANINGS = {
     "Stopped": "The job was stopped.",
     "Suspended": "A job was suspended because the queued job above it may not run.",
     "Uncordoned": "A worker gets new jobs again.",
-    "UpdatedAdmissionCheck": "When the capacity that a check asked for is expected.",
+    "UpdatedAdmissionCheck": "What the checks of a job with quota wait for.",
     "UpdatedWorkload": "The Workload was brought in line with its job.",
     "WorkloadNameConflict": "The name of the group is that of a Workload of something else.",
     "WorkloadPriorityClassNotFound": "The job names a priority class that does not exist.",

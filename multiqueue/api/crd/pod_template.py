@@ -13,6 +13,7 @@ Schema = dict[str, Any]
 
 _OPAQUE: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _STRING: Schema = {"type": "string"}
+_NAMED: Schema = {**_OPAQUE, "required": ["name"], "properties": {"name": _STRING}}
 _BOOLEAN: Schema = {"type": "boolean"}
 _INT32: Schema = {"type": "integer", "format": "int32"}
 _INT64: Schema = {"type": "integer", "format": "int64"}
@@ -31,6 +32,15 @@ _RESOURCES: Schema = {"type": "object", "additionalProperties": _QUANTITY}
 def _list(item: Schema, description: str = "") -> Schema:
     result: Schema = {"type": "array", "items": item, "x-kubernetes-list-type": "atomic"}
     return {**result, "description": description} if description else result
+
+
+def _by_name(item: Schema, description: str = "") -> Schema:
+    """Return a list in which no name occurs twice; the items have a name."""
+    return {
+        **_list(item, description),
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+    }
 
 
 def _of(names: str, schema: Schema) -> Schema:
@@ -92,13 +102,13 @@ _POD_SPEC: Schema = {
         **_of("activeDeadlineSeconds terminationGracePeriodSeconds", _INT64),
         **_of("affinity dnsConfig os schedulingGroup securityContext workloadRef", _OPAQUE),
         **_of(
-            "hostAliases imagePullSecrets readinessGates resourceClaims schedulingGates "
-            "topologySpreadConstraints volumes",
+            "hostAliases imagePullSecrets readinessGates topologySpreadConstraints",
             _list(_OPAQUE),
         ),
-        "containers": _list(_CONTAINER, "Containers of the pod."),
-        "ephemeralContainers": _list(_CONTAINER),
-        "initContainers": _list(_CONTAINER, "Containers that run before the others."),
+        **_of("resourceClaims schedulingGates volumes", _by_name(_NAMED)),
+        "containers": _by_name(_CONTAINER, "Containers of the pod."),
+        "ephemeralContainers": _by_name(_CONTAINER),
+        "initContainers": _by_name(_CONTAINER, "Containers that run before the others."),
         "nodeSelector": {
             **_LABELS,
             "description": "Node labels; also decides which flavors fit.",

@@ -9,7 +9,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from multiqueue.api.markers import SUBDOMAIN_PATTERN
+from multiqueue.api.markers import SUBDOMAIN_PATTERN, SchemaRule
+from multiqueue.api.v1beta2.workload import WAS_RESERVED, both_have, stays
 
 Schema = dict[str, Any]
 
@@ -162,6 +163,11 @@ def _workload(schema: Schema) -> None:
             "message": "priority should not be nil when priorityClassName is set",
         }
     ]
+    rules = schema["x-kubernetes-validations"]
+    schema["x-kubernetes-validations"] = [
+        *(rule for rule in rules if "priorityClassRef" not in rule["rule"]),
+        *(rule.as_dict() for rule in _CLASS_RULES),
+    ]
     request = _properties(schema, "spec", "podSets", "topologyRequest")
     del request["podsetSliceRequiredTopologyConstraints"]
     _allow(request["podSetSliceSize"], "minimum")
@@ -179,6 +185,20 @@ def _workload(schema: Schema) -> None:
     assignment["topologyAssignment"] = _TOPOLOGY_ASSIGNMENT
 
 
+_HELD_SOURCE = f"{WAS_RESERVED} && {both_have('priorityClassSource')}"
+_CLASS_RULES = (
+    SchemaRule(
+        f"{_HELD_SOURCE} ? {stays('priorityClassSource')} : true",
+        "priorityClassSource is immutable while workload quota reserved",
+    ),
+    SchemaRule(
+        f"{_HELD_SOURCE} && {both_have('priorityClassName')} && "
+        "self.spec.priorityClassSource != 'kueue.x-k8s.io/workloadpriorityclass' ? "
+        f"{stays('priorityClassName')} : true",
+        "priorityClassName is immutable while workload quota reserved and priorityClassSource is "
+        "not equal to kueue.x-k8s.io/workloadpriorityclass",
+    ),
+)
 _TOPOLOGY_ASSIGNMENT: Schema = {
     "type": "object",
     "description": "Topology domains that the pods were placed in.",

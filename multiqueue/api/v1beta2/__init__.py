@@ -41,6 +41,8 @@ from multiqueue.api.v1beta2.local_queue import (
     AdmissionFairSharingStatus,
     LocalQueue,
     LocalQueueFairSharingStatus,
+    LocalQueueFlavorUsage,
+    LocalQueueResourceUsage,
     LocalQueueSpec,
     LocalQueueStatus,
 )
@@ -130,6 +132,8 @@ __all__ = [
     "LabelSelectorRequirement",
     "LocalQueue",
     "LocalQueueFairSharingStatus",
+    "LocalQueueFlavorUsage",
+    "LocalQueueResourceUsage",
     "LocalQueueSpec",
     "LocalQueueStatus",
     "MultiKueueCluster",

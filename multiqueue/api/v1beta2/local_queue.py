@@ -4,8 +4,14 @@ from typing import Annotated
 
 from multiqueue.api.markers import REFERENCE, SchemaRule, described
 from multiqueue.api.v1beta2.admission_check import CONDITIONS
-from multiqueue.api.v1beta2.cluster_queue import STOP_POLICY, FairSharing, FlavorUsage
-from multiqueue.api.v1beta2.meta import Condition, ObjectMeta, ResourceList, Struct
+from multiqueue.api.v1beta2.cluster_queue import STOP_POLICY, FairSharing
+from multiqueue.api.v1beta2.meta import (
+    Condition,
+    ObjectMeta,
+    QuantityValue,
+    ResourceList,
+    Struct,
+)
 
 
 class LocalQueueSpec(Struct, frozen=True, kw_only=True):
@@ -47,6 +53,23 @@ class LocalQueueFairSharingStatus(Struct, frozen=True, kw_only=True):
     ] = None
 
 
+class LocalQueueResourceUsage(Struct, frozen=True, kw_only=True):
+    """Usage of one resource in one flavor; only a ClusterQueue borrows."""
+
+    name: Annotated[str, described("Resource.", required=True)]
+    total: Annotated[QuantityValue, described("Used in all.")] = 0
+
+
+class LocalQueueFlavorUsage(Struct, frozen=True, kw_only=True):
+    """Usage of one flavor."""
+
+    name: Annotated[str, described("Name of the flavor.", required=True, **REFERENCE)]
+    resources: Annotated[
+        tuple[LocalQueueResourceUsage, ...],
+        described("Usage by resource.", required=True, list_map_keys=("name",), maxItems=64),
+    ] = ()
+
+
 class LocalQueueStatus(Struct, frozen=True, kw_only=True):
     """Observed state of a LocalQueue."""
 
@@ -55,11 +78,11 @@ class LocalQueueStatus(Struct, frozen=True, kw_only=True):
     reserving_workloads: Annotated[int, described("Workloads that hold quota.")] = 0
     admitted_workloads: Annotated[int, described("Workloads that may run.")] = 0
     flavors_reservation: Annotated[
-        tuple[FlavorUsage, ...],
+        tuple[LocalQueueFlavorUsage, ...],
         described("Quota held by workloads of this queue.", list_map_keys=("name",), maxItems=64),
     ] = ()
     flavors_usage: Annotated[
-        tuple[FlavorUsage, ...],
+        tuple[LocalQueueFlavorUsage, ...],
         described(
             "Quota of admitted workloads of this queue.", list_map_keys=("name",), maxItems=64
         ),

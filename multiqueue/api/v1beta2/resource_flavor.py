@@ -35,6 +35,7 @@ class ResourceFlavorSpec(Struct, frozen=True, kw_only=True):
             "Labels of the nodes of this flavor. Jobs that get the flavor are bound to them with a "
             "node selector; jobs whose own selector or affinity disagrees do not fit.",
             maxProperties=8,
+            **{"x-kubernetes-map-type": "atomic"},
         ),
     ] = {}
     node_taints: Annotated[

@@ -23,11 +23,54 @@ from multiqueue.api.v1beta2.topology_assignment import TOPOLOGY_ASSIGNMENT
 
 _POD_SET_NAME: dict[str, Any] = {"maxLength": 63, "pattern": LABEL_PATTERN}
 _POD_SETS: dict[str, Any] = {"list_map_keys": ("name",), "maxItems": 18}
-_RESERVED = (
-    "has({0}.status) && has({0}.status.conditions) && "
-    "{0}.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')"
+_IS_TRUE = (
+    "has({{0}}.status) && has({{0}}.status.conditions) && "
+    "{{0}}.status.conditions.exists(c, c.type == '{0}' && c.status == 'True')"
 )
-_QUEUED = "has({0}.spec) && has({0}.spec.queueName)"
+_RESERVED, _ADMITTED = _IS_TRUE.format("QuotaReserved"), _IS_TRUE.format("Admitted")
+WAS_RESERVED = f"({_RESERVED.format('oldSelf')})"
+"""CEL: the Workload had quota before the change."""
+_HAS = "has({0}.spec) && has({0}.spec.{1})"
+
+
+def both_have(field: str) -> str:
+    """Return CEL that says whether a field of the spec is there before and after a change."""
+    return f"{_HAS.format('oldSelf', field)} && {_HAS.format('self', field)}"
+
+
+def stays(field: str) -> str:
+    """Return CEL that says whether a field of the spec is the same before and after a change."""
+    before, after = _HAS.format("oldSelf", field), _HAS.format("self", field)
+    return (
+        f"({both_have(field)} ? oldSelf.spec.{field} == self.spec.{field} : "
+        f"({before}) == ({after}))"
+    )
+
+
+_CLASS, _SAID = "priorityClassRef", "immutable while workload quota reserved"
+_OLD_CLASS, _NEW_CLASS = f"oldSelf.spec.{_CLASS}", f"self.spec.{_CLASS}"
+_HAD_CLASS = f"{WAS_RESERVED} && {both_have(_CLASS)}"
+_CLASS_RULES = (
+    SchemaRule(
+        f"{WAS_RESERVED} ? ({_HAS.format('oldSelf', _CLASS)}) == ({_HAS.format('self', _CLASS)}) : "
+        "true",
+        f"{_CLASS} is {_SAID}",
+    ),
+    *(
+        SchemaRule(
+            f"{_HAD_CLASS} ? {_OLD_CLASS}.{field} == {_NEW_CLASS}.{field} : true",
+            f"{_CLASS}.{field} is {_SAID}",
+        )
+        for field in ("group", "kind")
+    ),
+    SchemaRule(
+        f"{_HAD_CLASS} && {_NEW_CLASS}.kind == 'PriorityClass' ? "
+        f"{_OLD_CLASS}.name == {_NEW_CLASS}.name : true",
+        f"{_CLASS}.name is immutable for scheduling.k8s.io/priorityclass while workload quota "
+        "reserved",
+    ),
+)
+"""What stays of the priority class while quota is reserved (E-187)."""
 
 
 class SliceConstraint(Struct, frozen=True, kw_only=True):
@@ -438,12 +481,15 @@ class Workload(Struct, frozen=True, kw_only=True):
             "size(self.spec.podSets) == size(self.status.admission.podSetAssignments) : true",
             "podSetAssignments must have the same number of podSets as the spec",
         ),
+        *_CLASS_RULES,
         SchemaRule(
-            f"({_RESERVED.format('oldSelf')}) && ({_RESERVED.format('self')}) ? "
-            f"(({_QUEUED.format('oldSelf')}) && ({_QUEUED.format('self')}) ? "
-            "oldSelf.spec.queueName == self.spec.queueName : "
-            f"({_QUEUED.format('oldSelf')}) == ({_QUEUED.format('self')})) : true",
-            "queueName is immutable while quota is reserved",
+            f"{WAS_RESERVED} && ({_RESERVED.format('self')}) ? {stays('queueName')} : true",
+            "queueName is immutable while workload quota reserved",
+        ),
+        SchemaRule(
+            f"({_ADMITTED.format('oldSelf')}) && ({_ADMITTED.format('self')}) ? "
+            f"{stays('maximumExecutionTimeSeconds')} : true",
+            "maximumExecutionTimeSeconds is immutable while workload quota reserved",
         ),
     )
 

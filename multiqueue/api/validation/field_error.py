@@ -16,6 +16,7 @@ class ErrorType(StrEnum):
     INVALID = "FieldValueInvalid"
     NOT_SUPPORTED = "FieldValueNotSupported"
     DUPLICATE = "FieldValueDuplicate"
+    NOT_FOUND = "FieldValueNotFound"
     TOO_LONG = "FieldValueTooLong"
     TOO_MANY = "FieldValueTooMany"
     FORBIDDEN = "FieldValueForbidden"
@@ -27,6 +28,7 @@ _PREFIX = {
     ErrorType.INVALID: "Invalid value",
     ErrorType.NOT_SUPPORTED: "Unsupported value",
     ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.NOT_FOUND: "Not found",
     ErrorType.TOO_LONG: "Too long",
     ErrorType.TOO_MANY: "Too many",
     ErrorType.FORBIDDEN: "Forbidden",
@@ -36,6 +38,7 @@ _SHOWS_VALUE = {
     ErrorType.INVALID,
     ErrorType.NOT_SUPPORTED,
     ErrorType.DUPLICATE,
+    ErrorType.NOT_FOUND,
     ErrorType.TYPE_INVALID,
 }
 IMMUTABLE = "field is immutable"
@@ -98,6 +101,11 @@ def duplicate(path: str, value: Any) -> FieldError:
     return FieldError(path, ErrorType.DUPLICATE, value, "")
 
 
+def not_found(path: str, value: Any) -> FieldError:
+    """Return the error for a reference to something that is not there."""
+    return FieldError(path, ErrorType.NOT_FOUND, value, "")
+
+
 def too_many(path: str, actual: int, maximum: int) -> FieldError:
     """Return the error for a list that is too long."""
     detail = f"{actual}: must have at most {maximum} items"
@@ -116,9 +124,9 @@ def join_errors(errors: Sequence[FieldError]) -> str:
 
 
 def refused_status(errors: Sequence[FieldError]) -> dict[str, Any]:
-    """Return the metav1.Status of a refusal of an object of another API group, such as a job.
+    """Return the metav1.Status of a webhook's refusal, with a cause per error.
 
-    Its code is 403, as upstream's webhooks answer; 422 is left to the group's own server.
+    Its code is 403, as upstream's webhooks answer; 422 is left to the API server itself.
     """
     return {
         "kind": "Status",
@@ -129,26 +137,4 @@ def refused_status(errors: Sequence[FieldError]) -> dict[str, Any]:
         "reason": "Forbidden",
         "message": join_errors(errors),
         "details": {"causes": [error.as_cause() for error in errors]},
-    }
-
-
-def invalid_status(
-    errors: Sequence[FieldError], *, kind: str, group: str, name: str
-) -> dict[str, Any]:
-    """Return the metav1.Status of a refusal, with a cause per error."""
-    qualified = f"{kind}.{group}" if group else kind
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "code": 422,
-        "reason": "Invalid",
-        "message": f'{qualified} "{name}" is invalid: {join_errors(errors)}',
-        "details": {
-            "name": name,
-            "group": group,
-            "kind": kind,
-            "causes": [error.as_cause() for error in errors],
-        },
     }

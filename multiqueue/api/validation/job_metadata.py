@@ -14,13 +14,15 @@ from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.api.validation.cluster_constraints import OF_JOBS, validate_annotations
 from multiqueue.api.validation.field_error import (
     FieldError,
-    forbidden,
     immutable,
     invalid,
 )
 from multiqueue.api.validation.names import check_subdomain
 from multiqueue.api.validation.pod_sets import is_elastic
-from multiqueue.api.validation.workload import validate_workload_annotations
+from multiqueue.api.validation.workload import (
+    validate_admission_gates_update,
+    validate_workload_annotations,
+)
 from multiqueue.lib.digits import is_number
 
 LABELS = "metadata.labels"
@@ -51,15 +53,18 @@ def validate_job_metadata(obj: Object, gates: Gates) -> Iterator[FieldError]:
 
 
 def _prebuilt(obj: Object) -> Iterator[FieldError]:
-    """Check the name of the prebuilt Workload: the annotation, or without it the label."""
+    """Check the name of the prebuilt Workload, where it is given."""
+    name = find_prebuilt(obj)
+    if name or names.PREBUILT_WORKLOAD_NAME in mapping(obj, "metadata", "labels"):
+        for message in check_subdomain(name):
+            yield invalid(prebuilt_path(obj), name, message)
+
+
+def prebuilt_path(obj: Object) -> str:
+    """Return the field that names the prebuilt Workload: the annotation, or else the label."""
     key = names.PREBUILT_WORKLOAD_NAME
-    for field, path in (("annotations", ANNOTATIONS), ("labels", LABELS)):
-        value = mapping(obj, "metadata", field).get(key)
-        if not isinstance(value, str) or (not value and field == "annotations"):
-            continue
-        for message in check_subdomain(value):
-            yield invalid(f"{path}[{key}]", value, message)
-        return
+    field = ANNOTATIONS if text(mapping(obj, "metadata", "annotations").get(key)) else LABELS
+    return f"{field}[{key}]"
 
 
 def _is_positive(value: Any) -> bool:
@@ -87,14 +92,13 @@ def validate_job_metadata_update(
             yield immutable(f"{LABELS}[{key}]", text(after.get(key)))
     # The remote job of an elastic job changes from slice to slice (M-161).
     if not suspended and find_prebuilt(new) != find_prebuilt(old) and not _is_elastic(old, gates):
-        path = f"{ANNOTATIONS}[{names.PREBUILT_WORKLOAD_NAME}]"
-        yield immutable(path, find_prebuilt(new))
+        yield immutable(prebuilt_path(new), find_prebuilt(new))
     yield from _priority_class(after, before, suspended=suspended)
     # The scheduling gate of the job's pods is set when the job is created, or never (E-169).
     if _is_elastic(new, gates) != _is_elastic(old, gates):
         yield immutable(f"{ANNOTATIONS}[{names.ELASTIC_JOB}]", _is_elastic(new, gates))
     if gates.enabled(Gate.ADMISSION_GATED_BY):
-        yield from _admission_gates(new, old)
+        yield from validate_admission_gates_update(new, old)
 
 
 def _is_import(new: Object, old: Object) -> bool:
@@ -123,19 +127,3 @@ def _priority_class(after: Object, before: Object, *, suspended: bool) -> Iterat
     if has and not had and not suspended:
         detail = "WorkloadPriorityClass cannot be added to a non-suspended workload"
         yield invalid(path, has, detail)
-
-
-def _admission_gates(new: Object, old: Object) -> Iterator[FieldError]:
-    """Check that admission gates are only removed (J-60)."""
-    key = names.ADMISSION_GATED_BY
-    after, before = (
-        _gates_of(mapping(job, "metadata", "annotations").get(key)) for job in (new, old)
-    )
-    if after and not before:
-        yield forbidden(f"{ANNOTATIONS}[{key}]", "cannot add admission gate after creation")
-    elif not after <= before:
-        yield forbidden(f"{ANNOTATIONS}[{key}]", "can only remove gates, not add new ones")
-
-
-def _gates_of(value: Any) -> set[str]:
-    return {gate.strip() for gate in text(value).split(",") if text(value)}

@@ -17,7 +17,14 @@ from multiqueue.api.validation.access import (
     strings,
     text,
 )
-from multiqueue.api.validation.field_error import FieldError, forbidden, invalid, required
+from multiqueue.api.validation.field_error import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
 from multiqueue.api.validation.names import (
     check_domain_prefixed_path,
     validate_annotations,
@@ -30,7 +37,7 @@ from multiqueue.lib.quantity import QuantityError, parse_quantity
 _KINDS = {names.GROUP: "WorkloadPriorityClass", "scheduling.k8s.io": "PriorityClass"}
 _ANNOTATIONS = "metadata.annotations"
 _ASSIGNMENTS = "status.admission.podSetAssignments"
-_RECLAIMABLE = "status.reclaimablePods"
+RECLAIMABLE = "status.reclaimablePods"
 _INT32 = range(-(2**31), 2**31)
 DEFAULT_GATES = Gates()
 
@@ -104,7 +111,7 @@ def is_int32(value: Any) -> bool:
 
 
 def _gated_by(value: str, path: str) -> Iterator[FieldError]:
-    gates = [gate.strip() for gate in value.split(",")] if value else []
+    gates = _parse_gates(value)
     for i, gate in enumerate(gates):
         if not gate:
             yield invalid(path, value, "cannot contain empty gate names")
@@ -115,6 +122,25 @@ def _gated_by(value: str, path: str) -> Iterator[FieldError]:
         else:
             for message in check_domain_prefixed_path(gate):
                 yield invalid(path, value, f'gate "{gate}": {message}')
+
+
+def validate_admission_gates_update(new: Object, old: Object) -> Iterator[FieldError]:
+    """Check that admission gates of a job or Workload are only removed (J-60)."""
+    key = names.ADMISSION_GATED_BY
+    path = f"{_ANNOTATIONS}[{key}]"
+    after, before = (
+        set(_parse_gates(text(mapping(obj, "metadata", "annotations").get(key))))
+        for obj in (new, old)
+    )
+    if after and not before:
+        yield forbidden(path, "cannot add admission gate after creation")
+    elif not after <= before:
+        yield forbidden(path, "can only remove gates, not add new ones")
+
+
+def _parse_gates(value: str) -> list[str]:
+    """Return the names of admission gates in an annotation's value, without spaces around them."""
+    return [gate.strip() for gate in value.split(",")] if value.strip() else []
 
 
 def _counts(obj: Object) -> dict[str, int]:
@@ -142,12 +168,12 @@ def _admission(obj: Object) -> Iterator[FieldError]:
     for i, assignment in assignments:
         name = text(assignment.get("name")) or names.DEFAULT_PODSET
         if name not in counts:
-            yield invalid(f"{_ASSIGNMENTS}[{i}].name", name, "must be the name of a podSet")
-        yield from _usage(assignment, f"{_ASSIGNMENTS}[{i}].resourceUsage", counts.get(name, 0))
+            yield not_found(f"{_ASSIGNMENTS}[{i}].name", name)
+        yield from _usage(assignment, f"{_ASSIGNMENTS}[{i}].resourceUsage")
 
 
-def _usage(assignment: Object, path: str, default_count: int) -> Iterator[FieldError]:
-    count = number(assignment.get("count"), default_count)
+def _usage(assignment: Object, path: str) -> Iterator[FieldError]:
+    count = number(assignment.get("count"))
     for resource, value in mapping(assignment, "resourceUsage").items():
         try:
             usage = parse_quantity(value)
@@ -161,14 +187,13 @@ def _usage(assignment: Object, path: str, default_count: int) -> Iterator[FieldE
 
 def _reclaimable(obj: Object) -> Iterator[FieldError]:
     counts = _counts(obj)
-    for i, reclaimable in items(mapping(obj, "status").get("reclaimablePods")):
+    for _, reclaimable in items(mapping(obj, "status").get("reclaimablePods")):
         name, count = text(reclaimable.get("name")), number(reclaimable.get("count"))
+        path = f"{RECLAIMABLE}[{name}]"
         if name not in counts:
-            yield invalid(f"{_RECLAIMABLE}[{i}].name", name, "must be the name of a podSet")
+            yield not_supported(f"{path}.name", name, counts)
         elif count > counts[name] and not is_elastic(obj):
-            yield invalid(
-                f"{_RECLAIMABLE}[{i}].count", count, f"should be less or equal to {counts[name]}"
-            )
+            yield invalid(f"{path}.count", count, f"should be less or equal to {counts[name]}")
 
 
 def _check_states(obj: Object) -> Iterator[FieldError]:
@@ -178,7 +203,7 @@ def _check_states(obj: Object) -> Iterator[FieldError]:
             path = f"status.admissionChecks[{i}].podSetUpdates[{j}]"
             name = text(update.get("name"))
             if name not in known:
-                yield invalid(f"{path}.name", name, "must be the name of a podSet")
+                yield not_supported(f"{path}.name", name, sorted(known))
             yield from validate_labels(update.get("labels"), f"{path}.labels")
             yield from validate_annotations(update.get("annotations"), f"{path}.annotations")
             yield from validate_labels(update.get("nodeSelector"), f"{path}.nodeSelector")

@@ -16,10 +16,20 @@ from multiqueue.api.validation.access import (
     strings,
     text,
 )
-from multiqueue.api.validation.field_error import FieldError, forbidden, immutable, invalid
+from multiqueue.api.validation.field_error import (
+    FieldError,
+    immutable,
+    invalid,
+    required,
+)
 from multiqueue.api.validation.normalize import without_empty
 from multiqueue.api.validation.pod_sets import is_elastic
-from multiqueue.api.validation.workload import DEFAULT_GATES, validate_workload
+from multiqueue.api.validation.workload import (
+    DEFAULT_GATES,
+    RECLAIMABLE,
+    validate_admission_gates_update,
+    validate_workload,
+)
 
 _FREE_WITHIN_ASSIGNMENT = ("topologyAssignment", "delayedTopologyRequest")
 
@@ -38,7 +48,7 @@ def validate_workload_update(
     errors.extend(_pod_set_updates(mapping(new, "status"), mapping(old, "status")))
     errors.extend(_cluster(new, old, gates))
     if gates.enabled(Gate.ADMISSION_GATED_BY):
-        errors.extend(_admission_gates(new, old))
+        errors.extend(validate_admission_gates_update(new, old))
     return errors
 
 
@@ -85,7 +95,6 @@ def _fixed(admission: Object) -> Any:
 
 def _reclaimable(new: Object, old: Object) -> Iterator[FieldError]:
     """Check that reclaimable pods do not decrease while quota is reserved (E-186)."""
-    path = "status.reclaimablePods"
     after = {
         text(r.get("name")): number(r.get("count"))
         for _, r in items(mapping(new, "status").get("reclaimablePods"))
@@ -94,10 +103,11 @@ def _reclaimable(new: Object, old: Object) -> Iterator[FieldError]:
         return
     for _, reclaimable in items(mapping(old, "status").get("reclaimablePods")):
         name, count = text(reclaimable.get("name")), number(reclaimable.get("count"))
+        path = f"{RECLAIMABLE}[{name}]"
         if name not in after:
-            yield invalid(path, name, f'must not lose podSet "{name}" while quota is reserved')
+            yield required(path, "cannot be removed while quota is reserved")
         elif after[name] < count:
-            yield invalid(path, after[name], f"cannot be less than {count}")
+            yield invalid(f"{path}.count", after[name], f"cannot be less than {count}")
 
 
 def _pod_set_updates(new: Object, old: Object) -> Iterator[FieldError]:
@@ -123,16 +133,3 @@ def _cluster(new: Object, old: Object, gates: Gates) -> Iterator[FieldError]:
     nominated = list(strings(mapping(old, "status").get("nominatedClusterNames")))
     if after not in nominated:
         yield invalid(path, after, f"must be one of the nominatedClusterNames {nominated}")
-
-
-def _admission_gates(new: Object, old: Object) -> Iterator[FieldError]:
-    """Check that gates are only removed, never added, on an existing object."""
-    key = names.ADMISSION_GATED_BY
-    before, after = (
-        set(filter(None, text(mapping(obj, "metadata", "annotations").get(key)).split(",")))
-        for obj in (old, new)
-    )
-    if added := sorted(after - before):
-        yield forbidden(
-            f"metadata.annotations[{key}]", f"gates cannot be added after creation: {added}"
-        )

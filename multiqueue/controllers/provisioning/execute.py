@@ -245,27 +245,12 @@ class ProvisioningExecutor:
         old, new = find_check(before, check), find_check(workload.status, check)
         if old is None or new is None:
             return
-        if new.state == CheckState.PENDING and new.message not in {"", old.message}:
-            self._tell_job(workload, f"{check}: {new.message}")
         if old.state == new.state:
             return
         words = f"Admission check {check} updated state from {old.state} to {new.state}"
         if new.message:
-            words = f"{words} with message {new.message}"
+            words = f"{words} with message: {new.message}"
         self._event(workload, "Normal", "AdmissionCheckUpdated", words)
-
-    def _tell_job(self, workload: Workload, message: str) -> None:
-        """Write on the job when its capacity is expected, because its user looks there."""
-        for owner in workload.metadata.owner_references:
-            if owner.controller:
-                reference = {
-                    "apiVersion": owner.api_version,
-                    "kind": owner.kind,
-                    "namespace": workload.metadata.namespace,
-                    "name": owner.name,
-                    "uid": owner.uid,
-                }
-                self._context.recorder.event(reference, "Normal", "UpdatedAdmissionCheck", message)
 
     async def _refuse(self, view: ProvisioningView, check: str, message: str) -> Result:
         """Write the problem on the check and in an Event, and try again later."""

@@ -63,7 +63,7 @@ def judge(asked: RequestedCheck) -> CheckChange:
         change = rule(asked)
         if change is not None:
             return change
-    return CheckChange(state=CheckState.PENDING, message="")
+    return CheckChange(state=CheckState.PENDING)
 
 
 def failed(asked: RequestedCheck) -> CheckChange | None:

@@ -75,7 +75,7 @@ def keep_finished(view: WorkloadSituation) -> WorkloadPlan | None:
     left = (finished.transitioned_at + retention - view.now).total_seconds()
     if left > 0:
         return NothingToDo(requeue_after=left)
-    return Delete(message="Deleted workload: finished retention period expired")
+    return Delete(message="Deleted finished workload due to elapsed retention")
 
 
 def leave_deleted(view: WorkloadSituation) -> WorkloadPlan | None:
@@ -178,21 +178,23 @@ _REQUEUED_MESSAGES = {
 def _requeue_reason(view: WorkloadSituation) -> Reason | None:
     """Return why a Workload with Requeued=False may queue again now, or None."""
     requeued = find(_status(view), WorkloadCondition.REQUEUED)
-    if requeued is None or requeued.status != "False" or has_quota(_status(view)):
+    if requeued is None or requeued.status != "False":
+        return None
+    # Also with quota: the engine does not wait for this condition when a queue comes back (E-19).
+    for queue, stopped, restarted in (
+        (view.cluster_queue, Reason.CLUSTER_QUEUE_STOPPED, Reason.CLUSTER_QUEUE_RESTARTED),
+        (view.local_queue, Reason.LOCAL_QUEUE_STOPPED, Reason.LOCAL_QUEUE_RESTARTED),
+    ):
+        if requeued.reason == stopped:
+            runs = queue is not None and queue.spec.stop_policy == "None"
+            return restarted if runs else None
+    if has_quota(_status(view)):
         return None
     if requeued.reason.startswith(Reason.DEACTIVATED):
         return Reason.REACTIVATED
     if requeued.reason in _BACKED_OFF:
         at = requeue_at(_status(view))
         return Reason.BACKOFF_FINISHED if at is None or at <= view.now else None
-    if requeued.reason == Reason.CLUSTER_QUEUE_STOPPED:
-        queue = view.cluster_queue
-        running = queue is not None and queue.spec.stop_policy == "None"
-        return Reason.CLUSTER_QUEUE_RESTARTED if running else None
-    if requeued.reason == Reason.LOCAL_QUEUE_STOPPED:
-        local = view.local_queue
-        running = local is not None and local.spec.stop_policy == "None"
-        return Reason.LOCAL_QUEUE_RESTARTED if running else None
     return None
 
 

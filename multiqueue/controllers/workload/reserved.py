@@ -127,7 +127,8 @@ def reject(view: WorkloadSituation) -> WorkloadPlan | None:
     if change(view) == view.workload.status:
         return NothingToDo()
     return WriteStatus(
-        change=change, warn=WarnEvent(reason="AdmissionCheckRejected", message=message)
+        change=change,
+        warn=WarnEvent(reason="AdmissionCheckRejected", message=f"Deactivated due to {message}"),
     )
 
 
@@ -149,7 +150,7 @@ def _retried(view: WorkloadSituation) -> WorkloadStatus:
     return evict(
         status,
         Reason.ADMISSION_CHECK,
-        describe_checks(retrying, CheckState.RETRY),
+        f"Evicted due to {describe_checks(retrying, CheckState.RETRY)}",
         now=view.now,
         generation=view.generation,
     )

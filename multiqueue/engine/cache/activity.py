@@ -92,7 +92,7 @@ def _multikueue_problems(
     flavors = {flavor.name for group in queue.resource_groups for flavor in group.flavors}
     if len(remote) > 1:
         what = "multiple MultiKueue AdmissionChecks on the same ClusterQueue"
-        words = f"Cannot use {what}, found: {', '.join(remote)}"
+        words = f"Cannot use {what}, found: {_list(remote)}"
         problems.append((QueueReason.MULTIPLE_MULTIKUEUE_CHECKS, words))
     partial = [
         rule.name
@@ -101,12 +101,12 @@ def _multikueue_problems(
     ]
     if partial:
         what = "MultiKueue AdmissionCheck per flavor"
-        words = f"Cannot specify {what}, found: {', '.join(sorted(partial))}"
+        words = f"Cannot specify {what}, found: {_list(sorted(partial))}"
         problems.append((QueueReason.MULTIKUEUE_CHECK_PER_FLAVOR, words))
     provisioning = _checks_run_by(queue, references, PROVISIONING_REQUEST_CONTROLLER)
     if provisioning:
-        what = "MultiKueue and ProvisioningRequest AdmissionChecks together"
-        words = f"Cannot use {what}, found: {', '.join(provisioning)}"
+        what = "both MultiKueue and ProvisioningRequest AdmissionChecks together"
+        words = f"Cannot use {what}, found: {_list(remote)}, {_list(provisioning)}"
         problems.append((QueueReason.MULTIKUEUE_WITH_PROVISIONING, words))
     if queue.concurrent is not None:
         what = "MultiKueue and concurrentAdmissionPolicy together"
@@ -125,4 +125,4 @@ def _checks_run_by(queue: ClusterQueue, references: References, controller: str)
 
 
 def _list(names: list[str]) -> str:
-    return f"[{' '.join(dict.fromkeys(names))}]"
+    return ",".join(dict.fromkeys(names))

@@ -278,5 +278,5 @@ def _annotations(job: Job) -> dict[str, str]:
     return {
         key: value
         for key, value in present.items()
-        if key.startswith(names.PROVREQ_PREFIX) or key in _COPIED
+        if key.startswith(names.PROVREQ_PREFIX) or (key in _COPIED and value)
     }

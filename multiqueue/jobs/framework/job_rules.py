@@ -16,6 +16,7 @@ from multiqueue.api.validation.job_metadata import (
     ANNOTATIONS,
     LABELS,
     find_prebuilt,
+    prebuilt_path,
     validate_job_metadata,
 )
 from multiqueue.api.validation.pod_sets import is_elastic
@@ -44,9 +45,7 @@ def validate_new_job(job: Object, gates: Gates, support: KindSupport) -> Iterato
     yield from validate_job_metadata(job, gates)
     is_copy = names.MULTIKUEUE_ORIGIN in mapping(job, "metadata", "labels")
     if not support.prebuilt and find_prebuilt(job) and not is_copy:
-        in_annotations = names.PREBUILT_WORKLOAD_NAME in mapping(job, "metadata", "annotations")
-        path = f"{ANNOTATIONS if in_annotations else LABELS}[{names.PREBUILT_WORKLOAD_NAME}]"
-        yield forbidden(path, f'Is not supported for "{support.gvk}"')
+        yield forbidden(prebuilt_path(job), f'Is not supported for "{support.gvk}"')
     is_gated = gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
     if not support.elastic and is_gated and is_elastic(job):
         path = f"{ANNOTATIONS}[{names.ELASTIC_JOB}]"

@@ -242,7 +242,11 @@ FIELDS: dict[str, dict[str, Facts]] = {
         "status.fairSharing.admissionFairSharingStatus.lastUpdate": {"format": "date-time"},
     },
     "ResourceFlavor": {
-        "spec.nodeLabels": {"type": "object", "maxProperties": 8},
+        "spec.nodeLabels": {
+            "type": "object",
+            "maxProperties": 8,
+            "x-kubernetes-map-type": "atomic",
+        },
         "spec.nodeTaints": items(None, 8),
         "spec.tolerations": items(None, 8),
         "spec.topologyName": NAME,

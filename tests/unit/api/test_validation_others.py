@@ -9,9 +9,9 @@ from multiqueue.api.validation.field_error import (
     duplicate,
     forbidden,
     invalid,
-    invalid_status,
     join_errors,
     not_supported,
+    refused_status,
     required,
     too_many,
 )
@@ -55,9 +55,9 @@ def test_long_values_are_cut() -> None:
 
 def test_a_status_has_a_cause_for_each_error() -> None:
     errors = [required("a"), required("a"), forbidden("b", "no")]
-    got = invalid_status(errors, kind="Job", group="batch", name="j")
-    assert got["message"] == 'Job.batch "j" is invalid: [a: Required value, b: Forbidden: no]'
-    assert got["code"] == 422
+    got = refused_status(errors)
+    assert got["message"] == "[a: Required value, b: Forbidden: no]"
+    assert (got["code"], got["reason"]) == (403, "Forbidden")
     assert got["details"]["causes"][2] == {
         "reason": "FieldValueForbidden",
         "message": "Forbidden: no",

@@ -122,16 +122,19 @@ def texts(errors: list) -> list[str]:
                 }
             ),
             [
-                'status.reclaimablePods[0].name: Invalid value: "x": must be the name of a podSet',
-                "status.reclaimablePods[1].count: Invalid value: 3: should be less or equal to 2",
+                'status.reclaimablePods[x].name: Unsupported value: "x": supported values: "main"',
+                (
+                    "status.reclaimablePods[main].count: Invalid value: 3: "
+                    "should be less or equal to 2"
+                ),
             ],
         ),
         (
             workload(status={"admissionChecks": [{"name": "c", "podSetUpdates": [{"name": "x"}]}]}),
             [
                 (
-                    'status.admissionChecks[0].podSetUpdates[0].name: Invalid value: "x": '
-                    "must be the name of a podSet"
+                    "status.admissionChecks[0].podSetUpdates[0].name: Unsupported value: "
+                    '"x": supported values: "main"'
                 )
             ],
         ),
@@ -266,8 +269,12 @@ def test_an_admission_is_set_and_removed_as_a_whole() -> None:
 def test_reclaimable_pods_do_not_come_back() -> None:
     old = admitted(workload(), reclaimablePods=[{"name": "main", "count": 2}])
     fewer = admitted(workload(), reclaimablePods=[{"name": "main", "count": 1}])
-    assert [e.detail for e in validate_workload_update(fewer, old)] == ["cannot be less than 2"]
-    assert validate_workload_update(admitted(workload()), old)
+    assert [str(e) for e in validate_workload_update(fewer, old)] == [
+        "status.reclaimablePods[main].count: Invalid value: 1: cannot be less than 2"
+    ]
+    assert [str(e) for e in validate_workload_update(admitted(workload()), old)] == [
+        "status.reclaimablePods[main]: Required value: cannot be removed while quota is reserved"
+    ]
     assert validate_workload_update(old, fewer) == []
 
 
@@ -305,5 +312,9 @@ def test_admission_gates_only_open() -> None:
     old = workload(annotations={key: "a.com/x,a.com/y"})
     assert validate_workload_update(workload(annotations={key: "a.com/y"}), old) == []
     assert validate_workload_update(workload(), old) == []
-    (error,) = validate_workload_update(old, workload())
-    assert "cannot be added after creation: ['a.com/x', 'a.com/y']" in error.detail
+    spaced = workload(annotations={key: "a.com/y, a.com/x"})
+    assert validate_workload_update(spaced, old) == []
+    (error,) = validate_workload_update(old, workload(annotations={key: " "}))
+    assert error.detail == "cannot add admission gate after creation"
+    (error,) = validate_workload_update(old, workload(annotations={key: "a.com/x"}))
+    assert error.detail == "can only remove gates, not add new ones"

@@ -105,14 +105,17 @@ def test_the_last_retry_decides_when_to_come_back() -> None:
 def test_the_sentence_names_checks_and_what_they_said() -> None:
     status = WorkloadStatus(
         admission_checks=(
-            AdmissionCheckState(name="a", state="Rejected", message="no capacity"),
             AdmissionCheckState(name="b", state="Rejected"),
+            AdmissionCheckState(name="a", state="Rejected", message="no capacity"),
             AdmissionCheckState(name="c", state="Ready"),
         )
     )
     rejected = checks_in(status, CheckState.REJECTED)
     assert describe_checks(rejected, CheckState.REJECTED) == (
-        'AdmissionCheck(s) in Rejected state: "a" (no capacity); "b"'
+        'AdmissionChecks in Rejected state: "a" (no capacity); "b"'
+    )
+    assert describe_checks(rejected[:1], CheckState.REJECTED) == (
+        'AdmissionCheck in Rejected state: "b"'
     )
 
 

@@ -82,11 +82,14 @@ def test_a_local_queue_tells_the_same() -> None:
         active=False,
         reason=QueueReason.CLUSTER_QUEUE_DOES_NOT_EXIST,
         message="Can't submit new workloads to clusterQueue",
+        reservation={"a100": {"memory": UsedQuota(total=1), "cpu": UsedQuota(total=5, borrowed=2)}},
     )
     patch = local_queue_patch(queue, state, T0)
     (condition,) = patch["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "ClusterQueueDoesNotExist")
     assert patch["pendingWorkloads"] == 0
+    by_name = [{"name": "cpu", "total": "5m"}, {"name": "memory", "total": "1"}]
+    assert patch["flavorsReservation"] == [{"name": "a100", "resources": by_name}]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,14 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason
 from multiqueue.api.config import build_configuration
-from multiqueue.api.v1beta2 import LocalQueue, LocalQueueSpec, Workload
+from multiqueue.api.v1beta2 import (
+    AdmissionCheck,
+    AdmissionCheckSpec,
+    AdmissionCheckState,
+    LocalQueue,
+    LocalQueueSpec,
+    Workload,
+)
 from multiqueue.api.v1beta2.meta import ObjectMeta, OwnerReference
 from multiqueue.api.workload_readiness import ReadinessRules, give_up_waiting, sync_pods_ready
 from multiqueue.api.workload_state import (
@@ -44,6 +51,11 @@ from tests.builders.workloads import (
     with_status,
 )
 
+CHECKS = {
+    name: AdmissionCheck(spec=AdmissionCheckSpec(controller_name=controller))
+    for name, controller in (("nodes", "a.com/nodes"), ("mk", names.MULTIKUEUE_CONTROLLER))
+}
+
 
 def make_context(recorder: Any, metrics: ManagerMetrics, /, **config: Any) -> ManagerContext:
     """What a recorder looks at, with a LocalQueue of the team "blue"."""
@@ -54,7 +66,10 @@ def make_context(recorder: Any, metrics: ManagerMetrics, /, **config: Any) -> Ma
         recorder=recorder,
         metrics=metrics,
         config=build_configuration(config),
-        informers=SimpleNamespace(local_queues=SimpleNamespace(store=store)),
+        informers=SimpleNamespace(
+            local_queues=SimpleNamespace(store=store),
+            admission_checks=SimpleNamespace(store=CHECKS),
+        ),
     )
     return cast("ManagerContext", context)
 
@@ -147,6 +162,39 @@ def test_why_a_workload_waits_is_said_once_on_the_workload(reason: Reason) -> No
 RULES = ReadinessRules(timeout=timedelta(minutes=5), recovery_timeout=timedelta(minutes=5))
 
 
+def test_a_job_is_told_what_its_checks_wait_for() -> None:
+    """Not about MultiKueue, whose Events are on the job already."""
+    waiting = reserved(make_workload(owner_uid="u"))
+
+    def saying(message: str, state: str = "Pending") -> Workload:
+        checks = (
+            AdmissionCheckState(name="mk", state="Pending", message="dispatching"),
+            AdmissionCheckState(name="nodes", state=state, message=message),
+        )
+        status = msgspec.structs.replace(waiting.status, admission_checks=checks)
+        return with_status(waiting, status)
+
+    told = ("UpdatedAdmissionCheck", "nodes: in 2 min")
+    asked = saying("")
+    assert Recorded(asked, saying("in 2 min"), saying("in 2 min")).events == [told]
+    assert Recorded(asked, saying("here", "Ready")).events == []
+    deactivated = set_pending(asked.status, reason=Reason.DEACTIVATED, message="off", now=T0)
+    assert Recorded(make_workload(), with_status(asked, deactivated)).events == []
+    left = saying("in 2 min")
+    assert Recorded(left, evicted(left, at=minutes(1))).events[1:] == []
+
+
+def test_gates_are_named_and_their_end_is_told() -> None:
+    """E-85."""
+    workload = make_workload(annotations={names.ADMISSION_GATED_BY: "a.com/x"})
+    said = set_pending(workload.status, reason=Reason.ADMISSION_GATED, message="Gated", now=T0)
+    gated = with_status(workload, said)
+    named = ("AdmissionGated", "Workload admission is gated by: a.com/x")
+    cleared = ("AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
+    assert Recorded(workload, gated).events == [named]
+    assert Recorded(gated, reserved(gated)).events == [cleared]
+
+
 class Recorded:
     """A recorder that was told of these states of a Workload, one after the other.
 
@@ -164,7 +212,7 @@ class Recorded:
             self.tell(old, new)
 
     def event(
-        self, _ref: object, _kind: str, reason: str, message: str, *, hold_seconds: float
+        self, _ref: object, _kind: str, reason: str, message: str, *, hold_seconds: float = 0
     ) -> None:
         if hold_seconds:
             self.held[reason] = message

@@ -21,7 +21,9 @@ from tests.unit.controllers.workload_views import (
     step,
 )
 
-NOT_YET = because(Reason.PENDING_EVALUATION, "The workload has not been evaluated yet")
+NOT_YET = because(
+    Reason.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
+)
 
 
 def waiting(reason: str, message: str) -> Workload:
@@ -41,7 +43,7 @@ def test_nobody_waits_in_silence() -> None:
     assert condition_of(view, "QuotaReserved") == (
         "False",
         "PendingEvaluation",
-        "The workload has not been evaluated yet",
+        "Workload is pending evaluation in the scheduling queue",
     )
 
 
@@ -96,7 +98,7 @@ def test_what_blocked_it_is_taken_back_when_it_is_over() -> None:
     assert condition_of(step(view), "QuotaReserved") == (
         "False",
         "PendingEvaluation",
-        "The workload has not been evaluated yet",
+        "Workload is pending evaluation in the scheduling queue",
     )
 
 

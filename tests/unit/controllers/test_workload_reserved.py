@@ -152,10 +152,11 @@ def test_a_rejected_check_gives_the_workload_up() -> None:
     assert isinstance(plan, WriteStatus)
     assert plan.warn is not None
     assert plan.warn.reason == "AdmissionCheckRejected"
+    assert plan.warn.message == 'Deactivated due to AdmissionCheck in Rejected state: "a"'
     assert condition_of(step(view), "DeactivationTarget") == (
         "True",
         "AdmissionCheck",
-        'AdmissionCheck(s) in Rejected state: "a"',
+        'AdmissionCheck in Rejected state: "a"',
     )
 
 
@@ -165,7 +166,7 @@ def test_a_retry_evicts_and_remembers_the_time() -> None:
     assert condition_of(view, "Evicted") == (
         "True",
         "AdmissionCheck",
-        'AdmissionCheck(s) in Retry state: "a" (later)',
+        'Evicted due to AdmissionCheck in Retry state: "a" (later)',
     )
     state = view.workload.status.requeue_state
     assert state is not None

@@ -51,7 +51,7 @@ def test_the_first_problem_is_the_reason_and_all_are_in_the_message() -> None:
 
     assert judge(queue) == (
         QueueReason.STOPPED,
-        "Can't admit new workloads: is stopped, references missing ResourceFlavor(s): [gone].",
+        "Can't admit new workloads: is stopped, references missing ResourceFlavor(s): gone.",
     )
 
 

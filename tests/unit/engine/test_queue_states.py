@@ -144,7 +144,8 @@ def test_a_workload_that_nobody_looked_at_yet_says_so() -> None:
     world = EngineWorld(make_queue())
     world.submit(make_workload("w"))
 
-    assert world.reason("w") == "PendingEvaluation: The workload has not been evaluated yet"
+    not_yet = "Workload is pending evaluation in the scheduling queue"
+    assert world.reason("w") == f"PendingEvaluation: {not_yet}"
     assert world.engine.workload_reason("unknown/w") is None
 
 
@@ -179,11 +180,11 @@ def test_the_most_hopeless_resource_group_gives_the_reason() -> None:
         (AffinityMismatch(flavor="f"), "flavor f doesn't match node affinity"),
         (
             TopologyMismatch(flavor="f", wanted=True),
-            "Flavor f does not support TopologyAwareScheduling",
+            'Flavor "f" does not support TopologyAwareScheduling',
         ),
         (
             TopologyMismatch(flavor="f", wanted=False),
-            "Flavor f supports only TopologyAwareScheduling",
+            'Flavor "f" supports only TopologyAwareScheduling',
         ),
         (
             InvalidPlacement(flavor="f", detail="no"),

@@ -286,7 +286,7 @@ def test_a_namespace_that_does_not_match_parks_even_in_a_strict_queue() -> None:
     world.cycle()
 
     assert world.reason("w") == (
-        "Misconfigured: Workload namespace doesn't match ClusterQueue selector"
+        "Misconfigured: workload namespace doesn't match ClusterQueue selector"
     )
     assert world.engine.pending_workloads("cq")[0].parked
 

@@ -80,6 +80,7 @@ def test_provisioning_parameters_and_gates_are_copied() -> None:
     annotations = {
         f"{names.PROVREQ_PREFIX}x": "1",
         names.ADMISSION_GATED_BY: "a.io/b",
+        names.ALTERNATIVES: "",
         "unrelated": "z",
     }
     assert compose(stored_job(annotations=annotations))["metadata"]["annotations"] == {

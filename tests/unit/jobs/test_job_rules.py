@@ -42,6 +42,11 @@ def test_a_kind_refuses_what_it_does_not_support() -> None:
         (error,) = validate_new_job(prebuilt, GATES, LIMITED)
         assert error.path == f"metadata.{where}[kueue.x-k8s.io/prebuilt-workload-name]"
         assert error.detail == 'Is not supported for "a.io/v1, Kind=Thing"'
+        before = job({names.PREBUILT_WORKLOAD_NAME: "x"})
+        (error,) = validate_job_metadata_update(
+            prebuilt, before, GATES, suspended=False, was_suspended=False
+        )
+        assert error.path == f"metadata.{where}[kueue.x-k8s.io/prebuilt-workload-name]"
     everything = KindSupport(gvk=LIMITED.gvk, elastic=True)
     both = job(elastic_job="true", prebuilt_workload_name="w")
     assert list(validate_new_job(both, GATES, everything)) == []

@@ -32,7 +32,8 @@ QUOTA = condition("QuotaReserved")
 ADMITTED = condition("Admitted")
 HOLDS = {"queue": "cq", "flavor": "a100"}
 LEFT = (
-    'AdmissionCheck(s) in Retry state: "mk" (The workload was evicted on cluster "w1": Preempted)'
+    'Evicted due to AdmissionCheck in Retry state: "mk" '
+    '(The workload was evicted on cluster "w1": Preempted)'
 )
 
 

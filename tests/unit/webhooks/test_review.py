@@ -72,14 +72,6 @@ def test_errors_are_a_status_with_causes() -> None:
     assert (got["status"]["code"], got["status"]["message"]) == (403, "spec: Required value")
 
 
-def test_errors_of_our_own_kinds_name_the_object() -> None:
-    kind = {"group": "kueue.x-k8s.io", "version": "v1beta2", "kind": "Cohort"}
-    request = read_review(review(object={"metadata": {"name": "c"}}, kind=kind))
-    status = answer(ReviewVerdict(errors=[required("spec")]), request)["status"]
-    message = 'Cohort.kueue.x-k8s.io "c" is invalid: spec: Required value'
-    assert (status["code"], status["message"]) == (422, message)
-
-
 def test_long_warnings_are_cut() -> None:
     (warning,) = answer(ReviewVerdict(warnings=["x" * 999]))["warnings"]
     assert len(warning) == 256

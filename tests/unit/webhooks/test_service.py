@@ -93,7 +93,7 @@ async def test_objects_are_defaulted_and_refused_through_the_api_server() -> Non
             ApiError, match=r"spec\.fairSharing\.weight.*greater than or equal"
         ) as refusal:
             await world.client.create(CLUSTER_QUEUES, bad)
-        assert refusal.value.status == 422
+        assert refusal.value.status == 403
 
 
 async def test_a_job_is_suspended_and_delegated() -> None:

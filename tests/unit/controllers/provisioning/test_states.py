@@ -50,7 +50,7 @@ def judged(asked: ProvisioningRequest, workload: Any = None, **spec: Any) -> Che
 
 
 def test_a_new_request_leaves_the_check_pending() -> None:
-    assert judged(request()) == CheckChange(state=CheckState.PENDING, message="")
+    assert judged(request()) == CheckChange(state=CheckState.PENDING)
 
 
 def test_an_accepted_request_says_when_the_capacity_comes() -> None:

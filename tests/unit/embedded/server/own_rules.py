@@ -53,14 +53,60 @@ def needs(field: str, other: str) -> Holds:
     return lambda value, _: field not in value or other in value
 
 
-def reserved(workload: Json) -> bool:
+def is_true(workload: Json, condition: str) -> bool:
     conditions = workload.get("status", {}).get("conditions", [])
-    return {"type": "QuotaReserved", "status": "True"} in conditions
+    return {"type": condition, "status": "True"} in conditions
 
 
-def queue_stays(value: Json, old: Json) -> bool:
-    before, after = (each.get("spec", {}).get("queueName") for each in (old, value))
-    return not (reserved(value) and reserved(old)) or before == after
+def reserved(workload: Json) -> bool:
+    return is_true(workload, "QuotaReserved")
+
+
+def stays_while(condition: str, field: str) -> Holds:
+    """A field of the spec stays while a condition is and was true."""
+
+    def holds(value: Json, old: Json) -> bool:
+        before, after = (each.get("spec", {}).get(field) for each in (old, value))
+        return not (is_true(value, condition) and is_true(old, condition)) or before == after
+
+    return holds
+
+
+def class_stays(*path: str, only: Json = None) -> Holds:
+    """With quota before, a part of the priority class stays; of classes with these fields."""
+
+    def holds(value: Json, old: Json) -> bool:
+        before, after = (each.get("spec", {}) for each in (old, value))
+        if not reserved(old):
+            return True
+        for part in path[:-1]:
+            if part not in before or part not in after:
+                return True
+            before, after = before[part], after[part]
+        if any(after.get(field) != wanted for field, wanted in (only or {}).items()):
+            return True
+        return bool(before.get(path[-1]) == after.get(path[-1]))
+
+    return holds
+
+
+def is_set_or_not(value: Json, old: Json) -> bool:
+    sets = {"priorityClassRef" in each.get("spec", {}) for each in (value, old)}
+    return not reserved(old) or len(sets) == 1
+
+
+def old_class_stays(*fields: str, foreign: bool = False) -> Holds:
+    """With quota before, fields of the old version stay if they are set before and after."""
+
+    def holds(value: Json, old: Json) -> bool:
+        before, after = (each.get("spec", {}) for each in (old, value))
+        known = all(field in each for field in fields for each in (before, after))
+        own = after.get("priorityClassSource") == "kueue.x-k8s.io/workloadpriorityclass"
+        if not reserved(old) or not known or (foreign and own):
+            return True
+        return bool(before[fields[-1]] == after[fields[-1]])
+
+    return holds
 
 
 def assignments_fit(value: Json, _old: Json) -> bool:
@@ -116,11 +162,32 @@ conditions = lists(
     )
 )
 workloads = some(
-    spec=some(podSets=lists(st.just({"name": "main", "count": 1})), queueName=words),
+    spec=some(
+        podSets=lists(st.just({"name": "main", "count": 1})),
+        queueName=words,
+        maximumExecutionTimeSeconds=few,
+    ),
     status=some(
         conditions=conditions,
         admission=st.fixed_dictionaries({"podSetAssignments": lists(st.just({"name": "main"}))}),
     ),
+)
+OWN_CLASS = "kueue.x-k8s.io/workloadpriorityclass"
+classes = st.fixed_dictionaries(
+    {
+        "group": st.sampled_from(["kueue.x-k8s.io", "scheduling.k8s.io"]),
+        "kind": st.sampled_from(["WorkloadPriorityClass", "PriorityClass"]),
+        "name": words,
+    }
+)
+had_quota = st.just({"conditions": [{"type": "QuotaReserved", "status": "True"}]})
+classed = some(spec=some(priorityClassRef=classes), status=had_quota)
+once_classed = some(
+    spec=some(
+        priorityClassSource=st.sampled_from([OWN_CLASS, "scheduling.k8s.io/priorityclass"]),
+        priorityClassName=words,
+    ),
+    status=had_quota,
 )
 statuses = some(clusterName=words, nominatedClusterNames=lists(words))
 numbers = some(universal=few, individual=lists(few))
@@ -313,10 +380,62 @@ OWN_RULES: tuple[OwnRule, ...] = (
     OwnRule(
         kind="Workload",
         path="",
-        message="queueName is immutable while quota is reserved",
+        message="queueName is immutable while workload quota reserved",
         values=workloads,
-        holds=queue_stays,
+        holds=stays_while("QuotaReserved", "queueName"),
         changes=True,
+    ),
+    OwnRule(
+        kind="Workload",
+        path="",
+        message="maximumExecutionTimeSeconds is immutable while workload quota reserved",
+        values=workloads,
+        holds=stays_while("Admitted", "maximumExecutionTimeSeconds"),
+        changes=True,
+    ),
+    *(
+        OwnRule(
+            kind="Workload",
+            path="",
+            message=f"{said} while workload quota reserved",
+            values=classed,
+            holds=holds,
+            changes=True,
+            versions=NEWER,
+        )
+        for said, holds in (
+            ("priorityClassRef is immutable", is_set_or_not),
+            ("priorityClassRef.group is immutable", class_stays("priorityClassRef", "group")),
+            ("priorityClassRef.kind is immutable", class_stays("priorityClassRef", "kind")),
+            (
+                "priorityClassRef.name is immutable for scheduling.k8s.io/priorityclass",
+                class_stays("priorityClassRef", "name", only={"kind": "PriorityClass"}),
+            ),
+        )
+    ),
+    *(
+        OwnRule(
+            kind="Workload",
+            path="",
+            message=message,
+            values=once_classed,
+            holds=holds,
+            changes=True,
+            versions=OLDER,
+        )
+        for message, holds in (
+            (
+                "priorityClassSource is immutable while workload quota reserved",
+                old_class_stays("priorityClassSource"),
+            ),
+            (
+                (
+                    "priorityClassName is immutable while workload quota reserved and "
+                    f"priorityClassSource is not equal to {OWN_CLASS}"
+                ),
+                old_class_stays("priorityClassSource", "priorityClassName", foreign=True),
+            ),
+        )
     ),
     *(
         OwnRule(
