@@ -31,11 +31,13 @@ class Setting:
         trace: The jobs.
         fleet: The workers.
         arguments: The dispatcher's arguments.
+        tells_run_times: Whether the manager knows exactly how long each job runs.
     """
 
     trace: Trace
     fleet: SimulatedFleet
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    tells_run_times: bool = False
 
 
 class SimulatedWorld:
@@ -51,7 +53,7 @@ class SimulatedWorld:
         self.agenda = SimulationAgenda()
         self.setting = setting
         weights = weigh_teams(setting.trace)
-        knowledge = Knowledge()
+        knowledge = Knowledge(is_told=setting.tells_run_times)
         self.workers = {
             cluster.name: SimulatedWorker(
                 cluster,
