@@ -184,19 +184,19 @@ WEIGHTS: Mapping[str, int] = MappingProxyType(
     | {
         "hardware": 400,
         "packing": 30,
-        "gain": 30,
-        "guaranteed": 4,
-        "finish": 8,
-        "load": 4,
-        "yielding": 30,
+        "gain": 3,
+        "guaranteed": 1,
+        "finish": 1,
+        "load": 1,
+        "yielding": 3,
         "price": 6,
         "locality": 6,
         "victims": 8,
         "health": 4,
     }
 )
-"""Default weights. Requested hardware counts more than everything else together; room for gangs
-comes next, as simulations suggest (docs/simulation.md)."""
+"""Default weights. Requested hardware comes first, then room for gangs, which large gangs wait for
+longer than any hardware gains (docs/simulation.md)."""
 
 
 def _share(part: int, whole: int) -> int:

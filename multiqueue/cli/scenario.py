@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from multiqueue.cli.output import echo, print_data, print_table, write_result
+from multiqueue.simulation.goals import GOAL_HEADERS, list_goal_rows
 from multiqueue.simulation.scenarios.figures import (
     RunFigures,
     average,
@@ -52,11 +53,7 @@ def play_scenario(
     echo("")
     print_table(USE, [_list_use(each) for each in groups])
     echo("\nThe goals of cohort+gentle at 12 jobs in an hour:")
-    goals = sorted(judge(runs), key=lambda goal: goal.reached)
-    print_table(
-        ["GOAL", "MEASURED", "REACHED"],
-        [[goal.words, goal.measured, "yes" if goal.reached else "missed"] for goal in goals],
-    )
+    print_table(GOAL_HEADERS, list_goal_rows(judge(runs)))
     echo("")
     for system, words in DESCRIPTIONS.items():
         echo(f"{system}: {words}")

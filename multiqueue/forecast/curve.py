@@ -15,12 +15,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from statistics import NormalDist
 
-from multiqueue.plugins.forecast import Basis, Runtime
+from multiqueue.plugins.forecast import TENTH, Basis, Runtime
 
 UNKNOWN = Runtime(expected=timedelta(hours=1), low=timedelta(minutes=2), high=timedelta(hours=24))
 """The runtime if nothing is known: half of the GPU jobs of public traces (Helios, Acme, Philly) end
 within an hour or less, and one in ten takes a day."""
-TENTH = NormalDist().inv_cdf(0.9)
 NARROWEST = 0.05
 """The narrowest distribution: no runtime is known better than to a twentieth."""
 OVERDUE = 0.98

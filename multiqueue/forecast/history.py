@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from statistics import median
+from statistics import fmean, median
 from typing import TypeVar
 
 from multiqueue.forecast.curve import UNKNOWN, Curve, summarize
@@ -25,7 +25,10 @@ from multiqueue.plugins.forecast import Basis, Runtime
 T = TypeVar("T")
 
 ENOUGH = 3
-"""Fewest runs of a class that allow a conclusion."""
+"""Fewest runs of a class whose spread allows a conclusion."""
+FEW = (0.3, 3.0)
+"""With fewer runs, a tenth of the jobs is shorter than this part of their mean, and a tenth longer:
+users often submit several similar jobs at once (P-85)."""
 MANY = 10
 """Fewest runs of any class that allow a conclusion."""
 RUNS, FLAVORS, CLASSES = 64, 8, 2000
@@ -126,7 +129,11 @@ class RuntimeHistory:
             for flavor, found in runs.items()
             for value in found
         ]
-        return summarize(seconds) if len(seconds) >= ENOUGH else None
+        if not seconds or len(seconds) >= ENOUGH:
+            return summarize(seconds) if seconds else None
+        found = timedelta(seconds=fmean(seconds))
+        low, high = (found * share for share in FEW)
+        return Runtime(expected=found, low=low, high=high, basis=Basis.HISTORICAL)
 
     def _limited(self, traits: Traits) -> Runtime | None:
         limit = traits.limit

@@ -30,6 +30,9 @@ vary, and a move gives up the room that was kept on the first cluster."""
 def find_turn(workload: WorkloadView, *, percent: int) -> datetime:
     """Return when a Workload's turn is; shorter and smaller Workloads may pass it until then.
 
+    The mean of its run time counts: its median would let an unknown job, which may take very long,
+    pass one that is known to be short.
+
     Args:
         workload: The Workload that waits.
         percent: The time for which others may pass, as a percentage of the Workload's expected
@@ -37,7 +40,7 @@ def find_turn(workload: WorkloadView, *, percent: int) -> datetime:
             the next 48 minutes go first if they take less. With 0, the order is that of submission.
     """
     runtime = workload.runtime
-    expected = runtime.expected if runtime is not None else SOME_TIME
+    expected = runtime.mean if runtime is not None else SOME_TIME
     devices = max(1, workload.total(scarce_resource(workload)))
     return workload.created_at + find_head_start(devices, expected, percent)
 

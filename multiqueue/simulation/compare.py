@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -27,11 +27,13 @@ class Contestant:
         label: Its name in the comparison.
         dispatcher: The dispatcher's name.
         arguments: The dispatcher's arguments.
+        quota_percent: The manager's quota, in percent of what the workers have; 0: the fleet's.
     """
 
     label: str
     dispatcher: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    quota_percent: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +45,14 @@ class Plan:
         fleet: The workers.
         contestants: The contestants; differences are relative to the first one.
         seeds: Seeds of the traces.
+        tells_run_times: Whether the manager knows exactly how long each job runs.
     """
 
     wanted: TraceRequest
     fleet: SimulatedFleet
     contestants: tuple[Contestant, ...]
     seeds: tuple[int, ...]
+    tells_run_times: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +89,20 @@ def play(plan: Plan, contestant: Contestant, seed: int) -> RunRecord:
     if selection.dispatcher is None:
         raise UnknownDispatcherError(selection.problem)
     trace = make_trace(plan.wanted, plan.fleet, seed)
-    setting = Setting(trace=trace, fleet=plan.fleet, arguments=contestant.arguments)
+    percent = contestant.quota_percent or plan.fleet.quota_percent
+    fleet = replace(plan.fleet, quota_percent=percent)
+    setting = Setting(
+        trace=trace,
+        fleet=fleet,
+        arguments=contestant.arguments,
+        tells_run_times=plan.tells_run_times,
+    )
     jobs = SimulatedWorld(setting, contestant.dispatcher, selection.dispatcher).run()
     return RunRecord(
         label=contestant.label,
         seed=seed,
         trace=trace.name,
-        fleet=plan.fleet,
+        fleet=fleet,
         jobs=tuple(record_job(managed) for managed in jobs),
         notes=trace.notes,
     )

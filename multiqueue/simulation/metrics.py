@@ -15,6 +15,8 @@ from multiqueue.simulation.records import JobRecord, RunRecord
 from multiqueue.simulation.timeline import build_timeline
 
 HOUR = 3600.0
+LARGE = 16
+"""Gangs from this number of GPUs on have a figure of their own."""
 WARM_UP = 0.2
 """The share of the time between first and last submission that is not counted."""
 
@@ -40,6 +42,7 @@ METRICS = (
     Metric(name="mean_wait", title="mean wait", unit="s"),
     Metric(name="p90_wait", title="p90 wait", unit="s"),
     Metric(name="p99_wait", title="p99 wait", unit="s"),
+    Metric(name="large_p99_wait", title=f"p99 wait from {LARGE} GPUs", unit="s"),
     Metric(name="mean_completion", title="mean completion time", unit="s"),
     Metric(name="p99_completion", title="p99 completion time", unit="s"),
     Metric(name="makespan", title="makespan", unit="s"),
@@ -66,12 +69,14 @@ def measure(run: RunRecord) -> dict[str, float]:
     begin, end = find_window(run)
     jobs = [record for record in run.jobs if record.job.submit >= begin]
     waits = sorted(record.waited for record in jobs)
+    large = sorted(record.waited for record in jobs if record.job.gpus >= LARGE)
     completions = sorted(record.completion for record in jobs)
     teams = finish_ratios(jobs)
     found = {
         "mean_wait": mean(waits),
         "p90_wait": percentile(waits, 90),
         "p99_wait": percentile(waits, 99),
+        **({"large_p99_wait": percentile(large, 99)} if large else {}),
         "mean_completion": mean(completions),
         "p99_completion": percentile(completions, 99),
         "makespan": max(record.finished for record in run.jobs) - run.jobs[0].job.submit,

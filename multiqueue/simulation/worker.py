@@ -86,6 +86,7 @@ class SimulatedWorker:
         knowledge: Learns from jobs that end.
         on_news: Gets the key of a Workload that changed.
         on_room: Called when room may have changed.
+        has_forecasts: Whether the manager makes forecasts for it.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class SimulatedWorker:
         knowledge: Knowledge,
         on_news: Callable[[str], None],
         on_room: Callable[[], None],
+        has_forecasts: bool,
     ) -> None:
         self.cluster = cluster
         self.engine, queues = make_engine(cluster.gpus, weights, preempting=preempting)
@@ -106,6 +108,7 @@ class SimulatedWorker:
         self.runs: dict[str, SimulatedRun] = {}
         self.version = 0
         self.mirror = Mirror(cluster, queues, knowledge)
+        self._has_forecasts = has_forecasts
         self._knowledge = knowledge
         self._preempting = preempting
         self._counted_at, self._held = -1, Counter[int]()
@@ -228,7 +231,8 @@ class SimulatedWorker:
         copy = self.copies[workload.key]
         copy.workload = workload
         self.engine.upsert_workload(workload, self._agenda.now)
-        self.mirror.upsert(workload, copy.progress.job, self._agenda.now)
+        if self._has_forecasts:
+            self.mirror.upsert(workload, copy.progress.job, self._agenda.now)
         self._changed()
 
     def _changed(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from multiqueue.plugins import Dispatcher
 from multiqueue.simulation.agenda import BEGIN, SimulationAgenda, Timer
-from multiqueue.simulation.dispatch_views import Views
+from multiqueue.simulation.dispatch_views import WITHOUT_FORECAST, Views
 from multiqueue.simulation.fleet import SimulatedFleet
 from multiqueue.simulation.knowledge import Knowledge
 from multiqueue.simulation.manager import Managed, SimulatedManager
@@ -31,11 +31,13 @@ class Setting:
         trace: The jobs.
         fleet: The workers.
         arguments: The dispatcher's arguments.
+        tells_run_times: Whether the manager knows exactly how long each job runs.
     """
 
     trace: Trace
     fleet: SimulatedFleet
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    tells_run_times: bool = False
 
 
 class SimulatedWorld:
@@ -51,7 +53,7 @@ class SimulatedWorld:
         self.agenda = SimulationAgenda()
         self.setting = setting
         weights = weigh_teams(setting.trace)
-        knowledge = Knowledge()
+        knowledge = Knowledge(is_told=setting.tells_run_times)
         self.workers = {
             cluster.name: SimulatedWorker(
                 cluster,
@@ -61,6 +63,7 @@ class SimulatedWorld:
                 knowledge=knowledge,
                 on_news=self._hear,
                 on_room=self._on_room,
+                has_forecasts=name not in WITHOUT_FORECAST,
             )
             for cluster in setting.fleet.clusters
         }
@@ -112,7 +115,8 @@ class SimulatedWorld:
             self._timer(key).set_after(max(again, 0.01))
 
     def _on_room(self) -> None:
-        self._sweep_timer.set_after(SWEEP_SECONDS)
+        if self._views.has_forecasts:
+            self._sweep_timer.set_after(SWEEP_SECONDS)
 
     def _sweep(self) -> None:
         """Ask again about all waiting Workloads, in the manager's order."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
     from multiqueue.simulation.compare import Comparison, Contestant, Plan
     from multiqueue.simulation.fleet import SimulatedFleet
     from multiqueue.simulation.records import RunRecord
+
+
+QUOTAS = "100,200,400,2000"
 
 
 @click.command("simulate")
@@ -90,9 +92,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--manager-quota",
-    type=click.IntRange(min=1),
-    metavar="PERCENT",
-    help="Quota of the manager, of what the workers have; 100, or what the fleet's file says.",
+    metavar="PERCENT,…",
+    help="Quotas of the manager, of what the workers have: the last dispatcher plays with the "
+    "last, and is compared with the best of the others with any of them. Without it: "
+    f"{QUOTAS}, or what the fleet's file says.",
 )
 @click.option(
     "--teams",
@@ -116,6 +119,11 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="LABEL.ARGUMENT=VALUE",
     help="An argument of a dispatcher, its value as YAML; may be repeated.",
+)
+@click.option(
+    "--tell-run-times",
+    is_flag=True,
+    help="The manager knows exactly how long each job runs: what better predictions could gain.",
 )
 @click.option(
     "--processes",
@@ -148,10 +156,11 @@ def command(  # noqa: PLR0913 - one for each option
     clusters: int,
     fleet_file: Path | None,
     preemption: str,
-    manager_quota: int | None,
+    manager_quota: str | None,
     teams: int,
     names: str,
     settings: tuple[str, ...],
+    tell_run_times: bool,
     processes: int | None,
     report: Path | None,
     csv_file: Path | None,
@@ -164,6 +173,7 @@ def command(  # noqa: PLR0913 - one for each option
     """
     from multiqueue.cli.scenario import play_scenario
     from multiqueue.simulation.compare import Plan
+    from multiqueue.simulation.rivals import give_quotas
     from multiqueue.simulation.traces.make import TraceRequest
 
     _check_folders(report, csv_file)
@@ -171,11 +181,16 @@ def command(  # noqa: PLR0913 - one for each option
         played = range(first_seed, first_seed + seeds)
         play_scenario(played, processes, output, report=report, csv_file=csv_file)
         return
+    fleet = _read_fleet(fleet_file, clusters, preemption)
+    own = f"{fleet.quota_percent}" if fleet_file else QUOTAS
     plan = Plan(
         wanted=TraceRequest(source=trace, count=jobs, load=load, teams=teams),
-        fleet=_read_fleet(fleet_file, clusters, preemption, manager_quota),
-        contestants=_read_contestants(names, settings),
+        fleet=fleet,
+        contestants=give_quotas(
+            _read_contestants(names, settings), _read_percents(manager_quota or own)
+        ),
         seeds=tuple(range(first_seed, first_seed + seeds)),
+        tells_run_times=tell_run_times,
     )
     comparison = _play(plan, processes)
     _write(comparison, report, csv_file)
@@ -189,17 +204,24 @@ def _check_folders(*paths: Path | None) -> None:
             raise UsageProblem(f'"{path}": there is no folder "{path.parent}"')
 
 
-def _read_fleet(
-    path: Path | None, clusters: int, preemption: str, quota: int | None
-) -> SimulatedFleet:
+def _read_fleet(path: Path | None, clusters: int, preemption: str) -> SimulatedFleet:
     from multiqueue.simulation.fleet import Preempting, make_fleet
     from multiqueue.simulation.fleet_file import FleetFileError, load_fleet
 
     try:
-        fleet = load_fleet(path) if path else make_fleet(clusters, Preempting(preemption))
+        return load_fleet(path) if path else make_fleet(clusters, Preempting(preemption))
     except FleetFileError as error:
         raise UsageProblem(str(error)) from error
-    return replace(fleet, quota_percent=quota or fleet.quota_percent)
+
+
+def _read_percents(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    wrong = [part for part in parts if not (part.isdecimal() and int(part) > 0)]
+    if wrong or len(set(parts)) < len(parts):
+        raise UsageProblem(
+            f'--manager-quota "{text}": write different percentages above 0, such as {QUOTAS}'
+        )
+    return [int(part) for part in parts]
 
 
 def _read_contestants(names: str, settings: Sequence[str]) -> tuple[Contestant, ...]:
@@ -273,15 +295,18 @@ def _play(plan: Plan, processes: int | None) -> Comparison:
 def _write(comparison: Comparison, report: Path | None, csv_file: Path | None) -> None:
     from multiqueue.simulation.report.document import format_csv
     from multiqueue.simulation.report.page import build_page
+    from multiqueue.simulation.rivals import narrow
 
-    for path, build in ((report, build_page), (csv_file, format_csv)):
-        if path is not None:
-            write_result(path, build(comparison))
+    if report is not None:
+        write_result(report, build_page(narrow(comparison)))
+    if csv_file is not None:
+        write_result(csv_file, format_csv(comparison))
 
 
 def _print(comparison: Comparison, output: str) -> None:
     from multiqueue.simulation.report.document import build_document
     from multiqueue.simulation.report.table import describe, list_rows, list_seeds
+    from multiqueue.simulation.rivals import narrow
 
     if output != "human":
         print_data(build_document(comparison), output)
@@ -292,6 +317,24 @@ def _print(comparison: Comparison, output: str) -> None:
     ):
         click.echo(f"  {note}")
     click.echo()
-    print_table(*list_rows(comparison))
-    for line in list_seeds(comparison):
+    shown = narrow(comparison)
+    if shown is not comparison:
+        _print_beside_best(shown)
+    print_table(*list_rows(shown))
+    for line in list_seeds(shown):
         click.echo(line)
+
+
+def _print_beside_best(beside: Comparison) -> None:
+    from multiqueue.simulation.goals import GOAL_HEADERS, list_goal_rows
+    from multiqueue.simulation.rivals import TRACE_HEADERS, judge_beside_best, list_traces
+
+    _, (judged, runs) = beside.runs.items()
+    click.echo(
+        f"{judged} with {runs[0].fleet.quota_percent} % of quota on the manager, beside the rival "
+        "with the shortest mean wait on each trace. The worst trace comes first."
+    )
+    print_table(TRACE_HEADERS, list_traces(beside))
+    click.echo()
+    print_table(GOAL_HEADERS, list_goal_rows(judge_beside_best(beside)))
+    click.echo()

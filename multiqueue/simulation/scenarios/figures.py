@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from multiqueue.simulation.goals import Goal, Target, judge_targets
 from multiqueue.simulation.scenarios.hundred_gpus import (
     DAY,
     DAYS,
@@ -78,20 +79,6 @@ class RunFigures:
     stops: int
     claims: int
     sizes: tuple[SizeWaits, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
-    """A goal with what was measured, and whether that reaches it.
-
-    Attributes:
-        change: By how much what was measured is above the goal, as a share of it.
-    """
-
-    words: str
-    measured: str
-    reached: bool
-    change: float
 
 
 def play_seed(system: System, rate: float, seed: int, days: float = DAYS) -> RunFigures:
@@ -198,7 +185,7 @@ def judge(runs: Sequence[RunFigures]) -> list[Goal]:
     def ratio(name: str, other: Sequence[RunFigures]) -> float:
         return average(gentle, name) / max(average(other, name), 1e-9)
 
-    rows = [
+    rows: list[Target] = [
         ("mean wait, minutes", minutes["wait"], "<=", GOAL_WAIT / 60),
         (f"mean wait of the worst seed ({worst.seed}), minutes", worst.wait / 60, "<=", 12.5),
         ("completed in an hour", average(gentle, "completed"), ">=", 11.9),
@@ -212,15 +199,7 @@ def judge(runs: Sequence[RunFigures]) -> list[Goal]:
         ("longest wait of large gangs, of that without", ratio("large_longest", cohort), "<=", 1.0),
         ("mean wait, of first come first served", ratio("wait", first), "<=", 0.6),
     ]
-    return [
-        Goal(
-            words=f"{words} {sign} {goal:g}",
-            measured=f"{value:.3g}",
-            reached=value <= goal if sign == "<=" else value >= goal,
-            change=value / goal - 1,
-        )
-        for words, value, sign, goal in rows
-    ]
+    return judge_targets(rows)
 
 
 def to_document(runs: Sequence[RunFigures]) -> Mapping[str, Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from multiqueue.simulation.goals import Goal
 from multiqueue.simulation.report.html import build_html, head, section, tile
 from multiqueue.simulation.report.table import format_seconds
 from multiqueue.simulation.scenarios import charts
-from multiqueue.simulation.scenarios.figures import RATES, Goal, RunFigures, average, group, judge
+from multiqueue.simulation.scenarios.figures import RATES, RunFigures, average, group, judge
 from multiqueue.simulation.scenarios.hundred_gpus import (
     DAYS,
     DESCRIPTIONS,

@@ -21,6 +21,8 @@ from multiqueue.cli.output import format_table
 from multiqueue.cli.views import fleet
 from multiqueue.cli.views.pods import HEADERS as POD_HEADERS
 from multiqueue.cli.views.usage import list_table
+from multiqueue.simulation.goals import GOAL_HEADERS
+from multiqueue.simulation.rivals import TRACE_HEADERS
 from tests.unit.cli.sample_cells import CELLS
 
 FOLDER = Path(__file__).parent / "snapshots"
@@ -37,7 +39,9 @@ BUILT: dict[tuple[str, str], list[Titles]] = {
     ],
     ("pods", "headers"): [POD_HEADERS],
     ("queues_show", "headers"): [("FLAVOR", "RESOURCE", "NOMINAL", "USED", "BORROWED")],
-    ("simulate", "*list_rows(comparison)"): [("FIGURE", "ALL-AT-ONCE", "INCREMENTAL")],
+    ("simulate", "*list_rows(shown)"): [("FIGURE", "ALL-AT-ONCE", "INCREMENTAL")],
+    ("simulate", "GOAL_HEADERS"): [GOAL_HEADERS],
+    ("simulate", "TRACE_HEADERS"): [TRACE_HEADERS],
     ("top", "headers"): [fleet.QUEUE_HEADERS, fleet.WORKER_HEADERS],
     ("usage", "(*(name.upper() for name in by), *titles)"): [("OWNER", *list_table([])[0])],
 }

@@ -50,6 +50,25 @@ def test_a_class_is_as_its_runs_were() -> None:
     assert timedelta(minutes=49) < found.low < found.expected < found.high < timedelta(minutes=72)
 
 
+def test_few_runs_say_how_long_a_class_takes_but_not_how_much_it_varies() -> None:
+    """P-85: the mean of the last two, with wide tenths."""
+    found = learned(("a100", 40.0), ("a100", 80.0)).runtime(traits())
+    assert (found.basis, found.expected) == (Basis.HISTORICAL, timedelta(hours=1))
+    assert (found.low, found.high) == (timedelta(minutes=18), timedelta(hours=3))
+
+
+def test_the_mean_is_longer_than_the_median_the_less_is_known() -> None:
+    hour = timedelta(hours=1)
+    sure = Runtime(expected=hour, low=hour, high=hour)
+    known = Runtime(expected=hour, low=hour * 0.3, high=3 * hour)
+    unknown = Runtime(expected=hour, low=hour / 30, high=24 * hour)
+    assert sure.mean == hour
+    # exp(sigma² / 2), where sigma = ln(3) / 1.2816
+    assert known.mean == pytest.approx(1.444 * hour, rel=1e-3)
+    assert unknown.mean == pytest.approx(21.63 * hour, rel=1e-3)
+    assert replace(unknown, high=48 * hour).mean == 48 * hour
+
+
 def test_what_is_declared_counts_until_it_turns_out_otherwise() -> None:
     declared = traits(declared=timedelta(hours=2))
     found = learned().runtime(declared)

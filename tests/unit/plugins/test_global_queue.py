@@ -69,6 +69,12 @@ class TestTurns:
         assert find_turn(takes(1, gpus=1), percent=10) == SUBMITTED + timedelta(minutes=6)
         assert find_turn(takes(1, gpus=8), percent=0) == SUBMITTED
 
+    def test_an_unknown_job_does_not_pass_one_that_is_known_to_be_short(self):
+        known, unknown = takes(1, gpus=2), takes(0.5, gpus=2)
+        wide = replace(unknown.runtime, high=24 * HOUR)
+        unknown = replace(unknown, runtime=wide, created_at=SUBMITTED + HOUR)
+        assert find_turn(known, percent=100) < find_turn(unknown, percent=100)
+
     def test_nobody_is_passed_for_ever(self):
         assert find_turn(takes(10**6, gpus=512), percent=100) == SUBMITTED + LONGEST
 

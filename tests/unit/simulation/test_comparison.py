@@ -21,6 +21,7 @@ from multiqueue.simulation.traces.make import TraceRequest
 from tests.dispatcher_package import install
 
 PROGRAM = "import sys; from multiqueue.cli.main import main; sys.exit(main())"
+PERCENTS = (100, 200, 400, 2000)
 SMALL = ["simulate", "--jobs", "12", "--clusters", "2", "--processes", "1"]
 
 
@@ -138,11 +139,8 @@ def test_another_process_with_another_hash_seed_gives_the_same(
         text=True,
     )
     assert json.loads(there.stdout) == here
-    assert [each["label"] for each in here["dispatchers"]] == [
-        "all-at-once",
-        "incremental",
-        "score",
-    ]
+    rivals = [f"{name}@{n}" for name in ("all-at-once", "incremental") for n in PERCENTS]
+    assert [each["label"] for each in here["dispatchers"]] == [*rivals, "score"]
 
 
 def test_the_command_writes_what_it_was_asked_for(
@@ -150,12 +148,29 @@ def test_the_command_writes_what_it_was_asked_for(
 ) -> None:
     page, table = tmp_path / "out.html", tmp_path / "out.csv"
     options = ["--compare", "all-at-once,few=incremental", "--set", "few.stepSize=1"]
+    options += ["--manager-quota", "100"]
     assert main([*SMALL, *options, "--report", str(page), "--csv", str(table)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("12 jobs of helios-like (seed 1) at a load of 0.9 on 112 GPUs: a100-1")
     assert "FEW" in out
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert "few,1," in table.read_text(encoding="utf-8")
+
+
+def test_the_last_dispatcher_is_compared_with_the_best_of_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, table = tmp_path / "out.html", tmp_path / "out.csv"
+    options = ["--compare", "all-at-once,score", "--report", str(page), "--csv", str(table)]
+    assert main([*SMALL, *options]) == 0
+    out = capsys.readouterr().out
+    assert "score with 2000 % of quota on the manager, beside the rival" in out
+    assert "of the best rival <= 0.7" in out
+    assert out.index("missed") < out.index("yes"), "what is missed comes first"
+    assert "BEST RIVAL" in out
+    rows = [line.split(",")[0] for line in table.read_text(encoding="utf-8").splitlines()[1:]]
+    assert rows == [*(f"all-at-once@{n}" for n in PERCENTS), "score"]
+    assert "Score against best rival" in page.read_text(encoding="utf-8")
 
 
 def test_a_terminal_is_told_how_far_it_is_from_the_start(capsys, monkeypatch):
@@ -182,6 +197,11 @@ def test_a_terminal_is_told_how_far_it_is_from_the_start(capsys, monkeypatch):
         (["--trace", "no.csv"], 'trace "no.csv" cannot be read'),
         (["--trace", "philly"], 'trace "philly" is neither a generator nor a file'),
         (["--fleet", "no.yaml"], 'fleet "no.yaml" cannot be read'),
+        (
+            ["--manager-quota", "100,x"],
+            '--manager-quota "100,x": write different percentages above 0',
+        ),
+        (["--manager-quota", "100,100"], '--manager-quota "100,100": write different percentages'),
         (["--report", "no/where/out.html"], 'there is no folder "no/where"'),
     ],
 )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
@@ -13,7 +14,9 @@ from multiqueue.simulation.fleet import Cluster, Preempting, SimulatedFleet
 from multiqueue.simulation.reconciles import DispatcherError
 from multiqueue.simulation.records import RunRecord
 from multiqueue.simulation.timeline import build_timeline
+from multiqueue.simulation.traces.trace import Trace
 from multiqueue.simulation.worker import START_SECONDS
+from multiqueue.simulation.world import Setting, SimulatedWorld
 from tests.unit.simulation.worlds import (
     make_fleet_of,
     make_small_trace,
@@ -137,6 +140,15 @@ def test_dispatchers_see_queues_forecasts_and_what_jobs_of_a_class_took() -> Non
     assert view.workload.runtime.basis is Basis.HISTORICAL
     # From the admission to the end, so the start of the pods counts.
     assert view.workload.runtime.expected.total_seconds() == pytest.approx(111, abs=2)
+
+
+def test_the_manager_can_be_told_exactly_how_long_each_job_runs() -> None:
+    to, fleet = To("a100"), make_fleet_of(a100=8)
+    trace = Trace(name="made", jobs=(make_trace_job("one", duration=1234.0),))
+    SimulatedWorld(Setting(trace=trace, fleet=fleet, tells_run_times=True), "test", to).run()
+    runtime = to.views[-1].workload.runtime
+    assert runtime is not None
+    assert {runtime.low, runtime.expected, runtime.high} == {timedelta(seconds=1234)}
 
 
 def test_when_a_job_starts_is_compared_with_what_was_expected() -> None:
