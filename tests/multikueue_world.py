@@ -241,8 +241,10 @@ class MultiKueueWorld:
                 config=config,
                 integrations=registry,
             )
+            engine = build_engine(config)
             self.multikueue = build_multikueue(
                 context,
+                engine,
                 Dispatchers({**BUILT_IN, **(dispatchers or {})}),
                 path_prefix=kubeconfigs,
                 open_thread=open_thread or (InlineThread if is_virtual() else PluginThread),
@@ -250,7 +252,7 @@ class MultiKueueWorld:
             )
             declared = DeclaredKinds(context)
             parts = [
-                *build_controllers(context, build_engine(config), self.multikueue.gate),
+                *build_controllers(context, engine, self.multikueue.gate),
                 DeclaredJobs(context, declared, dispatches=True),
                 *self.multikueue.parts,
             ]

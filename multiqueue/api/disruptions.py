@@ -34,6 +34,8 @@ class StopCause(StrEnum):
     """The owner of quota that it borrowed."""
     FAIR_SHARE = "FairShare"
     """A ClusterQueue with a smaller share."""
+    MIGRATION = "Migration"
+    """A gang that starts sooner in its place, while it runs on another worker."""
     EARLIER = "Earlier"
     """Several old stops in one entry; they count for every cause."""
 

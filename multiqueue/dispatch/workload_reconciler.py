@@ -65,6 +65,7 @@ class WorkloadReconciler:
         options: How the resource requests of Workloads are read.
 
     Attributes:
+        global_queue: The Workloads that wait for room, and their claims.
         gate: Answers the controllers about Workloads whose quota is about to be reserved.
     """
 
@@ -91,10 +92,10 @@ class WorkloadReconciler:
             worker_lost_timeout=settings.worker_lost_timeout,
             preemption_timeout=settings.preemption_timeout,
         )
-        self._global_queue = GlobalQueue(self._is_waiting)
+        self.global_queue = GlobalQueue(self._is_waiting)
         self._observer = observer
         self._views = DispatchViews(
-            context, fleet, forecasts, options=options, global_queue=self._global_queue
+            context, fleet, forecasts, options=options, global_queue=self.global_queue
         )
         self._reconciler: Reconciler[str] = Reconciler(
             self.name,
@@ -109,7 +110,7 @@ class WorkloadReconciler:
         self._wakes = Wakes(
             context.informers,
             fleet,
-            self._global_queue,
+            self.global_queue,
             integrations=context.integrations,
             enqueue=self.enqueue,
             is_known=self._memories.__contains__,
@@ -255,7 +256,7 @@ class WorkloadReconciler:
             self._waiting.wake()
         if seen.workload is None and all(cluster.is_empty for cluster in seen.view.clusters):
             self._memories.pop(key, None)
-            self._global_queue.leave(key)
+            self.global_queue.leave(key)
 
     def _is_waiting(self, key: str) -> bool:
         return self._wakes.is_waiting(key)

@@ -1,5 +1,7 @@
 """Cordons and drains workers, as the annotations of their MultiKueueClusters order it.
 
+Workloads also leave a worker that is not drained if a gang starts in their place (`migrations`).
+
 A drain moves the running Workloads off the worker, a few at a time; the rule `drain` dispatches
 each of them again. Everything that a later manager must know is in the conditions ``Cordoned`` and
 ``Drained``, which are written before anything is moved: a manager that starts during a drain goes
@@ -26,6 +28,7 @@ from multiqueue.api.cluster_orders import (
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.dispatch.observe.departures import Departures
 from multiqueue.dispatch.observe.observe import Observer
+from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.drain.conditions import (
     build_conditions,
     describe_drain,
@@ -33,6 +36,7 @@ from multiqueue.drain.conditions import (
     with_conditions,
 )
 from multiqueue.drain.events import DrainEvents
+from multiqueue.drain.migrations import NOT_MOVED, Migrations
 from multiqueue.drain.run import Drainer
 from multiqueue.drain.state import (
     RECHECK_SECONDS,
@@ -42,6 +46,7 @@ from multiqueue.drain.state import (
     next_recheck,
     report_on,
 )
+from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
@@ -49,7 +54,6 @@ from multiqueue.model.build_workload import BuildOptions
 from multiqueue.workers.clusters.conditions import write_conditions
 from multiqueue.workers.connections.fleet import Fleet, FleetListener
 
-_NOT_DRAINED = "its cluster is not drained any more"
 log = structlog.get_logger("multiqueue.dispatch")
 
 
@@ -63,6 +67,8 @@ class DrainReconciler:
         departures: Receives the Workloads that must leave a worker.
         options: How the resource requests of Workloads are read.
         enqueue: Asks for a reconcile of a Workload.
+        engine: Knows what a move costs, and whom policies protect.
+        global_queue: Who waits for room on which worker.
         pace: The pace of drains whose order names none.
     """
 
@@ -77,6 +83,8 @@ class DrainReconciler:
         *,
         options: BuildOptions,
         enqueue: Callable[[str], None],
+        engine: Engine,
+        global_queue: GlobalQueue,
         pace: DrainPace = DEFAULT_PACE,
     ) -> None:
         self._context = context
@@ -85,6 +93,16 @@ class DrainReconciler:
         self._pace = pace
         self._departures = departures
         self._drainer = Drainer(context, fleet, observer, options)
+        self._migrations = Migrations(
+            context,
+            fleet,
+            self._drainer,
+            departures,
+            engine=engine,
+            global_queue=global_queue,
+            options=options,
+            enqueue=enqueue,
+        )
         self._runs: dict[str, DrainRun] = {}
         self._events = DrainEvents(context)
         self._reconciler: Reconciler[str] = Reconciler(
@@ -92,6 +110,7 @@ class DrainReconciler:
         )
         context.informers.multikueue_clusters.add_handler(self._on_cluster)
         context.informers.multikueue_configs.add_handler(lambda _old, _new: self._look_at_all())
+        context.informers.disruption_policies.add_handler(self._on_policy)
         context.informers.workloads.add_handler(self._on_workload)
         fleet.add_listener(
             FleetListener(
@@ -114,15 +133,16 @@ class DrainReconciler:
         if cluster is None or cluster.metadata.deletion_timestamp:
             gauge.forget(cluster=name)
             self._end(name)
-            await self._drainer.notices.take_all_back(name, _NOT_DRAINED)
+            self._migrations.end(name)
+            await self._drainer.notices.take_all_back(name, NOT_MOVED)
             return DONE
         orders = read_orders(cluster.metadata.annotations, self._pace)
         gauge.child(name).set(orders.cordoned)
         if orders.drain is None:
             self._end(name)
             await self._write(cluster, orders, None)
-            await self._drainer.notices.take_all_back(name, _NOT_DRAINED)
-            return DONE
+            return await self._migrations.reconcile(name)
+        self._migrations.end(name)
         return await self._drain(cluster, orders, orders.drain)
 
     async def _drain(
@@ -214,9 +234,11 @@ class DrainReconciler:
         self._reconciler.queue.add(cluster.metadata.name)
         self._look_at_all()
 
+    def _on_policy(self, _old: object, _new: object) -> None:
+        for cluster in self._context.informers.multikueue_clusters.store.list():
+            self._reconciler.queue.add(cluster.metadata.name)
+
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
-        if not self._runs:
-            return
         for workload in (old, new):
             name = workload.status.cluster_name if workload is not None else None
             if name is not None and name in self._runs:
@@ -229,6 +251,8 @@ class DrainReconciler:
         for name, run in self._runs.items():
             if run.concerns(key):
                 self._reconciler.queue.add(name)
+        for name in self._migrations.list_concerned(key):
+            self._reconciler.queue.add(name)
 
     def _on_room(self) -> None:
         for name, run in self._runs.items():

@@ -7,6 +7,7 @@ does not count these notices: who leaves a worker makes room for nobody in parti
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
 from multiqueue.api import v1beta2 as api
@@ -118,10 +119,12 @@ class DrainNotices:
             self._record(written, "Normal", "PreemptionRescinded", words)
             self.count(written, NoticeEnd.RESCINDED)
 
-    async def take_all_back(self, worker: str, why: str) -> None:
-        """Let all Workloads of a worker run on that a drain told to leave."""
+    async def take_all_back(self, worker: str, why: str, *, but: Collection[str] = ()) -> None:
+        """Let all Workloads of a worker but these run on that were told to leave it."""
         for workload in self._context.informers.workloads.store.by_index(BY_CLUSTER, worker):
-            if find_notice(workload) is not None and not is_finished(workload.status):
+            if workload.metadata.key in but or is_finished(workload.status):
+                continue
+            if find_notice(workload) is not None:
                 await self.take_back(workload, why)
 
     def saved_at(self, workload: api.Workload, notice: Notice, now: datetime) -> datetime | None:

@@ -6,7 +6,7 @@ decides which clusters may take it. So each way to reserve is tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -93,10 +93,13 @@ class Relocation:
         """Count the claim of a Workload that is sent away now."""
         self._own.take(claim)
 
-    def judge(self, key: str, *, leaving: str, notice: int = 0) -> RelocationProspect:
+    def judge(
+        self, key: str, *, leaving: str, notice: int = 0, avoid: Collection[str] = ()
+    ) -> RelocationProspect:
         """Say what other clusters than the one that it leaves offer a Workload.
 
-        It gets ``notice`` seconds to save its work before it is stopped.
+        It gets ``notice`` seconds to save its work before it is stopped, and goes to none of the
+        clusters to ``avoid``.
 
         A cluster whose queues cannot be read counts as one with room: it decides for itself.
         Cost: one fit per cluster of the MultiKueueConfig and way to reserve.
@@ -106,7 +109,7 @@ class Relocation:
         if workload is None:
             return RelocationProspect(chance=Chance.NEVER, why="it is gone")
         shown = self.view(with_flavors(workload, None))
-        others = [name for name in seen.clusters if name != leaving]
+        others = [name for name in seen.clusters if name != leaving and name not in avoid]
         ways = []
         for choice, asked in list_ways(workload, self._own.choices(workload, shown)):
             view = self.view(asked, kind=_kind_of(seen))
@@ -118,6 +121,12 @@ class Relocation:
         state = self._fleet.find_part(cluster, WorkerState)
         if state is not None:
             state.intend(self.view(with_flavors(workload, None)))
+
+    def forget(self, key: str, cluster: str) -> None:
+        """Count a Workload no more that was expected on a cluster."""
+        state = self._fleet.find_part(cluster, WorkerState)
+        if state is not None:
+            state.forget_intent(key)
 
     def view(self, workload: api.Workload, *, kind: str = "") -> WorkloadView:
         """Return a Workload as a dispatcher would see it."""

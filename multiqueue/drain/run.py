@@ -22,7 +22,7 @@ from multiqueue.dispatch.observe.observe import Observer
 from multiqueue.drain.notices import DrainNotices, find_notice, was_taken_back
 from multiqueue.drain.pace import Resident, sort_residents
 from multiqueue.drain.relocation import Relocation, RelocationProspect
-from multiqueue.drain.state import ARRIVAL, DrainRun, Leaving
+from multiqueue.drain.state import DrainRun, Leaving
 from multiqueue.drain.stop_time import find_stop_time
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.informers import BY_CLUSTER
@@ -50,13 +50,13 @@ class Drainer:
         self._context = context
         self._fleet = fleet
         self._options = options
-        self._relocation = Relocation(context, fleet, observer, options)
+        self.relocation = Relocation(context, fleet, observer, options)
         self.notices = DrainNotices(context, fleet)
 
     def follow(self, run: DrainRun, now: datetime) -> list[Resident]:
         """Update which Workloads have left; return those that still run, in leaving order."""
         workloads = self._context.informers.workloads.store
-        for key in list(self._find_leaving(run)):
+        for key in () if run.only is not None else list(self._find_leaving(run)):
             run.leaving.setdefault(key, Leaving(until=now))
         if run.unaccounted and self._fleet.find_session(run.name) is not None:
             here = workloads.by_index(BY_CLUSTER, run.name)
@@ -73,14 +73,15 @@ class Drainer:
                     run.stopped += 1
                 else:
                     run.moved += 1
-                run.arriving[key] = (entry.cluster, now + ARRIVAL)
+                run.arriving[key] = (entry.cluster, now + run.arrival)
         self._expect(run, now)
         there = (
             workload
             for workload in workloads.by_index(BY_CLUSTER, run.name)
             if workload.metadata.key not in run.leaving and _runs(workload, run.name)
+            if run.only is None or workload.metadata.key in run.only
         )
-        residents = sort_residents(self._resident(run, workload, now) for workload in there)
+        residents = sort_residents(self.resident(run, workload, now) for workload in there)
         for key in run.residents.keys() - {resident.key for resident in residents}:
             del run.residents[key]
         return residents
@@ -92,7 +93,7 @@ class Drainer:
         run.staying, run.chances, run.looked_at = {}, {}, now
         on_their_way = run.leaving.keys() | run.arriving.keys()
         run.claims = {key: run.claims[key] for key in run.claims.keys() & on_their_way}
-        self._relocation.refresh(run.claims.values())
+        self.relocation.refresh(run.claims.values())
         for index, resident in enumerate(residents):
             if index % AT_A_TIME == AT_A_TIME - 1:
                 await asyncio.sleep(0)
@@ -100,7 +101,7 @@ class Drainer:
             if workload is None:
                 continue
             seconds = self.notices.length_for(workload)
-            prospect = self._relocation.judge(resident.key, leaving=run.name, notice=seconds)
+            prospect = self.relocation.judge(resident.key, leaving=run.name, notice=seconds)
             known = find_notice(workload)
             if prospect.why and not order.force:
                 run.staying[resident.key] = prospect.why
@@ -118,7 +119,8 @@ class Drainer:
                     if known is None:
                         continue  # it runs no more
                 run.bucket = run.bucket.take(order.pace, now)
-            self._let_go(run, resident, prospect, known, now)
+            words = f'Cluster "{run.name}" is being drained'
+            self.let_go(run, resident, prospect, known, now, words=words)
 
     def end_notices(self, run: DrainRun, now: datetime) -> None:
         """Let the Workloads leave that have saved their work, or had their time for it (P-52)."""
@@ -145,18 +147,20 @@ class Drainer:
                 saved = NoticeEnd.TIMED_OUT if saved_at is None else NoticeEnd.SAVED
                 self.notices.count(workload, saved)
 
-    def _let_go(
+    def let_go(
         self,
         run: DrainRun,
         resident: Resident,
         prospect: RelocationProspect,
         notice: Notice | None,
         now: datetime,
+        *,
+        words: str,
     ) -> None:
+        """Let a Workload leave, once its notice is over; ``words`` say why."""
         lost = 0.0 if notice is not None else resident.lost_gpu_seconds(now)
         run.lost_gpu_seconds += lost
         stops = now if notice is None else datetime.fromtimestamp(notice.by, UTC)
-        words = f'Cluster "{run.name}" is being drained'
         told = prospect.why
         run.leaving[resident.key] = Leaving(
             until=stops + resident.stop,
@@ -169,10 +173,10 @@ class Drainer:
         )
         if prospect.claim is not None:
             run.claims[resident.key] = prospect.claim
-            self._relocation.take(prospect.claim)
+            self.relocation.take(prospect.claim)
         workload = self._context.informers.workloads.store.get(resident.key)
         if workload is not None and prospect.cluster:
-            self._relocation.expect(workload, prospect.cluster)
+            self.relocation.expect(workload, prospect.cluster)
 
     def _find_leaving(self, run: DrainRun) -> Iterator[str]:
         """Yield Workloads whose job is there though it may not run: they are leaving.
@@ -209,14 +213,15 @@ class Drainer:
         for key, cluster in expected.items():
             workload = store.get(key)
             if workload is not None and cluster:
-                self._relocation.expect(workload, cluster)
+                self.relocation.expect(workload, cluster)
 
-    def _resident(self, run: DrainRun, workload: api.Workload, now: datetime) -> Resident:
+    def resident(self, run: DrainRun, workload: api.Workload, now: datetime) -> Resident:
+        """Return a Workload as a drain sees it."""
         key, version = workload.metadata.key, workload.metadata.resource_version
         known = run.residents.get(key)
         if known is not None and known[0] == version:
             return known[1]
-        shown = self._relocation.view(workload)
+        shown = self.relocation.view(workload)
         admitted = find(workload.status, WorkloadCondition.ADMITTED)
         resident = Resident(
             key=key,

@@ -67,6 +67,8 @@ class DrainRun:
         looked_at: When that search was.
         residents: The Workloads that ran there when last read, with the version of each.
         order: The order that it follows; a new order judges every Workload again.
+        only: The only Workloads that leave; None: all of them.
+        arrival: How long room is kept for a Workload that has stopped.
         unaccounted: Workloads that an earlier manager sent away, and that may have left since.
     """
 
@@ -83,6 +85,8 @@ class DrainRun:
     looked_at: datetime | None = None
     residents: dict[str, tuple[str, Resident]] = field(default_factory=dict)
     order: DrainOrder | None = None
+    only: frozenset[str] | None = None
+    arrival: timedelta = ARRIVAL
     unaccounted: int = 0
 
     def obey(self, order: DrainOrder, now: datetime) -> None:

@@ -16,6 +16,7 @@ from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cycle import CycleResult, run_cycle
 from multiqueue.engine.cycle_schedule import CycleSchedule
 from multiqueue.engine.disruption.disruption import Disruption
+from multiqueue.engine.disruption.moves import MoveWeight
 from multiqueue.engine.fairness.past_usage import PastUsageRecords
 from multiqueue.engine.flavors.oracle import Oracle, PreemptionOracle
 from multiqueue.engine.giving_notice import next_notice_end, settle_notices
@@ -482,6 +483,11 @@ class Engine:
     def try_workload(self, workload: Workload, cluster_queue: str) -> Trial | None:
         """Return what a cycle would decide about a workload now; changes nothing."""
         return try_workload(self.parts, workload, cluster_queue)
+
+    def weigh_moves(self, keys: Sequence[str], now: datetime) -> list[MoveWeight | None]:
+        """Return what it costs to move these workloads to other workers; None: it never moves."""
+        self._disruption.advance(now)
+        return list(self._disruption.weigh_moves(map(self.parts.entries.get, keys)))
 
     def changed_since_last_call(self) -> Changed:
         """Return the queues whose state may have changed since the last call."""

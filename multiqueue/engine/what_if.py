@@ -7,12 +7,14 @@ before it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.engine.nominate import judge
-from multiqueue.engine.nomination import Verdict
+from multiqueue.engine.flavors.assignment import Mode
+from multiqueue.engine.nominate import judge, judge_again
+from multiqueue.engine.nomination import Nominated, Verdict
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.world import EngineParts
 from multiqueue.model.workload import Workload
@@ -43,3 +45,21 @@ def try_workload(world: EngineParts, workload: Workload, cluster_queue: str) -> 
     tree = world.cache.tree_by_queue[cluster_queue]
     verdict = judge(world, workload, queue, None)
     return Trial(verdict=verdict, queue=queue, tree=tree, pending=pending)
+
+
+def fits_without(
+    world: EngineParts, workload: Workload, cluster_queue: str, gone: Collection[str]
+) -> bool:
+    """Whether a workload would fit if these holders of quota in its cohort tree were gone."""
+    trial = try_workload(world, workload, cluster_queue)
+    if trial is None or not isinstance(trial.verdict, Nominated):
+        return False
+    holders = world.quota_usage.holders
+    there = {
+        key: entry
+        for name in trial.tree.queues
+        for key, entry in holders.get(name, {}).items()
+        if key in gone
+    }
+    found = judge_again(world, workload, trial.queue, trial.verdict, there)
+    return found.assignment.mode in {Mode.FIT, Mode.DEFERRED_FIT}

@@ -12,6 +12,7 @@ wait for machines (`check_times`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
@@ -237,6 +238,11 @@ class Replica:
             start = self.starts.estimate(said.tree, workload, now, budget)
             return replace(found, start=start)
         return found
+
+    def fits_without(self, workload: Workload, gone: Collection[str]) -> bool:
+        """Whether a Workload that `build_asked` has prepared fits if these Workloads are gone."""
+        self._know_namespace(workload.namespace)
+        return self.verdicts.fits_without(workload, gone)
 
     def _put(self, workload: Workload, now: datetime, runtime: Runtime | None) -> None:
         self._know_namespace(workload.namespace)

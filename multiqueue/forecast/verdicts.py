@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import replace
 from datetime import datetime
 
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.flavors.assignment import Mode
 from multiqueue.engine.nomination import Nominated
-from multiqueue.engine.what_if import Trial
+from multiqueue.engine.what_if import Trial, fits_without
 from multiqueue.forecast import answers
 from multiqueue.forecast.answers import Said
 from multiqueue.forecast.asked import resize, without_topology
@@ -75,8 +75,18 @@ class Verdicts:
         cluster_queue = self._engine.local_queue_target(workload.queue)
         if cluster_queue is None or workload.queue in self._closed:
             return None
-        asked = workload if self._node_model.is_known else without_topology(workload)
-        return self._engine.try_workload(asked, cluster_queue)
+        return self._engine.try_workload(self._as_asked(workload), cluster_queue)
+
+    def _as_asked(self, workload: Workload) -> Workload:
+        return workload if self._node_model.is_known else without_topology(workload)
+
+    def fits_without(self, workload: Workload, gone: Collection[str]) -> bool:
+        """Whether a Workload would be admitted there now if these Workloads were gone."""
+        trial = self.attempt(workload)
+        if trial is None or self.count_before(trial, workload):
+            return False
+        asked = self._as_asked(workload)
+        return fits_without(self._engine.parts, asked, trial.queue.name, gone)
 
     def _answer(self, workload: Workload, now: datetime) -> Said | None:
         trial = self.attempt(workload)

@@ -7,7 +7,7 @@ everything on the worker, the replica stays unknown and is not asked.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, Self
@@ -143,6 +143,12 @@ class WorkerForecast:
             return found
         waited = max(timedelta(), asking.now - held.reserved_at)
         return self._check_times.apply(found, queue.name, queue.checks, waited)
+
+    def fits_without(self, asking: Asking, queue: QueueView, gone: Collection[str]) -> bool:
+        """Whether a Workload would get quota there now if these Workloads were gone."""
+        self._catch_up()
+        self._expire(asking.now)
+        return self.is_known and self._replica.fits_without(asking.build_for(queue), gone)
 
     def assume(self, sent: WorkloadView, queue: QueueView) -> None:
         """Count a Workload that is sent there until the worker reports it."""

@@ -70,7 +70,9 @@ class BudgetRule:
     max_workloads: int = 0
     max_device_seconds: int = 0
     max_lost_percent: int = 0
-    causes: frozenset[StopCause] = frozenset({StopCause.QUEUE, StopCause.FAIR_SHARE})
+    causes: frozenset[StopCause] = frozenset(
+        {StopCause.QUEUE, StopCause.FAIR_SHARE, StopCause.MIGRATION}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,7 @@ class DisruptionRules:
     protection: ProtectionRule = ProtectionRule()
     waiting: ClaimRule = ClaimRule()
     patience: int = 0
+    gain: int = 0
     exempt_priority: int | None = None
     problem: str = ""
 
@@ -142,6 +145,7 @@ class DisruptionRules:
             or self.protection.max_preemptions
             or self.cost.longest_notice
             or self.patience
+            or self.gain
             or self.waiting.passing
             or self.waiting.claims
             or self.waiting.own_quota is not OwnQuotaRule.PASSES
@@ -183,6 +187,7 @@ def build_disruption_rules(obj: DisruptionPolicy) -> DisruptionRules:
                 own_quota=_one_of("spec.waiting.ownQuota", OwnQuotaRule, spec.waiting.own_quota),
             ),
             patience=_seconds("spec.notice.patience", spec.notice.patience),
+            gain=_count("spec.migration.gain", spec.migration.gain, most=100),
             exempt_priority=spec.exempt_priority,
         )
     except ValueError as error:
@@ -204,10 +209,12 @@ def _build_protection(spec: DisruptionProtection) -> ProtectionRule:
 
 
 def _build_min_run(path: str, spec: MinimumRun) -> dict[StopCause, int]:
+    fair_share = _seconds(f"{path}.fairShare", spec.fair_share)
     found = {
         StopCause.QUEUE: _seconds(f"{path}.queue", spec.queue),
         StopCause.RECLAIM: _seconds(f"{path}.reclaim", spec.reclaim),
-        StopCause.FAIR_SHARE: _seconds(f"{path}.fairShare", spec.fair_share),
+        StopCause.FAIR_SHARE: fair_share,
+        StopCause.MIGRATION: fair_share,
     }
     return {cause: seconds for cause, seconds in found.items() if seconds}
 

@@ -290,6 +290,12 @@ class ManagerMetrics(DispatchMetrics):
         "Accelerator-seconds since admission of Workloads sent off a worker by a drain.",
         OF_WORKER,
     )
+    migrations_total = counter(
+        "multiqueue_migrations_total",
+        "Workloads that were to move off a worker for a gang: stopped there to run elsewhere, not "
+        "moved after all, or moved and not started elsewhere within two minutes.",
+        "cluster result replica_role",
+    )
     remote_sync_lag_seconds = histogram(
         "multiqueue_remote_sync_lag_seconds",
         "Seconds from a change on a worker to its copy here.",

@@ -157,7 +157,7 @@ class Manager:
     async def _work(self, scope: TaskScope, context: ManagerContext) -> None:
         engine = build_engine(self.config)
         # Connect before the informers run, so that the engine sees everything from the start.
-        multikueue = build_multikueue(context)
+        multikueue = build_multikueue(context, engine)
         declared = DeclaredKinds(context)
         leading_parts = [
             *build_controllers(context, engine, multikueue.gate),

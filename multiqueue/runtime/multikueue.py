@@ -25,6 +25,7 @@ from multiqueue.dispatcher_host.choice import DispatcherChoice
 from multiqueue.dispatcher_host.profile_status import ProfileReconciler
 from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.drain.controller import DrainReconciler
+from multiqueue.engine.engine import Engine
 from multiqueue.forecast.forecasts import Forecasts
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
@@ -65,6 +66,7 @@ class MultiKueueParts:
 
 def build_multikueue(
     context: ManagerContext,
+    engine: Engine,
     dispatchers: Dispatchers | None = None,
     *,
     path_prefix: Path = PATH_PREFIX,
@@ -79,6 +81,7 @@ def build_multikueue(
 
     Args:
         context: The manager's context.
+        engine: The manager's engine.
         dispatchers: The dispatchers to choose from; by default all installed ones.
         path_prefix: The folder in which kubeconfig files must be.
         open_transport: Makes the transport for requests to a worker.
@@ -131,6 +134,8 @@ def build_multikueue(
         departures,
         options=options,
         enqueue=workloads.enqueue,
+        engine=engine,
+        global_queue=workloads.global_queue,
         pace=DrainPace(every=settings.drain_period, at_once=settings.drain_at_once),
     )
     automates = context.config.gates.enabled(Gate.MULTIKUEUE_MANAGER_QUOTA_AUTOMATION)

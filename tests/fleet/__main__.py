@@ -66,7 +66,7 @@ class Summary:
             f"{counts['pods']} pods begun or ended, {counts['act']} acts, "
             f"{counts['start']} restarts of managers ({counts['killed']} killed at a write, "
             f"{counts['lost lease']} lost the lease), {counts['stopped']} stopped for a while, "
-            f"{counts['moved']} moves off drained workers, "
+            f"{counts['moved']} moves off drained workers, {counts['migrated']} for gangs, "
             f"{counts['gate opened']} gates opened, {counts['told']} notices "
             f"({counts['notice Saved']} saved, {counts['notice TimedOut']} timed out, "
             f"{counts['notice Rescinded']} rescinded), {counts['requests']} requests, "

@@ -28,6 +28,8 @@ SAVING, SAVING_JOBS = 0.15, 0.8
 """Share of the runs in which jobs may save their work before they are stopped, and of the jobs."""
 MOST_SAVING = 4
 """GPUs of the manager in such a run: little, so that jobs have to leave for others."""
+MOVING = 0.1
+"""Share of the runs in which jobs move to other workers so that gangs start."""
 KINDS = 0.7
 """Share of the runs in which jobs are of another kind than Job, and of the jobs in such a run."""
 
@@ -44,6 +46,7 @@ def make_seed_plan(seed: int) -> Plan:
     plan = _mix(replace(plan, acts=tuple(acts)), Random(f"{plan.seed} hardware"))
     plan = _draw_kinds(plan, Random(f"{plan.seed} kinds"))
     plan = _draw_notices(plan, Random(f"{plan.seed} notices"))
+    plan = _draw_migrations(plan, Random(f"{plan.seed} migrations"))
     return _draw_pauses(plan, Random(f"{plan.seed} pauses"))
 
 
@@ -81,6 +84,38 @@ def _draw_notices(plan: Plan, chance: Random) -> Plan:
         acts.append(Act(at, "protect", (round(chance.uniform(2.0, 60.0), 1),)))
     acts.sort(key=lambda act: act.at)
     return replace(plan, saving=True, hub_gpus=MOST_SAVING, jobs=jobs, acts=tuple(acts))
+
+
+def _draw_migrations(plan: Plan, chance: Random) -> Plan:
+    """Have two jobs on each worker, some of which end soon, and then gangs that need all of one.
+
+    What is left of the small ones fits on fewer workers, if somebody moves.
+    """
+    many = len(plan.workers)
+    if plan.gated or plan.saving or not 1 < many < 4 or chance.random() >= MOVING:
+        return plan
+    last = plan.jobs[-1]
+    missing = range(2 * many + 1 - len(plan.jobs))
+    jobs = [*plan.jobs, *(replace(last, name=f"more{number}") for number in missing)]
+    sizes = [*(5,) * many, *(3,) * many]
+    drawn = []
+    for number, job in enumerate(jobs):
+        is_small = number < len(sizes)
+        drawn.append(
+            replace(
+                job,
+                at=1.0 + number if is_small else round(chance.uniform(15.0, 60.0), 1),
+                saves=chance.choice(list(Habit)) if chance.random() < SAVING_JOBS else "",
+                gpus=sizes[number] if is_small else 8,
+                seconds=chance.choice((40.0, 600.0)) if is_small else 60.0,
+                priority="low",
+                halves=False,
+            )
+        )
+    drawn.sort(key=lambda job: job.at)
+    workers = dict.fromkeys(plan.workers, 8)
+    changed = replace(plan, workers=workers, fast=frozenset(), jobs=tuple(drawn), hub_gpus=1000)
+    return replace(changed, saving=True, dispatcher="score", step=0, round_seconds=0.0)
 
 
 def _draw_kinds(plan: Plan, chance: Random) -> Plan:

@@ -206,6 +206,7 @@ class Program:
         }
         ours = build_multikueue(
             context,
+            engine,
             Dispatchers(dispatchers),
             open_transport=self._network.transport(process),
             open_thread=InlineThread,

@@ -106,5 +106,9 @@ def make_saving_policy(**protection: object) -> Json:
         "apiVersion": "multiqueue.dev/v1alpha1",
         "kind": "DisruptionPolicy",
         "metadata": {"name": POLICY},
-        "spec": {"notice": {"longest": f"{LONGEST:g}s"}, "protection": protection},
+        "spec": {
+            "notice": {"longest": f"{LONGEST:g}s"},
+            "protection": protection,
+            "migration": {"gain": 1},
+        },
     }

@@ -13,6 +13,7 @@ import pytest
 from multiqueue.api.config import Configuration
 from multiqueue.api.config.gates import Gate
 from multiqueue.api.config.types import AccessProvider, ClusterProfile, ExecConfig
+from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.kube.errors import CredentialsError
 from multiqueue.kube.resources import CLUSTER_PROFILES, CRDS, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
@@ -120,7 +121,8 @@ async def test_a_manager_that_does_not_lead_reads_there_too(tmp_path: Path) -> N
         await refer(world)
         async with world.manager(profile_config(tmp_path)) as context:
             # Of parts that do not run: what a replica has that waits for its turn.
-            access = WorkerAccess(context, build_multikueue(context, Dispatchers(BUILT_IN)).fleet)
+            parts = build_multikueue(context, build_engine(CONFIG), Dispatchers(BUILT_IN))
+            access = WorkerAccess(context, parts.fleet)
             await world.until_cluster("worker1", reason="BadClusterProfile")
             with pytest.raises(
                 CredentialsError, match='ClusterProfile "kueue-system/p1" not found'

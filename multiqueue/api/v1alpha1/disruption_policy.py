@@ -20,7 +20,7 @@ _WINDOW = SchemaRule(
 )
 PREFERENCES = ("Default", "LeastLostWork", "LeastRun", "FewestVictims", "SmallestThatFits")
 SCOPES = ("Policy", "ClusterQueue", "Namespace", "Owner")
-CAUSES = ("Queue", "FairShare", "Reclaim")
+CAUSES = ("Queue", "FairShare", "Reclaim", "Migration")
 
 
 class DisruptionBudget(Struct, frozen=True, kw_only=True):
@@ -84,14 +84,13 @@ class DisruptionBudget(Struct, frozen=True, kw_only=True):
     causes: Annotated[
         tuple[Annotated[str, described("", enum=list(CAUSES))], ...],
         described(
-            "Which preemptions count. Reclaim is what lending rests on, so it must be named to "
-            "count.",
-            default=["Queue", "FairShare"],
+            "Which stops count. Reclaim is what lending rests on, so it must be named to count.",
+            default=["Queue", "FairShare", "Migration"],
             minItems=1,
-            maxItems=3,
+            maxItems=4,
             list_type="set",
         ),
-    ] = ("Queue", "FairShare")
+    ] = ("Queue", "FairShare", "Migration")
 
 
 class CostAssumptions(Struct, frozen=True, kw_only=True):
@@ -136,7 +135,11 @@ class MinimumRun(Struct, frozen=True, kw_only=True):
     ] = "0s"
     fair_share: Annotated[
         str,
-        described("For a ClusterQueue with a smaller share.", default="0s", **_DURATION),
+        described(
+            "For a ClusterQueue with a smaller share, and before it moves to another worker.",
+            default="0s",
+            **_DURATION,
+        ),
     ] = "0s"
 
 
@@ -251,6 +254,21 @@ class ClaimsOfWaiting(Struct, frozen=True, kw_only=True):
     ] = "Passes"
 
 
+class MovesForOthers(Struct, frozen=True, kw_only=True):
+    """Whether a running Workload moves to another worker so that a gang starts sooner."""
+
+    gain: Annotated[
+        int,
+        described(
+            "How many times what a move costs it must save at least, both in device-seconds; 0 "
+            "means that no Workload of these ClusterQueues is moved for another one.",
+            default=0,
+            minimum=0,
+            maximum=100,
+        ),
+    ] = 0
+
+
 class DisruptionPolicySpec(Struct, frozen=True, kw_only=True):
     """What preemption may do; every default is what Kueue does."""
 
@@ -295,6 +313,10 @@ class DisruptionPolicySpec(Struct, frozen=True, kw_only=True):
         ClaimsOfWaiting,
         described("In which order Workloads wait, and when room is kept.", default={}),
     ] = ClaimsOfWaiting()
+    migration: Annotated[
+        MovesForOthers,
+        described("Whether Workloads move to other workers for a waiting gang.", default={}),
+    ] = MovesForOthers()
     exempt_priority: Annotated[
         int | None,
         described(

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from multiqueue.api.conditions import Reason
+from multiqueue.api.disruptions import Stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +129,7 @@ class ClusterState:
         stopping_since: Since when this manager has seen that the copy or job there must stop
             because the Workload was evicted here; None: it need not stop, or that was not checked.
         leave: Why the Workload must leave this cluster if it runs there; empty: it may stay.
+        stop: The stop that is recorded if it leaves; None: none.
         jobs: How many jobs of ours are there in all.
         condemned: Its objects are being removed, and why; set by `decide` itself.
     """
@@ -147,6 +149,7 @@ class ClusterState:
     misfit_at: datetime | None = None
     stopping_since: datetime | None = None
     leave: str = ""
+    stop: Stop | None = None
     jobs: int = 0
     condemned: str = ""
 

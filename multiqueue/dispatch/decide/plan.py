@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from multiqueue.api.conditions import CheckState
+from multiqueue.api.disruptions import Stop
 from multiqueue.dispatch.decide.cluster_state import Finish
 
 
@@ -144,6 +145,7 @@ class SetCheck:
         cluster: With Ready: the cluster that won.
         warning: Whether the event about it is a Warning.
         requeue_after: With Retry: how long the Workload must wait before it queues again.
+        stop: With Retry: the stop for its record; None: none is recorded.
     """
 
     state: CheckState
@@ -151,6 +153,7 @@ class SetCheck:
     cluster: str | None = None
     warning: bool = False
     requeue_after: timedelta | None = None
+    stop: Stop | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

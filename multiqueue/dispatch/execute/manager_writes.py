@@ -12,6 +12,7 @@ import msgspec
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
+from multiqueue.api.disruptions import record_stop
 from multiqueue.api.names import RAN_ON
 from multiqueue.api.ran_on import AS_RESERVED, RanOn, format_ran_on, read_ran_on
 from multiqueue.api.v1beta2 import WorkloadStatus
@@ -84,6 +85,8 @@ class LocalWriter:
                     int(seconds.total_seconds()) if seconds is not None else None
                 ),
             )
+            if step.stop is not None:
+                status = record_stop(status, step.stop)
             if step.state is CheckState.READY:
                 status = msgspec.structs.replace(
                     stop_waiting(status), cluster_name=step.cluster, nominated_cluster_names=()

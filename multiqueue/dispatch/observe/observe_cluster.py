@@ -101,6 +101,8 @@ class ClusterObserver:
         # is assumed there only with evidence. A worker that fails to list is treated as unseen.
         fails = kind is not None and not session.hides(kind)
         stopping = memory.stopping_for(name, local, asyncio.get_running_loop().time())
+        departure = self._departures.find(name, look.key)
+        self._keep_off(name, look)
         misfit = FITS
         if look.workload is not None:
             misfit = self._fitting.find_misfit(name, look.workload, look.now)
@@ -122,12 +124,21 @@ class ClusterObserver:
             misfit=misfit.why,
             misfit_at=misfit.again_at,
             stopping_since=look.now - stopping if stopping is not None else None,
-            leave=self._departures.find(name, look.key),
+            leave=departure.reason if departure is not None else "",
+            stop=departure.stop if departure is not None else None,
             jobs=session.job_count,
             creating=session.is_doing(CREATE_JOB, look.key),
         )
 
     # ------------------------------------------------------------ refusals
+
+    def _keep_off(self, name: str, look: ClusterQuestion) -> None:
+        """Refuse a worker that the Workload left for another one, once it waits again."""
+        local, kept_off = look.local, self._departures.find_kept_off(name, look.key, look.now)
+        if kept_off is None or local is None or not local.is_pending or local.cluster_name:
+            return
+        if name not in look.memory.refusals:
+            look.memory.refuse(name, *kept_off)
 
     def _find_refusal(
         self,

@@ -6,7 +6,7 @@ question is answered by one look-up.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from multiqueue.engine.disruption.cost import Loss
 from multiqueue.engine.disruption.governance import Governance
 from multiqueue.engine.disruption.held_back import Refusals
 from multiqueue.engine.disruption.losses import Losses
+from multiqueue.engine.disruption.moves import MoveWeight, weigh_move
 from multiqueue.engine.disruption.notices import Notices
 from multiqueue.engine.disruption.patience import Patience
 from multiqueue.engine.disruption.protection import HoldOff
@@ -154,6 +155,17 @@ class Disruption:
             return 0
         seconds = saves.notice_length(longest)
         return self.now + seconds if seconds else 0
+
+    def weigh_moves(self, entries: Iterable[Entry | None]) -> Iterator[MoveWeight | None]:
+        """Yield what a move to another worker costs each holder; the budgets count those before."""
+        spending = Spending(self.book, self.governance, self._owner_of, self.now)
+        for entry in entries:
+            if entry is None:
+                yield None
+                continue
+            governed = self.governance.of_queue(entry.charged)
+            loss = self.losses.of(entry, governed.rules.cost)
+            yield weigh_move(entry, governed, loss, spending, self.now)
 
     def stop_of(self, target: Target, queue: str, preemptor: str = "") -> RecordedStop | None:
         """Return the stop to record for a victim; None if no policy governs its tree.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from multiqueue.api.cluster_orders import Orders, read_orders
+from multiqueue.api.names import CHECKPOINT_ON
 from tests.fleet.checkers.checker import Checker, Report
 from tests.fleet.checkers.words import find_job, gpus_on, has, is_manager, is_ours, new_retry
 from tests.fleet.history import Change
@@ -78,7 +79,11 @@ class DrainsAreOrderly(Checker):
             self.report(f"{change}: nothing new may go there for {since:.1f} s")
 
     def _look_at_move(self, change: Change) -> None:
-        match = re.match(r'Cluster "([^"]+)" is being drained(, by force)?', new_retry(change))
+        words = new_retry(change)
+        match = re.match(r'Cluster "([^"]+)" is being drained(, by force)?', words)
+        moves = re.match(r'It moves off cluster "([^"]+)" so that', words)
+        if moves is not None and change.new is not None:
+            self._look_at_migration(change, moves[1])
         if match is None or change.new is None:
             return
         name, forced = match[1], bool(match[2])
@@ -93,6 +98,15 @@ class DrainsAreOrderly(Checker):
         if not forced and not self._could_hold(change.new, change.at, name):
             self.report(f"{change.key} has to leave {name}, and no other worker can hold it")
         self._count(name, change.key, order.pace.at_once if order is not None else None)
+
+    def _look_at_migration(self, change: Change, name: str) -> None:
+        """Who moves for a gang saves its work, and has a place elsewhere (P-95)."""
+        assert change.new is not None
+        self.world.history.note("migrated", lambda: f"{change.key} from {name}")
+        if not self._could_hold(change.new, change.at, name):
+            self.report(f"{change.key} has to leave {name}, and no other worker can hold it")
+        if CHECKPOINT_ON not in (change.new["metadata"].get("annotations") or {}):
+            self.report(f"{change.key} has to leave {name}, and does not save its work")
 
     def _could_hold(self, workload: Json, now: float, left: str) -> bool:
         for other in self.world.plan.workers:

@@ -113,3 +113,17 @@ def test_a_claim_of_one_that_went_while_it_was_asked_about_is_none():
     assert keys(global_queue) == ["team/one"]
     waiting.clear()
     assert keys(global_queue) == []
+
+
+def test_what_becomes_free_is_kept_for_who_is_promised_to_start() -> None:
+    """P-54, P-98: others may go first only if they end before that."""
+    global_queue = GlobalQueue(lambda _: True)
+    stand(global_queue, "gang")
+    global_queue.promise("team/gang", T0 + HOUR / 20)
+    (claim,) = global_queue.list_claims("a", without="")
+    assert (claim.start, claim.spare) == (T0 + HOUR / 20, 0)
+    stand(global_queue, "gang")
+    assert global_queue.list_claims("a", without="") == (claim,)
+    global_queue.promise("team/gang", None)
+    (claim,) = global_queue.list_claims("a", without="")
+    assert (claim.start, claim.spare) == (T0 + HOUR, 3)

@@ -246,3 +246,31 @@ def test_lent_quota_may_be_limited() -> None:
     large = make_queue("other", flavor_quotas("a100", gpu=6), cohort="all")
     found = ask(make_replica(small, large, cohorts=[Cohort(name="all")]), gang("b", 5))
     assert (found.prospect, found.largest) == (Prospect.NEVER, 3)
+
+
+class TestWithoutOthers:
+    def make(self) -> Replica:
+        replica = make_replica()
+        for name, gpus in (("m", 2), ("n", 4)):
+            replica.upsert_workload(running(name, gpus), T0)
+        return replica
+
+    @pytest.mark.parametrize(
+        ("gpus", "gone", "fits"),
+        [(2, "", True), (4, "", False), (4, "m", True), (7, "n", False), (8, "mn", True)],
+    )
+    def test_a_gang_fits_if_enough_others_are_gone(self, gpus: int, gone: str, fits: bool) -> None:
+        replica = self.make()
+        names = {f"{NAMESPACE}/{name}" for name in gone}
+        assert replica.fits_without(gang("k", gpus), names) is fits
+        assert ask(replica, gang("k", 3)).prospect is Prospect.WAITS, "nothing was changed"
+        assert ask(replica, gang("k", 2)).prospect is Prospect.FITS
+
+    def test_who_waits_before_it_in_a_strict_queue_still_does(self) -> None:
+        strict = make_queue(
+            "cq", flavor_quotas("a100", gpu=8), strategy=QueueingStrategy.STRICT_FIFO
+        )
+        replica = make_replica(strict)
+        replica.upsert_workload(running("m", 4), T0)
+        replica.upsert_workload(gang("before", 8, priority=1), T0)
+        assert not replica.fits_without(gang("k", 8), {f"{NAMESPACE}/m"})

@@ -1,4 +1,4 @@
-"""The cluster that runs the Workload is being drained, and it is this Workload's turn."""
+"""The Workload leaves the cluster that runs it: a drain, or a gang that starts in its place."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ def drain(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | No
     if not waits_to_grow and not (local.is_ready and cluster.admitted_at is not None):
         return None
     step = SetCheck(
-        state=CheckState.RETRY, message=cluster.leave, warning=False, requeue_after=timedelta()
+        state=CheckState.RETRY,
+        message=cluster.leave,
+        warning=False,
+        requeue_after=timedelta(),
+        stop=cluster.stop,
     )
     return GroupPlan(steps=(step,))
