@@ -29,6 +29,7 @@ COMMANDS = {
     "top": "Show how full queues and workers are, live",
     "usage": "Show what teams and queues reserved and ran",
     "quota": "Show what a QuotaPlan proposes; agree to it, take it back",
+    "fairness": "Show how queues share, and which are starved",
     "changes": "Show what was changed lately in queues, flavors and workers",
     "pods": "Show the pods of a job, wherever it runs",
     "logs": "Print what the pods of a job print, wherever it runs",

@@ -235,8 +235,7 @@ class Manager:
             return
         from multiqueue.dashboard.service import DashboardService
 
-        certificates = self.visibility.certificates
-        self.dashboard = DashboardService(context, self._credentials, certificates, address)
+        self.dashboard = DashboardService(context, self._credentials, self.visibility, address)
         self._keep(scope, self.dashboard)
 
     def _keep(self, scope: TaskScope, runnable: Runnable) -> None:

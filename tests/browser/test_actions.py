@@ -56,7 +56,7 @@ def test_who_stops_jobs_reads_what_is_lost_and_types_the_name(look: Look) -> Non
     from axe_playwright_python.sync_playwright import Axe
 
     look.open("#/queues/training", "Who waits, in order")
-    stops = r"Now: \d+ jobs? with \d+ pods? on \d+ devices? (is|are) stopped; [\d,]+ device-seconds"
+    stops = r"Now: \d+ jobs? with \d+ pods? on \d+ devices? (is|are) stopped; .*[\d.]+ GPU-hours"
     question = choose(look, "Hold and stop jobs")
     for _ in range(20):  # jobs of this queue come and go
         if re.search(stops, question.inner_text()):

@@ -244,6 +244,7 @@ class FleetSources:
                 "object": change.name,
                 "action": change.action,
                 "fields": fields,
+                "by": change.by or None,
             }
             yield str(change.number), {"name": str(change.number)}, row
 

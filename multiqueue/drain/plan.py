@@ -1,7 +1,8 @@
-"""Predicts what a drain would do with each Workload. Pure.
+"""Predicts what a drain would do with each Workload. Pure. Parity: S-39.
 
-It uses the manager's rules on the objects that the manager and the workers serve. Objects that the
-user may not read count as unknown, and an unknown worker may take anything.
+``clusters drain --dry-run`` and the dashboard's question before a drain show it. It uses the
+manager's rules on the objects that the manager and the workers serve. Objects that the user may not
+read count as unknown, and an unknown worker may take anything.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.capacity.filters import Candidate, why_not
 from multiqueue.capacity.own_quota import OwnQuota, QuotaClaim
 from multiqueue.capacity.workload_view import build_workload_view
-from multiqueue.cli.views.ages import format_seconds
 from multiqueue.drain.chance import Chance
 from multiqueue.drain.pace import Bucket, Resident, estimate_end, sort_residents
 from multiqueue.drain.relocation import (
@@ -36,7 +36,6 @@ from multiqueue.plugins import ClusterView, WorkloadView, place
 from multiqueue.views.workloads import view_workload
 
 Json = Mapping[str, Any]
-HEADERS = ("WORKLOAD", "PRIORITY", "GPUS", "RAN", "GPU-HOURS LOST", "GRACE", "THEN", "WHY")
 
 
 class Fate(StrEnum):
@@ -123,12 +122,21 @@ class Move:
     certain: bool = True
     why: str = ""
 
+    @property
+    def then(self) -> str:
+        """What becomes of it, in words."""
+        if self.fate is Fate.MOVES:
+            return f"moves to {self.to}{'' if self.certain else ', maybe'}"
+        words = {Fate.WAITS: "waits for room", Fate.STAYS: "stays", Fate.STOPS: "is stopped"}
+        return words[self.fate]
+
     def to_dict(self, now: datetime) -> dict[str, Any]:
-        """Return the move for ``-o json``."""
+        """Return the move for programs."""
         resident = self.resident
         return {
             "workload": resident.key,
             "fate": str(self.fate),
+            "then": self.then,
             "to": self.to or None,
             "certain": self.certain,
             "why": self.why or None,
@@ -139,26 +147,6 @@ class Move:
             "graceSeconds": resident.stop.total_seconds(),
             "checkpointProblem": self.cut_off or None,
         }
-
-    def row(self, now: datetime) -> list[str | int]:
-        """Return the cells of the table."""
-        resident = self.resident
-        words = {
-            Fate.MOVES: f"moves to {self.to}{'' if self.certain else ', maybe'}",
-            Fate.WAITS: "waits for room",
-            Fate.STAYS: "stays",
-            Fate.STOPS: "is stopped",
-        }
-        return [
-            resident.key,
-            resident.priority,
-            resident.gpus,
-            format_seconds((now - resident.admitted_at).total_seconds()),
-            f"{resident.lost_gpu_seconds(now) / 3600:.2f}",
-            format_seconds(resident.stop.total_seconds()),
-            words[self.fate],
-            self.why,
-        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +178,7 @@ class DrainForecast:
         return estimate_end([], stops, bucket=Bucket.full(begins), pace=pace, now=begins)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the forecast for ``-o json``."""
+        """Return the forecast for programs."""
         order, ends_at = self.order, self.ends_at
         return {
             "worker": self.worker,
@@ -217,7 +205,7 @@ class DrainForecast:
             for name, why in self.unread.items()
             if name != self.worker
         ]
-        return [*told, "Nothing was changed."]
+        return told
 
     def _sum_up(self) -> str:
         words = {
