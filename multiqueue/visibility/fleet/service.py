@@ -113,6 +113,7 @@ class FleetApi:
             history=self._history,
             starts=decided,
             queued=starts,
+            list_queued=queued.list_known,
         )
         self._sources: dict[str, RowSource] = {
             STANDINGS.plural: self.standings,

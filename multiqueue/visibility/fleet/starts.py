@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from multiqueue.api.v1beta2 import format_time
-from multiqueue.plugins.forecast import StartEstimate
+from multiqueue.plugins.forecast import Basis, StartEstimate
 from multiqueue.plugins.recording import Decision
 from multiqueue.views.start import tell_range, tell_stage
 
@@ -67,6 +67,7 @@ def _find_starts(decision: Decision) -> Iterator[tuple[str, StartEstimate]]:
 
 
 def find_next_start(starts: Iterable[Mapping[str, Any] | None], now: datetime) -> str | None:
-    """Return the earliest of these starts that is not over."""
-    times = (start.get("at") for start in starts if start is not None)
+    """Return the earliest of these starts that is not over, and does not rest on a guess."""
+    known = (each for each in starts if each is not None and each.get("basis") != Basis.ASSUMED)
+    times = (start.get("at") for start in known)
     return min((at for at in times if at is not None and at >= format_time(now)), default=None)
