@@ -1,15 +1,19 @@
 """How estimated starts hold on simulated traces, by stage and horizon (S-109).
 
-Twelve traces of 400 jobs, Helios- and Acme-like, with priorities and preemption. What misses the
-goal comes first. The goal is meant for far longer traces: a cell with few cases is not judged here,
-and no cell fails the run.
+Twelve traces, Helios- and Acme-like, with priorities and preemption; of 400 jobs, or as many as the
+variable JOBS says. The manager has half as much quota again as the workers, so that jobs wait in
+the line for one. The line for the manager's own quota is not simulated. What misses the goal comes
+first. A cell with few cases is not judged, and none fails the run: the goal is meant for far longer
+traces.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 
@@ -24,10 +28,13 @@ from multiqueue.views.calibration import find_horizon
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
 
-JOBS, CASES = 400, 200
+JOBS, CASES = int(os.environ.get("JOBS", "400")), 200
+LEAST = 100
+"""Fewer cases would be a fault of the simulation."""
 GOAL = (75, 85)
 """Per cent of the starts that are to be inside."""
 TRACES = list(product(("helios-like", "acme-like"), (0.8, 0.9, 0.95), (1, 2)))
+FLEET = replace(make_fleet(4), quota_percent=150)
 Cell = tuple[str, str]
 
 
@@ -35,7 +42,7 @@ def find_guesses() -> Iterator[Guess]:
     contestant = Contestant(label="score", dispatcher="score")
     for source, load, seed in TRACES:
         wanted = TraceRequest(source=source, count=JOBS, load=load, teams=4)
-        plan = Plan(wanted=wanted, fleet=make_fleet(4), contestants=(contestant,), seeds=(seed,))
+        plan = Plan(wanted=wanted, fleet=FLEET, contestants=(contestant,), seeds=(seed,))
         for record in play(plan, contestant, seed).jobs:
             yield from record.guesses
 
@@ -70,13 +77,13 @@ def tell_cells(cells: dict[Cell, list[Guess]]) -> list[str]:
 def test_estimated_starts_by_stage_and_horizon() -> None:
     cells = sort_guesses(find_guesses())
     sys.stderr.write("\n".join(["", *tell_cells(cells), ""]))
-    assert sum(map(len, cells.values())) >= CASES
+    assert sum(map(len, cells.values())) >= LEAST
 
 
 def test_what_misses_the_goal_is_told_first() -> None:
-    good = [Guess(0, 100, 50 if n % 5 else 200, at=60) for n in range(CASES)]
+    wide = [Guess(0, 100, 50 if n % 5 else 200, at=60) for n in range(CASES)]
     bad = [Guess(0, 10, 50, at=4000, stage="line")] * CASES
-    told = tell_cells(sort_guesses([*good, *bad, Guess(0, 1, 1, at=90_000)]))
+    told = tell_cells(sort_guesses([*wide, *bad, Guess(0, 1, 1, at=90_000)]))
     assert [line.split()[:3] for line in told] == [
         ["missed", "line", "6h"],
         ["missed", "worker", "10m"],
