@@ -28,7 +28,7 @@ COMMANDS = {
     "eta": "Say when a waiting job is expected to start",
     "top": "Show how full queues and workers are, live",
     "usage": "Show what teams and queues reserved and ran",
-    "quota": "Show what a QuotaPlan proposes; agree to it, take it back",
+    "quota": "Show what a QuotaPlan or a manifest would change of quotas",
     "fairness": "Show how queues share, and which are starved",
     "changes": "Show what was changed lately in queues, flavors and workers",
     "pods": "Show the pods of a job, wherever it runs",
