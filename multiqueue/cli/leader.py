@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.validation.access import mapping, text
-from multiqueue.cli.manager_names import LEASE
 from multiqueue.cli.views.ages import format_age
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
+from multiqueue.kube.manager_names import LEASE
 from multiqueue.kube.resources import LEASES
 
 ALLOWED = timedelta(seconds=30)

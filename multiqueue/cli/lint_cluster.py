@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from multiqueue.api.job_kinds import known_kinds
 from multiqueue.api.names import GROUP, OWN_GROUP, QUEUE_NAME
 from multiqueue.api.validation.access import Object, mapping, text
-from multiqueue.cli.stored import read_stored
 from multiqueue.jobs.reading import is_over
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
@@ -18,6 +18,7 @@ from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import Resource, resource_of
 from multiqueue.lint.world import LintEntry, LintInput, LintSurroundings
 from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal
+from multiqueue.workers.kubeconfigs.stored import read_stored
 
 WORKER_SECONDS = 30.0
 """The time limit for all lists of one worker."""
@@ -156,7 +157,7 @@ async def _read_worker(
         return
     location = text(source.get("location"))
     try:
-        found = await read_stored(client, location, namespace)
+        found = await read_stored(client, location, namespace, datetime.now(UTC))
     except Forbidden:
         workers.unseen[name] = f'not allowed to read Secret "{namespace}/{location}"'
         return

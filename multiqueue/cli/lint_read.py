@@ -67,7 +67,7 @@ async def read_cluster_world(target: ClusterTarget, inputs: Inputs) -> tuple[Lin
     """List a cluster and its workers; return them, and what could not be read."""
     from multiqueue.cli import lint_cluster
     from multiqueue.cli.declared_kinds import learn_kinds
-    from multiqueue.cli.stored import read_config
+    from multiqueue.workers.kubeconfigs.stored import read_config
 
     async with connect(target) as (client, _):
         await learn_kinds(client)

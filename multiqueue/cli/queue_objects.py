@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -105,7 +105,7 @@ class QueueObjects:
 
     async def list_jobs(self, client: KubeClient, *, namespace: str | None = None) -> None:
         """Read the jobs in queues, of each kind that owns one of the known Workloads."""
-        note_unknown(owner_kinds(self.workloads))
+        note_unknown(owner_kinds(self.workloads.values()))
         await asyncio.gather(
             *(self._list_jobs(client, row, namespace) for row in owner_rows(self.workloads))
         )
@@ -159,14 +159,14 @@ class QueueObjects:
 
 def owner_rows(workloads: Mapping[str, api.Workload]) -> set[KnownKind]:
     """Return the known kinds of the jobs that own these Workloads."""
-    rows = (find_job_kind(*owner) for owner in owner_kinds(workloads))
+    rows = (find_job_kind(*owner) for owner in owner_kinds(workloads.values()))
     return {row for row in rows if row is not None}
 
 
-def owner_kinds(workloads: Mapping[str, api.Workload]) -> set[tuple[str, str]]:
+def owner_kinds(workloads: Iterable[api.Workload]) -> set[tuple[str, str]]:
     """Return apiVersion and kind of the objects that own these Workloads."""
     return {
         (owner.api_version, owner.kind)
-        for workload in workloads.values()
+        for workload in workloads
         for owner in workload.metadata.owner_references
     }

@@ -40,7 +40,7 @@ async def take_snapshot(
     Raises:
         CliError: the user may not read a kind without which the snapshot would be wrong.
     """
-    from multiqueue.cli.stored import CONFIG_MAP, read_config
+    from multiqueue.workers.kubeconfigs.stored import CONFIG_MAP, read_config
 
     notes: list[str] = []
     found = config or await read_config(client, system_namespace)
@@ -151,15 +151,15 @@ async def _read_workers(
 async def _read_worker(
     client: KubeClient, obj: Mapping[str, Any], snapshot: Snapshot, namespace: str, notes: list[str]
 ) -> None:
-    from multiqueue.cli.worker_access import WORKER_SECONDS, worker_credentials
     from multiqueue.kube.client import KubeClient
+    from multiqueue.workers.kubeconfigs.stored import WORKER_SECONDS, worker_credentials
 
     cluster = decode(MultiKueueCluster, obj)
     name = cluster.metadata.name
     assert name != MANAGER, "an object has a name"
     try:
         async with asyncio.timeout(WORKER_SECONDS):
-            credentials = await worker_credentials(client, cluster, namespace)
+            credentials = await worker_credentials(client, cluster, namespace, datetime.now(UTC))
             async with KubeClient(credentials, default_timeout=WORKER_SECONDS) as worker:
                 kinds = [kind for kind in KINDS if kind.on_workers]
                 listed = await asyncio.gather(*(worker.list(kind.resource) for kind in kinds))

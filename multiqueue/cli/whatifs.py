@@ -1,8 +1,8 @@
-"""Asks the manager what-ifs: when a job would start that nobody has submitted."""
+"""Asks the manager what-ifs: when a job would start, and what changes would make different."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -26,7 +26,20 @@ async def foresee_job(client: KubeClient, job: Mapping[str, Any], namespace: str
     Raises:
         CliError: the job would be refused, the user may not ask, or nobody answers.
     """
-    path, body = f"{FLEET}/namespaces/{namespace}/whatifs", {"spec": {"job": job}}
+    return await _ask(client, f"{FLEET}/namespaces/{namespace}/whatifs", {"job": job})
+
+
+async def try_changes(client: KubeClient, changes: Sequence[str]) -> Json:
+    """Return the ``status`` of the what-if of changes of the fleet; nothing is written.
+
+    Raises:
+        CliError: a change cannot be tried, the user may not ask, or nobody answers.
+    """
+    return await _ask(client, f"{FLEET}/whatifs", {"changes": list(changes)})
+
+
+async def _ask(client: KubeClient, path: str, spec: Json) -> Json:
+    body = {"spec": spec}
 
     async def ask() -> bytes:
         return (await client.request("POST", path, body=body, timeout=SECONDS)).body
@@ -51,5 +64,5 @@ def _explain(error: KubeError) -> CliError:
             f"older one (gate VisibilityOnDemand, config/visibility): {words}"
         )
     if isinstance(error, Forbidden):
-        return CliError(f"you may not ask for the start of a job there: {words}")
+        return CliError(f"you may not ask that: {words}")
     return CliError(words)

@@ -1,43 +1,19 @@
-"""Access to a worker by the manager's kubeconfig, which is read with the user's rights."""
+"""How a Workload stands on the workers, asked with kubeconfigs that the user may read."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from multiqueue.api.names import split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import MultiKueueCluster, Workload
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import KubeError
 from multiqueue.kube.resources import WORKLOADS
 from multiqueue.views.workloads import view_workload
-
-WORKER_SECONDS = 5.0
-"""How long one worker may take to answer."""
-
-
-async def worker_credentials(
-    client: KubeClient, cluster: MultiKueueCluster, namespace: str
-) -> Credentials:
-    """Return the manager's credentials for a worker, read with the user's rights.
-
-    Raises:
-        KubeError: the user may not read the Secret.
-        ValueError: there is no such Secret, or it must not be used.
-    """
-    # Only commands that contact workers need these modules.
-    from multiqueue.cli.stored import read_stored
-    from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal
-
-    source = cluster.spec.cluster_source.kube_config
-    if source is None or source.location_type != "Secret":
-        raise ValueError("its kubeconfig is not in a Secret, so only the manager can look")
-    found = await read_stored(client, source.location, namespace)
-    if isinstance(found, KubeconfigRefusal):
-        raise ValueError(f"{found.reason}: {found.message}")  # noqa: TRY004 - no error of types
-    return await Credentials.from_kubeconfig_dict(found.config)
+from multiqueue.workers.kubeconfigs.stored import WORKER_SECONDS, worker_credentials
 
 
 async def read_remote_states(
@@ -64,7 +40,9 @@ async def _read_remote_state(
     namespace, name = split_key(key)
     try:
         async with asyncio.timeout(WORKER_SECONDS):
-            credentials = await worker_credentials(client, cluster, system_namespace)
+            credentials = await worker_credentials(
+                client, cluster, system_namespace, datetime.now(UTC)
+            )
             async with KubeClient(credentials, default_timeout=WORKER_SECONDS) as worker:
                 copy = await worker.get(
                     WORKLOADS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from multiqueue.api.conditions import (
@@ -17,7 +18,6 @@ from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster, Workload
 from multiqueue.cli.views.drains import IN_USE, Use, view_use
 from multiqueue.cli.views.inactive import explain_cluster_queue
-from multiqueue.cli.worker_access import WORKER_SECONDS, worker_credentials
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import (
@@ -32,6 +32,7 @@ from multiqueue.model.resources import is_accelerator
 from multiqueue.views.phase import AT_WORK, ENDED
 from multiqueue.views.workloads import view_workload
 from multiqueue.workers.connections.capabilities import CONFIG_MAP
+from multiqueue.workers.kubeconfigs.stored import WORKER_SECONDS, worker_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -140,7 +141,7 @@ async def _read_worker(
     )
     try:
         async with asyncio.timeout(WORKER_SECONDS):
-            credentials = await worker_credentials(client, cluster, namespace)
+            credentials = await worker_credentials(client, cluster, namespace, datetime.now(UTC))
             async with KubeClient(credentials, default_timeout=WORKER_SECONDS) as worker:
                 await read_figures(worker, status)
     except Forbidden as error:

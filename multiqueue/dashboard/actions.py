@@ -19,6 +19,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from multiqueue.api.cluster_orders import DrainOrder
 from multiqueue.api.job_kinds import find_job_kind
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import JobKind
@@ -32,6 +33,8 @@ from multiqueue.dashboard.page_actions import (
     find_action,
     read_target,
 )
+from multiqueue.drain.plan import build_plan
+from multiqueue.drain.plan_reading import read_surroundings
 from multiqueue.jobs.reading import learn_job_kinds
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Conflict, Forbidden, NotFound
@@ -39,7 +42,6 @@ from multiqueue.kube.job_objects import JobObject
 from multiqueue.kube.resources import (
     JOB_KINDS,
     LOCAL_QUEUES,
-    MULTIKUEUE_CLUSTERS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     Resource,
@@ -48,8 +50,8 @@ from multiqueue.views.stops import say_stops, sum_stops
 
 TRIES = 3
 """Changes of an object's status between reading and patching that are borne."""
-MAX_NAMES = 10
-"""Jobs that a question names."""
+MAX_MOVES = 200
+"""Jobs whose fate a question tells one by one."""
 
 Json = dict[str, Any]
 
@@ -65,24 +67,32 @@ class PageActions:
         client: A client with the reader's credentials.
         now: The time of day.
         fleets: Is held while the Workloads of a fleet are read.
+        system_namespace: The manager's namespace, with the kubeconfigs of the workers.
     """
 
     def __init__(
-        self, client: KubeClient, now: Callable[[], datetime], fleets: asyncio.Semaphore
+        self,
+        client: KubeClient,
+        now: Callable[[], datetime],
+        fleets: asyncio.Semaphore,
+        system_namespace: str,
     ) -> None:
         self._client = client
         self._writer = ActionWriter(client)
         self._now = now
         self._fleets = fleets
+        self._system_namespace = system_namespace
 
     async def describe(self, query: Mapping[str, str]) -> Json:
         """Return what the reader can do with an object; with ``verb``, also what would happen.
 
         Shape: ``{"uid", "state", "actions": [{"verb", "title", "stops"}], "words", "choices",
-        "whatIf"}``.
+        "whatIf", "plan"}``.
         ``actions`` is empty if the object is gone, or the reader has no right to read or to change
         it. ``choices`` are the WorkloadPriorityClasses ``{"name", "value"}`` of an action that
-        wants one, ``whatIf`` is a change that the page What if can try before.
+        wants one, ``whatIf`` is a change that the page What if can try before. ``plan`` is the
+        forecast of a drain as ``multiqueue clusters drain --dry-run -o json`` prints it, with at
+        most `MAX_MOVES` Workloads and the count of the ``more`` others.
 
         Raises:
             UnknownActionError: The query names no kind or verb of the table.
@@ -106,9 +116,11 @@ class PageActions:
         }
         if "verb" in query:
             action = find_action(kind, query["verb"])
-            described["words"] = await self._say(kind, action, obj)
-            if action.what_if:
-                described["whatIf"] = f"{action.what_if} {name}"
+            if action.drains:
+                described |= await self._foresee_drain(action, name)
+                described["whatIf"] = f"drain {name}"
+            else:
+                described["words"] = await self._say(kind, action, obj)
             if action.wants_class:
                 classes = sorted(
                     await self._list_classes(), key=lambda c: (-c.value, c.metadata.name)
@@ -197,8 +209,10 @@ class PageActions:
     async def _learn_kinds(self, obj: Json) -> None:
         """Know the kind of a job that only a JobKind declares, for the rest of this request."""
         owners = obj["metadata"].get("ownerReferences") or ()
-        if all(find_job_kind(each["apiVersion"], each["kind"]) for each in owners):
-            return
+        if not all(find_job_kind(each["apiVersion"], each["kind"]) for each in owners):
+            await self._learn_all_kinds()
+
+    async def _learn_all_kinds(self) -> None:
         with suppress(Forbidden, NotFound):
             listed = await self._client.list(JOB_KINDS, decode=partial(decode, JobKind))
             learn_job_kinds(listed.items)
@@ -227,12 +241,25 @@ class PageActions:
                 workloads = await self._list_stopped(kind, obj)
         except Forbidden as error:
             return f"{action.words} How many that are is not known: {error.server_message}."
-        words = f"{action.words} Now: {say_stops(sum_stops(workloads, self._now()))}."
-        if kind.resource is not MULTIKUEUE_CLUSTERS or not workloads:
-            return words
-        names = sorted(each.metadata.key for each in workloads)
-        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        return f"{words} There: {', '.join(names[:MAX_NAMES])}{more}."
+        return f"{action.words} Now: {say_stops(sum_stops(workloads, self._now()))}."
+
+    async def _foresee_drain(self, action: PageAction, worker: str) -> Json:
+        """Return ``words`` and ``plan``: who moves where, who stays and why, and what is lost."""
+        now = self._now()
+        await self._learn_all_kinds()
+        try:
+            async with self._fleets:
+                around = await read_surroundings(
+                    self._client, system_namespace=self._system_namespace, now=now
+                )
+                plan = build_plan(worker, around, DrainOrder(), now)
+        except Forbidden as error:
+            return {"words": f"{action.words} Which jobs is not known: {error.server_message}."}
+        told = plan.to_dict()
+        shown = told["workloads"][:MAX_MOVES]
+        more = len(told["workloads"]) - len(shown)
+        words = " ".join((action.words, *plan.sentences()))
+        return {"words": words, "plan": {**told, "workloads": shown, "more": more}}
 
     async def _list_stopped(self, kind: ActionKind, obj: Json) -> list[Workload]:
         """Return the Workloads with quota that would stop, at once or one after the other."""
@@ -248,8 +275,6 @@ class PageActions:
         name = metadata["name"]
         if kind.resource is LOCAL_QUEUES:
             return [each for each in holders if each.spec.queue_name == name]
-        if kind.resource is MULTIKUEUE_CLUSTERS:
-            return [each for each in holders if each.status.cluster_name == name]
         return [
             each
             for each in holders

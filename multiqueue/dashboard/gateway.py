@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
+from multiqueue.api.names import DEFAULT_NAMESPACE
 from multiqueue.dashboard.door import Door
 from multiqueue.dashboard.page_answers import (
     MAX_QUESTION,
@@ -32,6 +33,7 @@ class Gateway:
         about: What the page says about itself: ``context``, ``namespace`` and ``demo``.
         port: The port to listen on; 0 takes a free one.
         read_only: Whether the page has no actions.
+        system_namespace: The manager's namespace.
     """
 
     def __init__(
@@ -41,10 +43,12 @@ class Gateway:
         *,
         port: int = 0,
         read_only: bool = False,
+        system_namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
         self._client = client
         self._about = dict(about)
         self._read_only = read_only
+        self._system_namespace = system_namespace
         self._server = HttpServer(
             self._answer,
             host=HOST,
@@ -57,7 +61,12 @@ class Gateway:
         self._door = door
         self._answers = PageAnswers(SystemClock(), door)
         action = "" if self._read_only else door.action
-        self._reader = PageReader(client=self._client, about=self._about, action=action)
+        self._reader = PageReader(
+            client=self._client,
+            about=self._about,
+            action=action,
+            system_namespace=self._system_namespace,
+        )
 
     @property
     def address(self) -> str:

@@ -42,7 +42,7 @@ class PageAction:
         job_writes: What it writes instead of the patch, for a Workload and the class that was
             chosen.
         wants_class: Whether a WorkloadPriorityClass has to be chosen.
-        what_if: The change for the page What if, before the name of the object; empty: none.
+        drains: Whether it drains a worker.
     """
 
     verb: str
@@ -55,7 +55,7 @@ class PageAction:
         None
     )
     wants_class: bool = False
-    what_if: str = ""
+    drains: bool = False
 
     def is_offered(self, state: str | None) -> bool:
         """Whether it changes an object in this state. A drain is a cordon too, and only ends."""
@@ -204,7 +204,7 @@ KINDS: Mapping[str, ActionKind] = {
                 "a few at a time: each is stopped when another worker has room for it. A job that "
                 "no other worker can hold stays until somebody acts.",
                 stops=True,
-                what_if="drain",
+                drains=True,
             ),
         ),
     ),

@@ -23,6 +23,7 @@ from urllib.parse import urlencode
 import orjson
 from aiohttp import web
 
+from multiqueue.api.names import DEFAULT_NAMESPACE
 from multiqueue.dashboard.actions import ChangedMeanwhileError, PageActions
 from multiqueue.dashboard.door import SameOrigin, check_action
 from multiqueue.dashboard.forwarding import is_question, is_readable, is_stream
@@ -88,6 +89,8 @@ class PageReader:
         acting: A context of each action; it may refuse one.
         tell: Called with the request of each action and the status of its answer.
         send_seconds: How long the reader may take to read a part of a stream.
+        feeds: A client with the same credentials for feeds; None: `client`.
+        system_namespace: The manager's namespace.
     """
 
     client: KubeClient
@@ -97,6 +100,8 @@ class PageReader:
     acting: Callable[[], AbstractContextManager[None]] = nullcontext
     tell: Callable[[HttpRequest, int], Awaitable[None]] = _tell_nobody
     send_seconds: float = SEND_SECONDS
+    feeds: KubeClient | None = None
+    system_namespace: str = DEFAULT_NAMESPACE
 
 
 class PageAnswers:
@@ -155,8 +160,8 @@ class PageAnswers:
             return build_answer(200, orjson.dumps({**reader.about, **sends}))
         try:
             if path == ACTIONS and reader.action:
-                actions = PageActions(reader.client, self._clock.now, self._fleets)
-                return build_answer(200, orjson.dumps(await actions.describe(request.query)))
+                described = await self._actions_of(reader).describe(request.query)
+                return build_answer(200, orjson.dumps(described))
             if path in {"/usage.json", "/usage.csv"}:
                 return await self._describe_usage(request, reader, as_csv=path.endswith("csv"))
             if not is_readable(path):
@@ -200,13 +205,15 @@ class PageAnswers:
     async def _act(self, asked: object, reader: PageReader) -> web.Response:
         if not isinstance(asked, dict):
             return build_status(400, "BadRequest", "the body must be an object")
-        actions = PageActions(reader.client, self._clock.now, self._fleets)
         try:
-            return build_answer(200, orjson.dumps(await actions.act(asked)))
+            return build_answer(200, orjson.dumps(await self._actions_of(reader).act(asked)))
         except UnknownActionError as error:
             return build_status(400, "BadRequest", str(error))
         except ChangedMeanwhileError as error:
             return build_status(409, "Conflict", str(error))
+
+    def _actions_of(self, reader: PageReader) -> PageActions:
+        return PageActions(reader.client, self._clock.now, self._fleets, reader.system_namespace)
 
     async def _describe_usage(
         self, request: HttpRequest, reader: PageReader, *, as_csv: bool
@@ -242,13 +249,15 @@ async def _forward(request: HttpRequest, path: str, reader: PageReader) -> web.S
 async def _stream(
     request: HttpRequest, target: str, headers: dict[str, str], reader: PageReader
 ) -> web.StreamResponse:
+    is_feed = request.rel_url.raw_path.endswith("/feeds")
+    client = reader.feeds if is_feed and reader.feeds is not None else reader.client
     response = web.StreamResponse(
         headers={**POLICY, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
     )
     try:
         async with (
             reader.valid(),
-            aclosing(reader.client.stream(target, headers=headers)) as chunks,
+            aclosing(client.stream(target, headers=headers)) as chunks,
         ):
             async for chunk in chunks:
                 if not response.prepared:
@@ -260,7 +269,7 @@ async def _stream(
         if not response.prepared:
             code, reason = (401, "Unauthorized") if over.expired else (503, "ServiceUnavailable")
             return build_status(code, reason, "the stream is over")
-        if over.expired and request.rel_url.raw_path.endswith("/feeds"):
+        if over.expired and is_feed:
             with suppress(ConnectionError):
                 async with sending(request, reader.send_seconds):
                     await response.write(EXPIRED)

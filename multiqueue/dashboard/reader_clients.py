@@ -7,7 +7,7 @@ request whose token is missing is anonymous: it never has the rights of the mana
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import Self
 
@@ -56,9 +56,12 @@ class ReaderClients:
 
     Args:
         credentials: The manager's; only the address and the authority of the server are used.
+        find_own: Returns where this process serves the fleet API itself; None: nowhere.
     """
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(
+        self, credentials: Credentials, find_own: Callable[[], Material | None] = lambda: None
+    ) -> None:
         async def load() -> Material:
             return without_identity(credentials.material)
 
@@ -68,6 +71,9 @@ class ReaderClients:
         # Warnings of the API server are about what a reader asked: the log has no use for them.
         self._shared = HttpTransport(self._nobody, user_agent=AGENT, on_warning=lambda _: None)
         self._limiters: OrderedDict[str, RateLimiter] = OrderedDict()
+        self._find_own = find_own
+        self._own: dict[Material, HttpTransport] = {}
+        """By address and authority; old ones stay open, for the streams over them."""
 
     def open(self, token: str, reader: str) -> KubeClient:
         """Return a client with the rights of a token; it need not be closed.
@@ -76,10 +82,27 @@ class ReaderClients:
             token: The token.
             reader: The name of its user, who has one budget for all tokens.
         """
+        return self._open(self._shared, token, reader)
+
+    def open_feeds(self, token: str, reader: str) -> KubeClient:
+        """Return a client for streams of the fleet API, as `open`.
+
+        It asks this process itself, if that serves the API: an API server carries few streams.
+        """
+        own = self._find_own()
+        if own is None:
+            return self.open(token, reader)
+        if own not in self._own:
+            credentials = Credentials(own)
+            credentials.proxy = None  # it is this process
+            self._own[own] = HttpTransport(credentials, user_agent=AGENT, on_warning=lambda _: None)
+        return self._open(self._own[own], token, reader)
+
+    def _open(self, shared: HttpTransport, token: str, reader: str) -> KubeClient:
         return KubeClient(
             self._nobody,
             limiter=self._find_limiter(reader),
-            open_transport=lambda *_, **__: BearerTransport(self._shared, token),
+            open_transport=lambda *_, **__: BearerTransport(shared, token),
         )
 
     def _find_limiter(self, reader: str) -> RateLimiter:
@@ -97,7 +120,8 @@ class ReaderClients:
 
     async def __aexit__(self, *_: object) -> None:
         """Close all connections."""
-        await self._shared.close()
+        for transport in (self._shared, *self._own.values()):
+            await transport.close()
 
 
 def without_identity(material: Material) -> Material:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 
 import orjson
 import structlog
 from aiohttp import web
 
+from multiqueue.api.names import DEFAULT_NAMESPACE
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.dashboard.door import SameOrigin, check_action
 from multiqueue.dashboard.login import UNAUTHORIZED, Login
+from multiqueue.dashboard.page_actions import KINDS
 from multiqueue.dashboard.page_answers import (
     MAX_QUESTION,
     PageAnswers,
@@ -39,13 +41,15 @@ from multiqueue.visibility.refusals import StatusRefusal
 from multiqueue.visibility.slots import Slots
 
 LOGIN, LOGOUT = "/login", "/logout"
-BOUNDS = Bounds(connections=512, body_bytes=MAX_QUESTION, header_bytes=16 * 1024)
+BOUNDS = Bounds(connections=1024, body_bytes=MAX_QUESTION, header_bytes=16 * 1024)
 """The cookies of a long token come in one header, with those of others at the same host."""
-MAX_REQUESTS, MAX_REQUESTS_OF_A_READER = 256, 64
-"""The limits of concurrent requests and streams."""
+MAX_REQUESTS, MAX_REQUESTS_OF_A_READER = 512, 64
+"""The limits of concurrent requests and streams; a replica has 400 feeds (S-22)."""
 MAX_LOGGED = 253
 """Characters of what a browser sent that are logged: as many as a name has at most."""
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?", re.IGNORECASE)
+
+NoteAction = Callable[[str, str, str, str], None]
 
 log = structlog.get_logger(component="dashboard")
 
@@ -64,9 +68,11 @@ class DashboardServer(CertifiedServer):
         context: The TLS settings.
         drain_seconds: How long requests are answered after the end was asked for.
         send_seconds: How long a reader may take to read an answer, or a part of a stream.
+        system_namespace: The manager's namespace.
+        note_action: Is told of each action that was done: kind and key of the object, verb, reader.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - how it is reached, and what it tells to whom
         self,
         login: Login,
         clients: ReaderClients,
@@ -79,6 +85,8 @@ class DashboardServer(CertifiedServer):
         context: ssl.SSLContext,
         drain_seconds: float = 0.0,
         send_seconds: float = SEND_SECONDS,
+        system_namespace: str = DEFAULT_NAMESPACE,
+        note_action: NoteAction = lambda *_: None,
     ) -> None:
         super().__init__(
             self._answer,
@@ -102,6 +110,8 @@ class DashboardServer(CertifiedServer):
         self._origin = SameOrigin("https", partial(is_own_host, names), told, public=public)
         self._answers = PageAnswers(clock, self._origin)
         self._send_seconds = send_seconds
+        self._system_namespace = system_namespace
+        self._note_action = note_action
 
     @property
     def under_way(self) -> int:
@@ -173,6 +183,7 @@ class DashboardServer(CertifiedServer):
         expires = format_time(session.expires_at)
         return PageReader(
             client=self._clients.open(session.token, session.reader),
+            feeds=self._clients.open_feeds(session.token, session.reader),
             about={
                 "context": "",
                 "namespace": session.namespace,
@@ -182,9 +193,29 @@ class DashboardServer(CertifiedServer):
             action=session.action,
             valid=partial(self._login.while_valid, session, self._stopping),
             send_seconds=self._send_seconds,
+            system_namespace=self._system_namespace,
             acting=partial(self._slots.take, session.reader),  # its own, if the reader leaves
-            tell=partial(_tell, session),
+            tell=partial(self._tell, session.reader),
         )
+
+    async def _tell(self, reader: str, request: HttpRequest, status: int) -> None:
+        """Log an action that was asked for, and note one that was done. Parity: S-39."""
+        try:
+            asked = orjson.loads(await request.read())
+        except (orjson.JSONDecodeError, web.HTTPException):
+            return
+        if not isinstance(asked, dict):
+            return
+        verb, kind, namespace, name = (
+            str(asked.get(each) or "")[:MAX_LOGGED]
+            for each in ("verb", "kind", "namespace", "name")
+        )
+        key = f"{namespace}/{name}" if namespace else name
+        done = status < 400
+        result = "done" if done else f"refused with {status}"
+        log.info("action", reader=reader, verb=verb, object=f"{kind} {key}", result=result)
+        if done:
+            self._note_action(KINDS[kind].resource.kind, key, verb, reader)
 
 
 def is_own_host(names: Collection[str], host: str) -> bool:
@@ -211,17 +242,3 @@ def _log_out(request: HttpRequest, session: LoginSession) -> web.Response:
     if refusal is not None:
         return build_status(403, "Forbidden", refusal.text)
     return _set_cookies("", 0)
-
-
-async def _tell(session: LoginSession, request: HttpRequest, status: int) -> None:
-    """Log an action that was asked for. Parity: S-39."""
-    try:
-        asked = orjson.loads(await request.read())
-    except (orjson.JSONDecodeError, web.HTTPException):
-        return
-    if isinstance(asked, dict):
-        named = {
-            name: str(asked.get(name, ""))[:MAX_LOGGED]
-            for name in ("verb", "kind", "namespace", "name")
-        }
-        log.info("action", reader=session.reader, status=status, **named)

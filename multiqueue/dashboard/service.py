@@ -10,7 +10,6 @@ from multiqueue.dashboard.login import Login
 from multiqueue.dashboard.reader_clients import ReaderClients
 from multiqueue.dashboard.server import DashboardServer
 from multiqueue.jobs.context import ManagerContext, UnrecoverableError
-from multiqueue.kube.certificate_source import CertificateSource
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.limiter import RateLimiter
@@ -19,7 +18,12 @@ from multiqueue.kube.tls import build_server_context
 from multiqueue.lib.server_address import parse_server
 from multiqueue.visibility.authentication import Authenticator
 from multiqueue.visibility.front_proxy import FrontProxyTrust
-from multiqueue.visibility.setup import CHECK_SECONDS, EXPECTED, list_dashboard_names
+from multiqueue.visibility.setup import (
+    CHECK_SECONDS,
+    EXPECTED,
+    VisibilityService,
+    list_dashboard_names,
+)
 
 REVIEWS_PER_SECOND, REVIEW_BURST = 20.0, 40.0
 """The budget for TokenReviews; unknown tokens must not delay anything else."""
@@ -33,7 +37,8 @@ class DashboardService:
     Args:
         context: The manager's context.
         credentials: The manager's credentials: for TokenReviews, and nothing else.
-        certificates: Where the certificate of the visibility API comes from.
+        visibility: The visibility API of this process: its certificate is that of the dashboard,
+            feeds are read from it, and actions are noted in its changes.
         address: Host and port to listen on.
 
     Attributes:
@@ -47,13 +52,13 @@ class DashboardService:
         self,
         context: ManagerContext,
         credentials: Credentials,
-        certificates: CertificateSource,
+        visibility: VisibilityService,
         address: tuple[str, int],
     ) -> None:
         self.serving = asyncio.Event()
         self._context = context
         self._credentials = credentials
-        self._certificates = certificates
+        self._visibility = visibility
         self._host, self.port = address
 
     async def run(self) -> None:
@@ -63,7 +68,8 @@ class DashboardService:
             limiter=RateLimiter(rate=REVIEWS_PER_SECOND, burst=REVIEW_BURST),
             user_agent="multiqueue-dashboard-login",
         )
-        async with reviews, ReaderClients(self._credentials) as clients:
+        find_own = self._visibility.find_own_server
+        async with reviews, ReaderClients(self._credentials, find_own) as clients:
             context = self._context
             url = context.config.dashboard.url
             server = DashboardServer(
@@ -77,6 +83,8 @@ class DashboardService:
                 port=self.port,
                 context=build_server_context(context.config.tls),
                 drain_seconds=context.drain_seconds,
+                system_namespace=context.config.namespace,
+                note_action=self._visibility.fleet.note_action,
             )
             await self._serve(server)
 
@@ -101,7 +109,7 @@ class DashboardService:
 
     async def _renew(self, server: DashboardServer) -> None:
         async def show() -> None:
-            server.show(await self._certificates.load())
+            server.show(await self._visibility.certificates.load())
 
         def tell(error: BaseException) -> None:
             log.warning("certificate of the dashboard not available, retrying", error=str(error))

@@ -2,7 +2,7 @@
 
 An estimate is kept when a Workload is first asked about, and again after it has waited for 1, 2, 4,
 ... minutes since. It is judged when the Workload starts, or once its range has passed. Everything
-is in memory: a restart begins anew. Parity: S-106.
+but the factors is in memory: a restart begins anew. Parity: S-106.
 
 Times are shown by the minute, and conditions have whole seconds. So a start half a minute outside
 the range counts as inside. "Now" is no estimate, and is not judged.
@@ -18,14 +18,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 from multiqueue.api.conditions import WorkloadCondition, find_condition
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import is_finished
-from multiqueue.forecast.range_factor import find_factor, find_needed
+from multiqueue.forecast.range_factor import LEAST, MOST, find_factor, find_needed
 from multiqueue.plugins.forecast import StartEstimate
 from multiqueue.views.calibration import (
     JUDGED,
@@ -148,6 +148,9 @@ class Calibration:
     Args:
         on_judged: Is told of each estimate whose outcome is known.
         on_factor: Is told of each factor that is computed.
+
+    Attributes:
+        on_kept: Is called when `kept_factors` has changed.
     """
 
     def __init__(self, on_judged: OnJudged, on_factor: OnFactor = lambda *_: None) -> None:
@@ -156,6 +159,8 @@ class Calibration:
         self._given: dict[str, GivenEstimates] = {}
         self._judged: dict[Place, deque[JudgedEstimate]] = {}
         self._factors: dict[Place, float] = {}
+        self._kept: dict[Place, float] = {}
+        self.on_kept: Callable[[], None] = lambda: None
 
     @property
     def known(self) -> int:
@@ -169,10 +174,27 @@ class Calibration:
     def _find_factor(self, place: Place) -> float:
         known = self._factors.get(place)
         if known is None:
-            known = find_factor([each.needed for each in self._judged.get(place, ())])
+            before = self._kept.get(place, 1.0)
+            known = find_factor([each.needed for each in self._judged.get(place, ())], before)
             self._factors[place] = known
             self._on_factor(*place, known)
+            if known != before:
+                self._kept[place] = known
+                self.on_kept()
         return known
+
+    @property
+    def kept_factors(self) -> dict[str, float]:
+        """The last factor of each stage and horizon, as ``STAGE-HORIZON``; 1 is left out."""
+        return {name_place(*place): kept for place, kept in self._kept.items() if kept != 1}
+
+    def restore(self, kept: Mapping[str, object]) -> None:
+        """Begin with the `kept_factors` of an earlier process; what is no factor is ignored."""
+        places = {name_place(*place): place for place in product(StartStage, StartHorizon)}
+        for name, factor in kept.items():
+            if name in places and isinstance(factor, int | float) and LEAST <= factor <= MOST:
+                self._kept.setdefault(places[name], float(factor))
+        self._factors.clear()
 
     def keep(
         self, key: str, start: Json, now: datetime, narrow: StartEstimate | None = None
@@ -276,6 +298,11 @@ class Calibration:
         if given.judged is not None:
             given.judged.needed = given.find_needed(started)
             self._factors.pop((given.stage, given.horizon), None)
+
+
+def name_place(stage: StartStage, horizon: StartHorizon) -> str:
+    """Return the name of a stage and horizon, as ``calibrations`` has it."""
+    return f"{stage}-{horizon}"
 
 
 def _find_start(workload: Workload, stage: StartStage) -> datetime | None:

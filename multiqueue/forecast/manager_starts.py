@@ -42,6 +42,7 @@ from multiqueue.views.start import (
     StartStage,
     TreeRuntimes,
     tell_no_start,
+    tell_stage,
     tell_start,
     with_promise,
 )
@@ -82,6 +83,8 @@ class ManagerStarts:
         find_runtime: Finds how long a Workload runs.
         options: How objects are read.
 
+    Attributes:
+        calibration: Compares the estimates with the starts that came.
     """
 
     def __init__(
@@ -99,7 +102,7 @@ class ManagerStarts:
             context.metrics.start_estimates_total,
             context.metrics.start_estimate_factor,
         )
-        self._calibration = Calibration(
+        self.calibration = Calibration(
             lambda *labels: judged.child(*labels).inc(),
             lambda stage, horizon, value: factor.child(stage, horizon).set(value),
         )
@@ -147,17 +150,17 @@ class ManagerStarts:
         if found is None:
             return None
         start, narrow = found
-        self._calibration.keep(key, start, now, narrow)
+        self.calibration.keep(key, start, now, narrow)
         return start
 
     def add_calibration(self, start: Json) -> Json:
         """Add how the last estimates held that are like this one, if it is one."""
-        calibration = self._calibration.describe(start, self._now())
+        calibration = self.calibration.describe(start, self._now())
         return start if calibration is None else {**start, "calibration": calibration}
 
     def list_calibrations(self) -> Iterator[Json]:
         """Yield how the last estimates held, by stage and horizon."""
-        yield from self._calibration.list_rows(self._now())
+        yield from self.calibration.list_rows(self._now())
 
     async def _read_changed(self) -> None:
         for _ in range(len(self._changed) // STEP + 1):
@@ -214,7 +217,7 @@ class ManagerStarts:
         stage = StartStage.WHOLE if whole is not None else StartStage.QUOTA
         runtimes = self._count_runtimes(tree.queues)
         narrow = whole or found
-        factor = self._calibration.find_factor(stage, narrow.at, now)
+        factor = self.calibration.find_factor(stage, narrow.at, now)
         told = tell_start(
             widen(narrow, factor, now),
             made=now,
@@ -223,6 +226,11 @@ class ManagerStarts:
             caveats=self._list_caveats(queue, explanation, runtimes, stage),
             checks=checks,
             factor=factor,
+            stages=[
+                tell_stage(name, widen(end, factor, now))
+                for name, end in (("quota", found), ("checks", whole if checks else None))
+                if end is not None
+            ],
         )
         return told, narrow
 
@@ -274,8 +282,8 @@ class ManagerStarts:
         assert known is not None, "an event is about an object"
         key = known.metadata.key
         if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
-            self._calibration.follow(key, None, self._now())
-        self._calibration.follow(key, new, self._now())
+            self.calibration.follow(key, None, self._now())
+        self.calibration.follow(key, new, self._now())
         if new is not None or key in self._seen:
             self._changed[key] = new
         else:

@@ -17,14 +17,15 @@ STEPS = 100
 """Factors have two decimals."""
 
 
-def find_factor(needed: Collection[float]) -> float:
+def find_factor(needed: Collection[float], before: float = 1.0) -> float:
     """Return the smallest factor with which four in five judged ranges would have held.
 
     Args:
-        needed: The factor that each judged estimate needed. With fewer than `ENOUGH` it is 1.
+        needed: The factor that each judged estimate needed.
+        before: The factor with fewer of them than `ENOUGH`.
     """
     if len(needed) < ENOUGH:
-        return 1.0
+        return before
     place = -(-len(needed) * INSIDE_PERCENT // 100) - 1
     found = min(MOST, max(LEAST, sorted(needed)[place]))
     return math.ceil(found * STEPS) / STEPS

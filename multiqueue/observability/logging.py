@@ -33,6 +33,33 @@ _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
 _HARMLESS_KEYS = frozenset({"secret_name", "secretname", "tokens_available"})
 
 
+class LogThreshold:
+    """The least important level that is written; it can change while the process runs.
+
+    Attributes:
+        level: The level as a number of the standard library's ``logging``.
+    """
+
+    level = logging.INFO
+
+    def set(self, name: str) -> None:
+        """Write entries of this level and above: ``debug``, ``info``, ``warning``, ``error``."""
+        self.level = logging.getLevelNamesMapping()[name.upper()]
+        logging.getLogger().setLevel(max(self.level, logging.WARNING))
+
+    def drop_less(
+        self, _logger: Any, method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        """Drop what is less important; a structlog processor."""
+        if structlog.processors.NAME_TO_LEVEL.get(method, self.level) < self.level:
+            raise structlog.DropEvent
+        return event
+
+
+THRESHOLD = LogThreshold()
+"""That of this process."""
+
+
 class LogFormat(StrEnum):
     """The format of log lines."""
 
@@ -56,7 +83,6 @@ def configure_logging(
             results.
     """
     stream = stream or sys.stderr
-    threshold = logging.getLevelNamesMapping()[level.upper()]
     json = format is LogFormat.JSON or (format is LogFormat.AUTO and not stream.isatty())
     renderer: structlog.typing.Processor
     if json:
@@ -67,6 +93,7 @@ def configure_logging(
         factory = structlog.PrintLoggerFactory(stream)
     structlog.configure(
         processors=[
+            THRESHOLD.drop_less,
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
@@ -74,11 +101,12 @@ def configure_logging(
             redact,  # after the tracebacks are text, before anything is written
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=factory,
         cache_logger_on_first_use=True,
     )
-    _adopt_standard_logging(max(threshold, logging.WARNING))
+    logging.getLogger().handlers[:] = [_Adopt()]
+    THRESHOLD.set(level)
 
 
 def redact(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -124,9 +152,3 @@ class _Adopt(logging.Handler):
         """Log the record through structlog."""
         log = structlog.get_logger(component=record.name)
         log.log(record.levelno, record.getMessage(), exc_info=record.exc_info)
-
-
-def _adopt_standard_logging(level: int) -> None:
-    root = logging.getLogger()
-    root.handlers[:] = [_Adopt()]
-    root.setLevel(level)

@@ -26,6 +26,7 @@ from multiqueue.controllers.declared.controller import DeclaredJobs
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
 from multiqueue.engine.engine import Engine
+from multiqueue.forecast.kept_factors import KeptFactors
 from multiqueue.forecast.manager_starts import ManagerStarts
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
@@ -171,7 +172,7 @@ class Manager:
         if self._serves_webhooks():
             self._webhooks = build_webhooks(context)
             self._keep(scope, self._webhooks)
-        self._start_visibility(scope, context, engine, multikueue)
+        leading_parts += self._start_visibility(scope, context, engine, multikueue)
         self._start_dashboard(scope, context)
         informers = list_informers(context.informers)
         for informer in informers:
@@ -194,9 +195,10 @@ class Manager:
         context: ManagerContext,
         engine: Engine,
         multikueue: MultiKueueParts,
-    ) -> None:
+    ) -> list[Runnable]:
+        """Serve the visibility API; return what it has to do while this manager leads."""
         if not self.config.gates.enabled(Gate.VISIBILITY_ON_DEMAND):
-            return
+            return []
         server = self._credentials.server
         address = find_address(self.config, server)
         if address is None:
@@ -205,7 +207,7 @@ class Manager:
                 "could not reach it; name an address in visibilityServer.bindAddress",
                 server=server,
             )
-            return
+            return []
         starts = ManagerStarts(
             context, engine, multikueue.forecasts.find_runtime, build_options(self.config)
         )
@@ -222,6 +224,7 @@ class Manager:
             whatifs=LiveWhatIfs(context, multikueue.fleet, starts),
         )
         self._keep(scope, self.visibility)
+        return [KeptFactors(context.client, self.config.namespace, starts.calibration)]
 
     def _start_dashboard(self, scope: TaskScope, context: ManagerContext) -> None:
         address = parse_bind_address(self.config.dashboard.bind_address)
@@ -235,8 +238,7 @@ class Manager:
             return
         from multiqueue.dashboard.service import DashboardService
 
-        certificates = self.visibility.certificates
-        self.dashboard = DashboardService(context, self._credentials, certificates, address)
+        self.dashboard = DashboardService(context, self._credentials, self.visibility, address)
         self._keep(scope, self.dashboard)
 
     def _keep(self, scope: TaskScope, runnable: Runnable) -> None:

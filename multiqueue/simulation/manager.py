@@ -30,8 +30,8 @@ class Managed:
     """A Workload on the manager with its job, and what is remembered and counted for them.
 
     Attributes:
-        foreseen: The estimated start at the time when it was offered to a cluster where it had to
-            wait, by reservation and cluster.
+        foreseen: When it was first offered to a cluster where it had to wait, and the estimated
+            start then, by reservation and cluster.
     """
 
     workload: Workload
@@ -39,7 +39,7 @@ class Managed:
     submitted_at: datetime
     memory: GroupMemory = field(default_factory=GroupMemory)
     writes: Writes = field(default_factory=Writes)
-    foreseen: dict[tuple[str, str], StartEstimate] = field(default_factory=dict)
+    foreseen: dict[tuple[str, str], tuple[datetime, StartEstimate]] = field(default_factory=dict)
     guesses: list[Guess] = field(default_factory=list)
     reservations: int = 0
     admission: Admission | None = None

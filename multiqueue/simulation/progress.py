@@ -34,11 +34,22 @@ class Stay:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """The interval of a job's expected start (four in five), and its actual start; in seconds."""
+    """A job's expected start, and its actual start; in seconds.
+
+    Attributes:
+        earliest, latest: Four in five start between them.
+        actual: When it started.
+        made: When it was expected.
+        at: The median of what was expected.
+        stage: ``worker``: it waited on a worker; ``line``: for a place on one.
+    """
 
     earliest: float
     latest: float
     actual: float
+    made: float = 0.0
+    at: float = 0.0
+    stage: str = "worker"
 
 
 @dataclass(slots=True)

@@ -247,7 +247,7 @@ def _note_start(managed: Managed, view: DispatchView, nomination: Nomination) ->
     if nomination.global_queue is not None and nomination.global_queue.claim:
         cluster = view.find_cluster(nomination.global_queue.claim)
         if cluster is not None and cluster.forecast is not None and cluster.forecast.start:
-            managed.foreseen.setdefault((managed.epoch, ""), cluster.forecast.start)
+            managed.foreseen.setdefault((managed.epoch, ""), (view.now, cluster.forecast.start))
         return
     if len(nomination.clusters) != 1 or view.nominated == nomination.clusters:
         return
@@ -256,14 +256,18 @@ def _note_start(managed: Managed, view: DispatchView, nomination: Nomination) ->
     if cluster is None or forecast is None or forecast.prospect is not Prospect.WAITS:
         return
     if forecast.start is not None:
-        managed.foreseen[managed.epoch, cluster.name] = forecast.start
+        managed.foreseen[managed.epoch, cluster.name] = view.now, forecast.start
 
 
 def _compare_start(managed: Managed, cluster: str, worker: SimulatedWorker) -> None:
-    is_queued = managed.foreseen.pop((managed.epoch, ""), None)
-    expected = managed.foreseen.pop((managed.epoch, cluster), None) or is_queued
+    in_line = managed.foreseen.pop((managed.epoch, ""), None)
+    there = managed.foreseen.pop((managed.epoch, cluster), None)
     actual = worker.copies[managed.key].started_at
-    if expected is None or actual is None:
+    foreseen = there or in_line
+    if foreseen is None or actual is None:
         return
-    moments = (expected.earliest, expected.latest, actual)
-    managed.guesses.append(Guess(*((moment - BEGIN).total_seconds() for moment in moments)))
+    made, expected = foreseen
+    moments = (expected.earliest, expected.latest, actual, made, expected.at)
+    earliest, latest, started, asked, at = ((each - BEGIN).total_seconds() for each in moments)
+    stage = "worker" if there else "line"
+    managed.guesses.append(Guess(earliest, latest, started, asked, at, stage))

@@ -98,8 +98,9 @@ def tell_start(
     caveats: Iterable[StartCaveat],
     checks: Iterable[str] = (),
     factor: float = 1.0,
+    stages: Iterable[Json] = (),
 ) -> Json:
-    """Return the JSON form of an estimate.
+    """Return the JSON form of an estimate. Parity: S-104.
 
     Args:
         start: The estimate.
@@ -109,6 +110,7 @@ def tell_start(
         caveats: What it leaves out, or rests on.
         checks: The admission checks that come after quota.
         factor: How many times as wide as it was computed the range is. Parity: S-107.
+        stages: What it is ahead of, each as `tell_stage` returns it, the last to end last.
     """
     facts = {
         "assumed": runtimes.assumed,
@@ -116,16 +118,29 @@ def tell_start(
         "checks": ", ".join(checks),
     }
     return {
-        "at": format_time(start.at),
-        "earliest": format_time(start.earliest),
-        "latest": format_time(start.latest),
+        **tell_range(start),
         "made": format_time(made),
         "stage": stage,
         "ahead": start.ahead,
         "factor": factor,
         "basis": runtimes.weakest,
         "caveats": [{"code": code, "message": SENTENCES[code].format(**facts)} for code in caveats],
+        "stages": list(stages),
     }
+
+
+def tell_range(start: StartEstimate) -> Json:
+    """Return the median of an estimate and the range in which four in five come."""
+    return {
+        "at": format_time(start.at),
+        "earliest": format_time(start.earliest),
+        "latest": format_time(start.latest),
+    }
+
+
+def tell_stage(name: str, end: StartEstimate, cluster: str | None = None) -> Json:
+    """Return when one stage of a wait is expected to end; without a cluster it is this one."""
+    return {"name": name, "cluster": cluster, **tell_range(end)}
 
 
 def tell_no_start(code: NoEstimate, message: str = "") -> Json:
@@ -135,15 +150,20 @@ def tell_no_start(code: NoEstimate, message: str = "") -> Json:
 
 def with_promise(start: Json, promised: datetime) -> Json:
     """Add when a Workload with room kept for it starts at the latest. Parity: P-91."""
-    told = {**start, "promised": format_time(promised)}
-    for name in ("at", "latest"):
-        moment = parse_time(start.get(name))
-        if moment is not None and moment > promised:
-            told[name] = told["promised"]
+    told = {**_end_by(start, promised), "promised": format_time(promised)}
+    if "stages" in told:
+        told["stages"] = [_end_by(stage, promised) for stage in told["stages"]]
     if "caveats" in told:
         passers = StartCaveat.LATER_ARRIVALS
         told["caveats"] = [each for each in told["caveats"] if each["code"] != passers]
     return told
+
+
+def _end_by(told: Json, limit: datetime) -> dict[str, Any]:
+    """Return an estimate or stage that ends by a time at the latest."""
+    times = {name: parse_time(told.get(name)) for name in ("at", "latest")}
+    late = [name for name, at in times.items() if at is not None and at > limit]
+    return {**told, **dict.fromkeys(late, format_time(limit))}
 
 
 def say_start(start: Json, now: datetime) -> str:

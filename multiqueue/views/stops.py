@@ -55,15 +55,20 @@ def say_stops(found: StopSum) -> str:
     if found.devices:
         parts.append(f" on {_count(found.devices, 'device')}")
     lost = [
-        f"{round(seconds):,} {unit}"
+        f"{_hours(seconds)} {unit}"
         for seconds, unit in (
-            (found.device_seconds, "device-seconds"),
-            (found.core_seconds, "core-seconds"),
+            (found.device_seconds, "GPU-hours"),
+            (found.core_seconds, "core-hours"),
         )
         if round(seconds)
     ]
     work = f"; {' and '.join(lost)} are lost, but for what the jobs saved" if lost else ""
     return f"{''.join(parts)} {'is' if found.jobs == 1 else 'are'} stopped{work}"
+
+
+def _hours(seconds: float) -> str:
+    hours = round(seconds / 3600, 2)
+    return f"{hours:,.2f}" if hours else "under 0.01"
 
 
 def _count(number: int, noun: str) -> str:

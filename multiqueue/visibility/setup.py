@@ -19,8 +19,10 @@ from multiqueue.kube.certificate_source import (
     CertificateSource,
     FileCertificates,
     SecretCertificates,
+    Serving,
 )
 from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credential_sources import Material
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import KubeError
 from multiqueue.kube.informer import Informer
@@ -115,6 +117,7 @@ def build_visibility(  # noqa: PLR0913 - the parts of the manager that it shows
     host = address[0]
     is_outside = not environment.get("KUBERNETES_SERVICE_HOST")
     name = EXTERNAL_SERVICE_NAME if is_outside else SERVICE_NAME
+    service_names = list_service_names(name, config.namespace)
     source: CertificateSource
     if config.internal_cert_management.enable:
         source = SecretCertificates(
@@ -123,7 +126,7 @@ def build_visibility(  # noqa: PLR0913 - the parts of the manager that it shows
             namespace=config.namespace,
             name=SECRET_NAME,
             hosts=[
-                *list_service_names(name, config.namespace),
+                *service_names,
                 *([host] if host else []),
                 *list_dashboard_names(config),
             ],
@@ -143,6 +146,7 @@ def build_visibility(  # noqa: PLR0913 - the parts of the manager that it shows
         decision_service=decision_service,
         starts=starts,
         whatifs=whatifs,
+        own_name=service_names[0],
     )
 
 
@@ -186,11 +190,15 @@ class VisibilityService:
         decision_service: DecisionSource,
         starts: QuotaStarts,
         whatifs: WhatIfSource,
+        own_name: str,
     ) -> None:
         self.registered = asyncio.Event()
         self._context = context
         self.certificates = source
         self._host, port = address
+        self._own_name = own_name
+        self._authority = b""
+        self._listening = False
         self._leading = leading if registers_leader else None
         self._trust = FrontProxyTrust()
         self._logged_reason = ""
@@ -261,10 +269,28 @@ class VisibilityService:
                 f"{setting}: cannot listen on {self.server.port}: {error.strerror}"
             ) from error
         log.info("visibility listens", host=self._host, port=self.server.port)
+        self._listening = True
         try:
             await self._look_after_always()
         finally:
+            self._listening = False
             await self.server.stop()
+
+    def find_own_server(self) -> Material | None:
+        """Return where this process answers itself; None: only the API server can be asked.
+
+        Outside of a cluster the API server asks the leader, so another replica does not answer.
+        """
+        follows = self._leading is not None and not self._leading.is_set()
+        if follows or not self._listening or not self._authority:
+            return None
+        everywhere = not self._host or ipaddress.ip_address(self._host).is_unspecified
+        host = LOOPBACK if everywhere else self._host
+        return Material(
+            server=f"https://{f'[{host}]' if ':' in host else host}:{self.server.port}",
+            ca=self._authority,
+            server_name=self._own_name,
+        )
 
     def _follow_trust(self, _old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         self._trust = read_trust(new)
@@ -274,12 +300,16 @@ class VisibilityService:
         """Wait for the first certificate; without one nothing can be served."""
 
         async def show() -> None:
-            self.server.show(await self.certificates.load())
+            self._show(await self.certificates.load())
 
         def tell(error: BaseException) -> None:
             self._tell("visibility certificate not available, retrying", str(error))
 
         await REGISTRATION.run(show, on=EXPECTED, tell=tell)
+
+    def _show(self, serving: Serving) -> None:
+        self.server.show(serving)
+        self._authority = serving.authority
 
     async def _look_after_always(self) -> None:
         if self._leading is not None:
@@ -305,7 +335,7 @@ class VisibilityService:
         serving = await self.certificates.load()
         # Register the CA before serving a certificate that it signed.
         missing = await self._registrar.ensure(serving.authority, external)
-        self.server.show(serving)
+        self._show(serving)
         if missing:
             self._tell("APIServices are missing: apply config/visibility", ", ".join(missing))
         else:

@@ -56,7 +56,7 @@ def test_who_stops_jobs_reads_what_is_lost_and_types_the_name(look: Look) -> Non
     from axe_playwright_python.sync_playwright import Axe
 
     look.open("#/queues/training", "Who waits, in order")
-    stops = r"Now: \d+ jobs? with \d+ pods? on \d+ devices? (is|are) stopped; [\d,]+ device-seconds"
+    stops = r"Now: \d+ jobs? with \d+ pods? on \d+ devices? (is|are) stopped; .*[\d.]+ GPU-hours"
     question = choose(look, "Hold and stop jobs")
     for _ in range(20):  # jobs of this queue come and go
         if re.search(stops, question.inner_text()):
@@ -146,18 +146,30 @@ def test_a_running_job_gets_another_priority_is_evicted_and_cancelled(
     look.complaints[:] = [each for each in look.complaints if not re.search("404|409", each)]
 
 
-def test_a_drain_names_the_jobs_that_move(look: Look, demo: Demo, tmp_path: Path) -> None:
+def foresee_drain(demo: Demo, worker: str) -> dict[str, str]:
+    """Return what becomes of each job, as the command says."""
+    command = [sys.executable, "-m", "multiqueue", "clusters", "drain", worker, "--dry-run"]
+    where = ["--kubeconfig", demo.kubeconfigs["manager"], "-o", "json"]
+    got = subprocess.run([*command, *where], check=True, capture_output=True, timeout=60)
+    return {each["workload"]: each["then"] for each in json.loads(got.stdout)["workloads"]}
+
+
+def test_a_drain_tells_the_fate_of_each_job(look: Look, demo: Demo, tmp_path: Path) -> None:
     submit_own_job(demo, tmp_path, "stays")
     look.open("#/clusters/worker-a100", "Runs here")
     look.page.locator("td a", has_text=re.compile("^stays$")).first.wait_for()
     question = choose(look, "Drain")
     for _ in range(20):  # it may still be offered only
-        if "training/job-stays-" in question.inner_text():
+        if "job-stays-" in question.inner_text():
             break
         question.get_by_role("button", name="Back").click()
         look.page.wait_for_timeout(1000)
         question = choose(look, "Drain")
-    assert re.search(r"There: .*training/job-stays-", question.inner_text())
+    row = question.locator("tr", has_text="job-stays-")
+    told = foresee_drain(demo, "worker-a100")
+    (fate,) = [then for key, then in told.items() if key.startswith("training/job-stays-")]
+    assert row.locator("td").nth(3).inner_text() == fate, "S-39: as the command says"
+    assert re.search(r"GPU-hours of work would be lost|would stay|has room", question.inner_text())
     question.locator("input").fill("worker-a100")
     look.picture("drain-question")
     link = question.get_by_role("link", name="What if?")

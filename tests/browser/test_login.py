@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Coroutine, Iterator
 from datetime import timedelta
@@ -10,7 +11,7 @@ from typing import Any, Self
 
 import pytest
 
-from multiqueue.kube.resources import SERVICE_ACCOUNTS
+from multiqueue.kube.resources import CLUSTER_QUEUES, SERVICE_ACCOUNTS
 from tests.browser.conftest import Look, open_look
 from tests.integration.test_dashboard_login import LoginWorld, login_world
 
@@ -146,6 +147,38 @@ def test_a_login_that_ends_is_renewed_in_place_and_nothing_typed_is_lost(
     page.locator(".light.good").wait_for()
     assert page.get_by_label("To confirm, type its name").input_value() == "half of a na"
     assert page.locator(".stale").count() == 0
+
+
+def test_an_action_that_met_the_end_of_a_login_is_taken_once_after_the_next(
+    visitor: Look, manager: ManagerThread
+) -> None:
+    page, world = visitor.page, manager.world
+    queue, client = world.reader.asker.cluster_queue, world.reader.client
+
+    def policy() -> str:
+        found: str = manager.call(client.get(CLUSTER_QUEUES, queue))["spec"].get("stopPolicy", "")
+        return found
+
+    log_in(visitor, manager.token("brief", "cluster-admin"))
+    page.locator(".light.good").wait_for()
+    visitor.open("#/queues/" + queue, "Who waits, in order")
+    page.locator(".actions button", has_text=re.compile("^Hold$")).click()
+    question = page.locator("form.confirm")
+    question.locator("p").wait_for()
+    manager.call(client.delete(SERVICE_ACCOUNTS, "brief", namespace=world.reader.namespace))
+    question.locator("button.main").click()
+    page.get_by_text("nothing was done, because the login had ended").wait_for()
+    visitor.picture("login-action")
+    log_in(visitor, manager.token("brief", ""))
+    page.get_by_role("button", name="Log in", exact=True).wait_for(state="detached")
+    assert policy() in {"", "None"}, "nothing is sent again by itself"
+    page.get_by_role("button", name="Try again").click()
+    question.locator("button.main").click()
+    page.locator(".actions button", has_text=re.compile("^Resume$")).wait_for()
+    assert policy() == "Hold"
+    page.locator(".actions button", has_text=re.compile("^Resume$")).click()
+    question.locator("button.main").click()
+    page.locator(".actions button", has_text=re.compile("^Hold$")).wait_for()
 
 
 def test_a_login_that_ends_soon_says_so(visitor: Look, manager: ManagerThread) -> None:

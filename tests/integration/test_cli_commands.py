@@ -228,6 +228,15 @@ async def test_who_waits_sees_position_and_reason(
         assert [row["status"]["waiting"] for row in top["totals"]] == [2]
         assert "3/4" in await shell.run("top", "--once")
 
+        answer = await client.request("GET", "/apis/fleet.multiqueue.dev/v1alpha1/lines/gpus")
+        line = orjson.loads(answer.body)["items"]
+        assert [each["parked"] for each in line] == [False, False], "they wait for others to end"
+
+        (share,) = await shell.json("fairness")
+        assert (share["clusterQueue"], share["waiting"]) == ("gpus", 2)
+        assert (await shell.run("fairness")).splitlines()[1].startswith("gpus  ")
+        assert await shell.run("fairness", "--starved") == "No queue is starved.\n"
+
         (summary,) = await shell.json("queue", "-n", "team")
         assert (summary["pending"], summary["running"], summary["gpus"]) == (2, 1, 3)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 import yaml
 
 from multiqueue.api import names
-from multiqueue.cli.manager_names import LEASE
+from multiqueue.dashboard.actions import PageActions
+from multiqueue.kube.clock import SystemClock
+from multiqueue.kube.manager_names import LEASE
 from multiqueue.kube.resources import LEASES
 from multiqueue.runtime.manifests import apply_all
 from tests.builders.workloads import NAMESPACE
@@ -89,6 +93,15 @@ async def test_what_is_left_needs_somebody(
         assert (ended["moved"], ended["stoppedByForce"]) == (0, 1)
 
 
+async def ask_the_page(world: MultiKueueWorld) -> list[dict[str, Any]]:
+    """Return what the dashboard tells about each job before worker a is drained."""
+    actions = PageActions(world.hub.client, SystemClock().now, asyncio.Semaphore(), "kueue-system")
+    target = {"kind": "multikueueclusters", "name": "a"}
+    told = await actions.describe({**target, "verb": "drain"})
+    workloads: list[dict[str, Any]] = told["plan"]["workloads"]
+    return workloads
+
+
 async def test_a_plan_tells_who_moves_who_waits_and_who_never_can(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,6 +123,11 @@ async def test_a_plan_tells_who_moves_who_waits_and_who_never_can(
         assert "can ever hold it: b has at most 2" in whys[keys["large"]]
         assert "1 nvidia.com/gpu asked, 0 free" in whys[keys["second"]]
         assert plan["order"]["notBefore"]
+        page = await ask_the_page(world)
+        told = [(each["workload"], each["fate"], each["to"], each["why"]) for each in page]
+        assert told == [
+            (each["workload"], each["fate"], each["to"], each["why"]) for each in plan["workloads"]
+        ], "S-39: the page shows the same fates"
         table = await shell.run("clusters", "drain", "a", "--dry-run", "--force")
         assert "moves to b" in table
         assert "2 would be stopped by force, with nowhere to go" in table

@@ -282,19 +282,32 @@ async def test_an_action_does_what_the_command_does_in_the_name_of_the_page() ->
 async def test_the_question_says_what_is_lost_as_far_as_the_reader_may_know() -> None:
     async with action_world("operator", "clerk") as world:
         asked = [(each, "stop") for each in (CQ, LQ, TRAIN)]
-        for target, verb in (*asked, (TRAIN, "evict"), (TRAIN, "cancel"), (W1, "drain")):
+        for target, verb in (*asked, (TRAIN, "evict"), (TRAIN, "cancel")):
             _, told = await world.pages["operator"].see(target, verb=verb)
             before, _, after = told["words"].partition("stopped; ")
             assert before.endswith("Now: 1 job with 3 pods on 6 devices is ")
             lost, _, rest = after.partition(" ")
-            assert 6 * 720 <= int(lost.replace(",", "")) <= 6 * 750
-            assert told.get("whatIf") == ("drain w1" if target is W1 else None)
-            there = " There: team/train." if target is W1 else ""
-            assert rest == f"device-seconds are lost, but for what the jobs saved.{there}"
+            assert 1.2 <= float(lost) <= 1.25
+            assert rest == "GPU-hours are lost, but for what the jobs saved."
+            assert "plan" not in told
         _, told = await world.pages["clerk"].see(CQ, verb="stop")
         assert "How many that are is not known: workloads.kueue.x-k8s.io is" in told["words"]
         _, told = await world.pages["clerk"].see(CQ, verb="hold")
         assert told["words"].endswith("Those that run go on.")
+
+
+async def test_the_question_before_a_drain_tells_the_fate_of_each_job() -> None:
+    async with action_world("operator", "clerk") as world:
+        _, told = await world.pages["operator"].see(W1, verb="drain")
+        assert told["whatIf"] == "drain w1"
+        (fate,) = told["plan"]["workloads"]
+        assert (fate["workload"], fate["fate"], fate["then"]) == ("team/train", "Stays", "stays")
+        assert fate["why"] == "no other cluster is configured for it"
+        assert fate["lostGpuHours"] == 0, "its pods ask for no GPU"
+        assert "1 would stay until somebody acts" in told["words"]
+        assert told["plan"]["more"] == 0
+        _, told = await world.pages["clerk"].see(W1, verb="drain")
+        assert told["reason"] == "Forbidden", "who may not read the worker has no question"
 
 
 async def test_of_two_who_decide_at_once_the_second_is_told() -> None:

@@ -28,6 +28,7 @@ from multiqueue.kube.resources import CLUSTER_QUEUES, NAMESPACES, SERVICE_ACCOUN
 from multiqueue.runtime.components import innermost
 from multiqueue.runtime.manager import Manager
 from multiqueue.visibility.fleet.resources import BY_PLURAL
+from multiqueue.visibility.fleet.service import MAX_PROXIED, MAX_STREAMS_OF_A_USER
 from tests.integration.test_dashboard_actions import bind
 from tests.integration.test_fleet_api import FLEET, Reader, waiting
 from tests.integration.test_runtime_manager import make_config, running
@@ -116,7 +117,7 @@ async def login_world() -> AsyncIterator[LoginWorld]:
         context: Any = SimpleContext(make_config(dashboard=ON), clock)
         assert manager.visibility is not None
         service = DashboardService(
-            context, reader.asker.credentials, manager.visibility.certificates, ("127.0.0.1", 0)
+            context, reader.asker.credentials, manager.visibility, ("127.0.0.1", 0)
         )
         async with running(service):
             await service.serving.wait()
@@ -221,6 +222,11 @@ async def test_an_action_is_made_with_the_token_of_its_reader() -> None:
         assert codes == [200, 403]
         found = await world.reader.client.get(CLUSTER_QUEUES, queue["name"])
         assert found["spec"]["stopPolicy"] == "Hold"
+        changes = [each["status"] for each in (await world.reader.read("/changes"))["items"]]
+        (told,) = [each for each in changes if each["by"]]
+        ops = f"system:serviceaccount:{world.reader.namespace}:ops"
+        assert (told["kind"], told["object"]) == ("ClusterQueue", queue["name"])
+        assert (told["action"], told["by"]) == ("hold", ops), "S-39: what was refused is no change"
 
 
 async def test_wrong_tokens_are_refused_and_soon_not_even_asked_about() -> None:
@@ -310,6 +316,23 @@ async def test_a_feed_is_the_readers_and_says_when_the_session_is_over() -> None
         assert '"reader":"system:serviceaccount:' in text
         assert text.endswith('valid any more"}\n\n')
         assert 'event: end\ndata: {"code":"expired"' in text
+
+
+async def test_feeds_of_the_listener_are_not_those_that_an_api_server_carries() -> None:
+    async with login_world() as world, AsyncExitStack() as stack:
+        path = f"{FLEET}/feeds?watch=1&topics=totals"
+        for number in range(MAX_PROXIED // MAX_STREAMS_OF_A_USER + 1):
+            page = await world.open()
+            token = await world.token(f"ops{number}", "cluster-admin", everywhere=True)
+            await page.log_in(token)
+            for _ in range(MAX_STREAMS_OF_A_USER):
+                answer = await stack.enter_async_context(
+                    page.browser.get(page.base + path, headers=STREAM)
+                )
+                assert answer.status == 200
+                assert (await answer.content.readline()).startswith(b"event: hello")
+            async with page.browser.get(page.base + path, headers=STREAM) as answer:
+                assert answer.status == 429, "S-22: so many of one reader"
 
 
 async def test_without_a_token_a_request_has_no_rights_least_of_all_the_managers() -> None:

@@ -150,6 +150,34 @@ async def test_a_quota_starts_on_the_fleet_whom_the_what_if_named(
     assert "give the manifest in spec.job" in file[1]["message"]
 
 
+async def test_a_manifest_is_compared_and_tried_before_it_is_applied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with crowd(tmp_path, capsys) as asker:
+        queue = await asker.client.get(CLUSTER_QUEUES, "research")
+        file = tmp_path / "queue.json"
+        file.write_bytes(orjson.dumps(queue))
+        same = await asker.shell.run("quota", "diff", "-f", str(file))
+        (flavor,) = queue["spec"]["resourceGroups"][0]["flavors"]
+        flavor["resources"][0]["nominalQuota"] = "9"
+        file.write_bytes(orjson.dumps(queue))
+        stored = await asker.list_specs()
+        text = await asker.shell.run("quota", "diff", "-f", str(file), "--what-if")
+        _, found = await asker.ask(f"quota cq/research {GPU}=9")
+        file.write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n")
+        none = await asker.shell.run("quota", "diff", "-f", str(file), code=2)
+        assert await asker.list_specs() == stored
+    assert same == "The quotas are those of the cluster.\n"
+    lines = text.splitlines()
+    assert lines[1].split() == ["research", "a100", GPU, "nominalQuota", "4", "9"]
+    rows = found["status"]["workloads"]
+    effects = [line for line in lines if " starts now " in line]
+    assert len(effects) == found["status"]["sums"]["starts"] > 0
+    assert len(rows) >= len(effects)
+    assert text.endswith("Nothing was changed.\n")
+    assert none == ""
+
+
 async def test_jobs_of_other_namespaces_are_counted_and_not_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,9 +12,10 @@ from multiqueue.cli.output import echo, output_option, print_data, print_table
 from multiqueue.lib.words import words
 
 KINDS = words(
-    "ClusterQueue Cohort LocalQueue ResourceFlavor AdmissionCheck MultiKueueCluster DispatchProfile"
+    "ClusterQueue Cohort LocalQueue ResourceFlavor AdmissionCheck MultiKueueCluster "
+    "DispatchProfile Workload"
 )
-"""The kinds whose changes `visibility.fleet.service` notes."""
+"""What `visibility.fleet.service` notes changes of; of Workloads, what the dashboard did."""
 
 
 @click.command("changes")
@@ -45,7 +46,8 @@ def command(
 ) -> None:
     """Show which fields of queues, cohorts, flavors, checks and workers changed, and when.
 
-    The manager remembers the last 1,000 changes since it started.
+    The manager remembers the last 1,000 changes since it started, and who did what on the dashboard
+    that it serves itself.
     """
     run_async(_changes(target, since, kinds, output))
 

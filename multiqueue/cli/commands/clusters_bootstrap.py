@@ -163,7 +163,7 @@ async def _run(
 async def _read_config(manager: KubeClient, namespace: str, found: Prerequisites) -> Configuration:
     """Return the manager's Configuration; the default one, and a doubt, if it cannot be read."""
     from multiqueue.api.config import Configuration
-    from multiqueue.cli.stored import CONFIG_MAP, read_config
+    from multiqueue.workers.kubeconfigs.stored import CONFIG_MAP, read_config
 
     try:
         config = await read_config(manager, namespace)

@@ -144,20 +144,25 @@ async def _show(
 ) -> int:
     """Print the forecast of the drain."""
     from multiqueue.cli.cluster_marks import read_cluster
-    from multiqueue.cli.drain_reading import read_surroundings
-    from multiqueue.cli.views.drain_plan import HEADERS, build_plan
+    from multiqueue.cli.declared_kinds import note_unknown
+    from multiqueue.cli.queue_objects import owner_kinds
+    from multiqueue.cli.views.drains import PLAN_HEADERS, list_plan_rows
+    from multiqueue.drain.plan import build_plan
+    from multiqueue.drain.plan_reading import read_surroundings
 
+    now = datetime.now(UTC)
     async with connect(target) as (client, _):
         cluster = await read_cluster(client, name)
-        around = await read_surroundings(client, system_namespace=system_namespace)
-    plan = build_plan(name, around, given.order(cluster), datetime.now(UTC))
+        around = await read_surroundings(client, system_namespace=system_namespace, now=now)
+    note_unknown(owner_kinds(around.workloads))
+    plan = build_plan(name, around, given.order(cluster), now)
     if output != "human":
         print_data(plan.to_dict(), output)
         return ExitCode.OK
     if plan.moves:
-        print_table(HEADERS, [move.row(plan.now) for move in plan.moves])
+        print_table(PLAN_HEADERS, list_plan_rows(plan))
         echo()
-    for line in plan.sentences():
+    for line in (*plan.sentences(), *(["Nothing was changed."] if plan.moves else [])):
         echo(line)
     return ExitCode.OK
 

@@ -8,7 +8,13 @@ import webbrowser
 
 import click
 
-from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
+from multiqueue.cli.connect import (
+    ClusterTarget,
+    connect,
+    run_async,
+    system_namespace_option,
+    with_target,
+)
 from multiqueue.cli.errors import CliError, ExitCode
 from multiqueue.cli.output import echo
 
@@ -22,12 +28,14 @@ from multiqueue.cli.output import echo
 )
 @click.option("--no-browser", is_flag=True, help="Print the address only.")
 @click.option("--read-only", is_flag=True, help="Show a page without actions.")
+@system_namespace_option
 @with_target
 def command(
     *,
     port: int,
     no_browser: bool,
     read_only: bool,
+    system_namespace: str,
     target: ClusterTarget,
 ) -> int:
     """Show the fleet in a browser: queues, quota, workers, and the way of each job.
@@ -42,17 +50,33 @@ def command(
       multiqueue dashboard -n research --port 8080 --no-browser
     """  # noqa: D301 - click reads the backspace
     with contextlib.suppress(KeyboardInterrupt):
-        return run_async(_serve(target, port, opens=not no_browser, read_only=read_only))
+        return run_async(
+            _serve(
+                target,
+                port,
+                opens=not no_browser,
+                read_only=read_only,
+                system_namespace=system_namespace,
+            )
+        )
     return ExitCode.OK
 
 
-async def _serve(target: ClusterTarget, port: int, *, opens: bool, read_only: bool) -> int:
+async def _serve(
+    target: ClusterTarget, port: int, *, opens: bool, read_only: bool, system_namespace: str
+) -> int:
     from multiqueue.dashboard.gateway import Gateway
 
     async with connect(target) as (client, namespace):
         about = {"context": target.context or "", "namespace": namespace, "demo": False}
         try:
-            async with Gateway(client, about, port=port, read_only=read_only) as gateway:
+            async with Gateway(
+                client,
+                about,
+                port=port,
+                read_only=read_only,
+                system_namespace=system_namespace,
+            ) as gateway:
                 echo(gateway.address)
                 echo("Ctrl-C ends it.", err=True)
                 if opens:

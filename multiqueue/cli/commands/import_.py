@@ -258,7 +258,7 @@ async def _import(request: _ImportRequest) -> int:
 async def _read_config(client: KubeClient, namespace: str) -> Configuration:
     """Return the manager's configuration: it says which resources count."""
     from multiqueue.api.config import Configuration, ConfigurationError
-    from multiqueue.cli.stored import read_config
+    from multiqueue.workers.kubeconfigs.stored import read_config
 
     try:
         config = await read_config(client, namespace)

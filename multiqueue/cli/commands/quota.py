@@ -1,4 +1,4 @@
-"""``multiqueue quota``: look at what a QuotaPlan proposes, agree to it, take it back."""
+"""``multiqueue quota``: what a QuotaPlan proposes, and what a manifest would change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.errors import CliError
-from multiqueue.cli.output import echo, form_option, print_data, print_table
+from multiqueue.cli.output import echo, form_option, output_option, print_data, print_table
 from multiqueue.lib.words import words
 
 if TYPE_CHECKING:
@@ -22,7 +22,30 @@ TITLES = words("CLUSTERQUEUE FLAVOR RESOURCE FROM TO DEMAND UNMET BORROWS")
 
 @click.group("quota")
 def command() -> None:
-    """Look at what a QuotaPlan proposes, agree to it, and take it back."""
+    """Look at what a QuotaPlan proposes, agree to it, and take it back; compare a manifest."""
+
+
+@command.command("diff", short_help="Show what a manifest would change of the quotas")
+@click.option("-f", "--filename", "source", required=True, metavar="FILE|-", help="A manifest.")
+@click.option(
+    "--what-if", is_flag=True, help="Say who would start, wait longer or be stopped; of 20 fields."
+)
+@cluster_options
+@output_option
+def diff(*, source: str, what_if: bool, target: ClusterTarget, output: str) -> int:
+    """Show how quotas of the ClusterQueues and Cohorts in a file differ from the cluster's.
+
+    Nothing is written. With --what-if the manager tries the change on a copy; it ends with 1 if a
+    job could never start any more.
+
+    \b
+    Examples:
+      multiqueue quota diff -f queues.yaml
+      multiqueue quota diff -f queues.yaml --what-if
+    """  # noqa: D301 - click reads the backspace
+    from multiqueue.cli.quota_diff import show_diff
+
+    return run_async(show_diff(target, source, output, what_if=what_if))
 
 
 @command.command("plan", short_help="Show what a plan proposes, and why")

@@ -9,8 +9,8 @@ from typing import Any
 
 from multiqueue.api.names import OWN_GROUP
 from multiqueue.api.validation.access import boolean, items, mapping, number, strings, text
-from multiqueue.cli.manager_names import DEPLOYMENT
-from multiqueue.cli.stored import CONFIG_KEY, mounted_config_map
+from multiqueue.kube.manager_names import DEPLOYMENT
+from multiqueue.workers.kubeconfigs.stored import CONFIG_KEY, mounted_config_map
 
 Object = Mapping[str, Any]
 

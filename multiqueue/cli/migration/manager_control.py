@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 from multiqueue.api.validation.access import mapping, number, text
 from multiqueue.cli.errors import CliError
-from multiqueue.cli.manager_names import DEPLOYMENT, DEPLOYMENTS, LEASE
 from multiqueue.cli.migration.installation import REPLICAS_BEFORE
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
+from multiqueue.kube.manager_names import DEPLOYMENT, DEPLOYMENTS, LEASE
 
 POLL_SECONDS = 0.5
 RENEWAL_SECONDS = 5.0

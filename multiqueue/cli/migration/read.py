@@ -12,12 +12,12 @@ from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.validation.access import items, mapping, text
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.leader import ALLOWED
-from multiqueue.cli.manager_names import DEPLOYMENTS, LEASE
 from multiqueue.cli.migration.installation import Installation, name_of
 from multiqueue.cli.projection.access import identify
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
+from multiqueue.kube.manager_names import DEPLOYMENTS, LEASE
 from multiqueue.kube.resources import Resource, resource_of
 
 RBAC, POLICY = "rbac.authorization.k8s.io/v1", "policy/v1"

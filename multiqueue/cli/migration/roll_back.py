@@ -9,7 +9,6 @@ from typing import Any
 
 from multiqueue.api.names import GROUP
 from multiqueue.api.validation.access import mapping, text
-from multiqueue.cli.manager_names import DEPLOYMENTS
 from multiqueue.cli.migration.guard import put_guard
 from multiqueue.cli.migration.installation import (
     Installation,
@@ -23,6 +22,7 @@ from multiqueue.cli.migration.read import IN_NAMESPACE, OF_CLUSTER, read_cluster
 from multiqueue.cli.migration.take_over import StepDone
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
+from multiqueue.kube.manager_names import DEPLOYMENTS
 from multiqueue.kube.resources import Resource
 
 STEPS = (

@@ -11,7 +11,6 @@ from typing import Any
 
 from multiqueue.api.validation.access import mapping
 from multiqueue.cli.errors import CliError, UsageProblem
-from multiqueue.cli.manager_names import LEASE
 from multiqueue.cli.migration.backup import check_cluster, read_backup, write_backup
 from multiqueue.cli.migration.comparison import MigrationOutcome, compare_workloads
 from multiqueue.cli.migration.guard import lift_guard, put_guard
@@ -19,10 +18,11 @@ from multiqueue.cli.migration.installation import Installation, is_ours, replica
 from multiqueue.cli.migration.manager_control import free_lease, stop_manager, wait_until
 from multiqueue.cli.migration.preflight import Preflight, check_installation
 from multiqueue.cli.migration.read import read_cluster, read_holder
-from multiqueue.cli.stored import CONFIG_KEY, CONFIG_MAP
 from multiqueue.kube.client import KubeClient
+from multiqueue.kube.manager_names import LEASE
 from multiqueue.kube.resources import MUTATING_WEBHOOKS
 from multiqueue.webhooks.registration import MUTATING_NAME
+from multiqueue.workers.kubeconfigs.stored import CONFIG_KEY, CONFIG_MAP
 
 VALUES, KUSTOMIZATION = "values.yaml", "kustomization.yaml"
 

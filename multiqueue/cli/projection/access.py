@@ -6,6 +6,7 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -13,12 +14,12 @@ import click
 from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.cli.connect import ClusterTarget, load_credentials
 from multiqueue.cli.errors import CliError, UsageProblem
-from multiqueue.cli.stored import read_stored
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import NAMESPACES
 from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal, SafeKubeconfig
+from multiqueue.workers.kubeconfigs.stored import read_stored
 
 T = TypeVar("T")
 
@@ -111,7 +112,7 @@ async def stored(client: KubeClient, cluster: Object, namespace: str) -> SafeKub
         raise WorkerError("its kubeconfig is not in a Secret, so only the manager can use it")
     location = text(source.get("location"))
     try:
-        found = await read_stored(client, location, namespace)
+        found = await read_stored(client, location, namespace, datetime.now(UTC))
     except Forbidden as error:
         raise WorkerError(f'not allowed to read Secret "{namespace}/{location}"') from error
     if isinstance(found, KubeconfigRefusal):

@@ -18,7 +18,6 @@ from multiqueue.cli.lint_cluster import ClusterReading, read_cluster
 from multiqueue.cli.output import echo
 from multiqueue.cli.projection.access import identify
 from multiqueue.cli.projection.kind_rights import SentKinds, list_sent_kinds
-from multiqueue.cli.stored import read_config
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import ApiError, Forbidden, NotFound
@@ -32,6 +31,7 @@ from multiqueue.projection.fleet import (
     load_fleet,
 )
 from multiqueue.projection.worker_role import Right, grants
+from multiqueue.workers.kubeconfigs.stored import read_config
 
 MANAGER_KINDS = (
     resources.ADMISSION_CHECKS,

@@ -13,12 +13,12 @@ import orjson
 from multiqueue.api.names import DEFAULT_NAMESPACE
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.validation.access import Object, mapping, number, text
-from multiqueue.cli.manager_names import DEPLOYMENT, DEPLOYMENTS, LEASE
 from multiqueue.cli.projection.access import WorkerError, identify, stored, with_worker
 from multiqueue.cli.projection.observe import read_served
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import ApiError, KubeError
+from multiqueue.kube.manager_names import DEPLOYMENT, DEPLOYMENTS, LEASE
 from multiqueue.kube.resources import LEASES, MULTIKUEUE_CLUSTERS, Resource
 from multiqueue.lint.world import name_of
 from multiqueue.projection.checks import find_unserved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
@@ -198,13 +199,15 @@ class JobPlaces:
     async def _open_worker(self, cluster: str) -> KubeClient:
         from multiqueue.api.serde import decode
         from multiqueue.api.v1beta2 import MultiKueueCluster
-        from multiqueue.cli.worker_access import worker_credentials
+        from multiqueue.workers.kubeconfigs.stored import worker_credentials
 
         try:
             found = await self._client.get(
                 MULTIKUEUE_CLUSTERS, cluster, decode=lambda data: decode(MultiKueueCluster, data)
             )
-            credentials = await worker_credentials(self._client, found, self._system_namespace)
+            credentials = await worker_credentials(
+                self._client, found, self._system_namespace, datetime.now(UTC)
+            )
         except (KubeError, ValueError) as error:
             raise CliError(
                 f'worker "{cluster}" cannot be asked: the manager does not serve '

@@ -1,15 +1,21 @@
-"""The texts about the cordon or drain of a worker. Pure."""
+"""The texts about the cordon or drain of a worker, and the table of its forecast. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multiqueue.api.cluster_orders import read_orders
 from multiqueue.api.conditions import CORDONED, DRAINED, DrainReason, find_condition
 from multiqueue.api.v1beta2 import MultiKueueCluster
+from multiqueue.cli.views.ages import format_seconds
 from multiqueue.drain.conditions import describe_cordon
 from multiqueue.drain.report import parse_report
+
+if TYPE_CHECKING:
+    from multiqueue.drain.plan import DrainForecast
+
+PLAN_HEADERS = ("WORKLOAD", "PRIORITY", "GPUS", "RAN", "GPU-HOURS LOST", "GRACE", "THEN", "WHY")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,3 +94,20 @@ def view_use(cluster: MultiKueueCluster) -> Use:
     if drained is None or not is_seen:
         return Use(state=DrainReason.DRAINING, reason=orders.reason, is_seen=False)
     return Use(state=drained.reason, message=drained.message, reason=orders.reason)
+
+
+def list_plan_rows(plan: DrainForecast) -> list[list[str | int]]:
+    """Return a row for each Workload of the forecast of a drain."""
+    return [
+        [
+            move.resident.key,
+            move.resident.priority,
+            move.resident.gpus,
+            format_seconds((plan.now - move.resident.admitted_at).total_seconds()),
+            f"{move.resident.lost_gpu_seconds(plan.now) / 3600:.2f}",
+            format_seconds(move.resident.stop.total_seconds()),
+            move.then,
+            move.why,
+        ]
+        for move in plan.moves
+    ]

@@ -1,4 +1,4 @@
-"""The tables of ``multiqueue top`` and ``multiqueue changes``. Pure."""
+"""The tables of ``multiqueue top``, ``changes`` and ``fairness``. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.cli.views.ages import format_age
+from multiqueue.cli.views.ages import format_age, format_seconds
 from multiqueue.model.resources import is_accelerator
 
 Json = dict[str, Any]
@@ -95,7 +95,28 @@ def list_worker_rows(workers: Iterable[Json]) -> list[list[Any]]:
 
 QUEUE_HEADERS = ("QUEUE", "FLAVOR", "USE", "GPUS", "SHARED", "WAITING", "FOR GPUS", "WHY")
 WORKER_HEADERS = ("WORKER", "STATE", "USE", "GPUS", "RUNNING", "OFFERED", "WHY")
+SHARE_HEADERS = ("QUEUE", "TURN", "SHARE", "STARVED", "WAITING", "WEIGHT", "PAST USAGE", "COHORT")
 CHANGE_HEADERS = ("AGE", "OBJECT", "ACTION", "FIELD", "CHANGE")
+
+
+def list_share_rows(shares: Iterable[Json]) -> list[list[Any]]:
+    """Return a row for each ClusterQueue, those that are starved for longest first."""
+    rows = []
+    for item in shares:
+        status, name = item["status"], item["metadata"]["name"]
+        starved, past = status["starvedSeconds"], status["pastUsage"]
+        row = [
+            name,
+            status["rank"] or "-",
+            "-" if status["share"] is None else f"{status['share'] / 1000:.2f}",
+            format_seconds(starved) if starved else "-",
+            status["waiting"],
+            status["weight"],
+            "-" if past is None else f"{sum(each['usage'] or 0 for each in past):.1f}",
+            status["cohort"] or "-",
+        ]
+        rows.append((-starved, status["cohort"] or "", status["rank"] or 0, name, row))
+    return [row for *_, row in sorted(rows, key=lambda each: each[:4])]
 
 
 def select_changes(rows: Iterable[Json], since: datetime, kinds: Sequence[str]) -> list[Json]:
@@ -118,7 +139,7 @@ def list_change_rows(changes: Iterable[Json], now: datetime) -> list[list[Any]]:
         head = [
             format_age(parse_time(status["at"]), now),
             f"{status['kind']}/{status['object']}",
-            status["action"],
+            status["action"] + (f" by {by}" if (by := status.get("by")) else ""),
         ]
         if status["action"] != "changed":
             rows.append([*head, "", ""])

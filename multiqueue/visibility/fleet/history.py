@@ -19,6 +19,7 @@ import msgspec
 from multiqueue.api.names import CORDON, DRAIN
 from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.kube.resources import WORKLOADS
 from multiqueue.views.phase import find_phase
 from multiqueue.views.spans import PhaseStep
 from multiqueue.views.standing import find_code, write_time
@@ -40,11 +41,13 @@ MAX_WHY = 120
 
 
 class SpecChange(NamedTuple):
-    """A change of a spec.
+    """A change of a spec, or what somebody did on the dashboard.
 
     Attributes:
         number: Counts the changes; it is the name of the row.
+        action: ``created``, ``changed``, ``deleted``, or the verb of the dashboard.
         fields: (path, from, to), the values as JSON.
+        by: Who did it on the dashboard; empty: not known.
     """
 
     number: int
@@ -52,7 +55,8 @@ class SpecChange(NamedTuple):
     kind: str
     name: str
     action: str
-    fields: tuple[tuple[str, str | None, str | None], ...]
+    fields: tuple[tuple[str, str | None, str | None], ...] = ()
+    by: str = ""
 
 
 class History:
@@ -119,10 +123,20 @@ class History:
         known = new if new is not None else old
         assert known is not None
         action = "created" if old is None else "deleted" if new is None else "changed"
-        self._count += 1
         key: str = known.metadata.key  # type: ignore[attr-defined]
-        whole = fields if action == "changed" else ()
-        self.changes.append(SpecChange(self._count, now, kind, key, action, whole))
+        return self._append(now, kind, key, action, fields if action == "changed" else ())
+
+    def note_action(self, kind: str, key: str, verb: str, by: str, now: datetime) -> str:
+        """Note what a reader did on the dashboard of this replica. Parity: S-39.
+
+        Of a Workload only the namespace is kept: who may read changes may not read all jobs.
+        """
+        shown = key.partition("/")[0] if kind == WORKLOADS.kind else key
+        return self._append(now, kind, shown, verb, (), by[:MAX_VALUE])
+
+    def _append(self, now: datetime, *what: Any) -> str:
+        self._count += 1
+        self.changes.append(SpecChange(self._count, now, *what))
         return str(self._count)
 
     def note_minute(self, name: str, now: datetime, figures: Mapping[str, int | None]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -65,6 +65,10 @@ class QueuedStarts:
         if known.due_at <= asyncio.get_running_loop().time() and self._take_token():
             known = await self._estimate(key)
         return known.start
+
+    def list_known(self) -> Iterator[Json]:
+        """Yield the starts of those that were read last."""
+        return (each.start for each in self._known.values())
 
     async def refresh(self) -> list[str]:
         """Estimate again what is due; return the Workloads whose start changed."""

@@ -150,7 +150,7 @@ CHANGES = FleetResource(
     namespaced=False,
     verbs=("list",),
     native=(LIST_CLUSTER_QUEUES, LIST_LOCAL_QUEUES),
-    columns=("at", "kind", "object", "action", "fields"),
+    columns=("at", "kind", "object", "action", "fields", "by"),
     topic="changes",
 )
 CALIBRATIONS = FleetResource(

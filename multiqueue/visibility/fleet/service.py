@@ -113,6 +113,7 @@ class FleetApi:
             history=self._history,
             starts=decided,
             queued=starts,
+            list_queued=queued.list_known,
         )
         self._sources: dict[str, RowSource] = {
             STANDINGS.plural: self.standings,
@@ -270,6 +271,10 @@ class FleetApi:
         uid = known["metadata"].get("uid", "")
         for workload in self._context.informers.workloads.store.by_index(BY_OWNER, uid):
             self.journal.note(STANDINGS.plural, workload.metadata.key)
+
+    def note_action(self, kind: str, key: str, verb: str, by: str) -> None:
+        """Note in ``changes`` what a reader did on the dashboard of this process."""
+        self._history.note_action(kind, key, verb, by, self._context.clock.now())
 
     def _on_spec(self, informer: Informer[Any], old: Any, new: Any) -> None:
         if informer.synced.is_set():  # else it is not a change, but the first list

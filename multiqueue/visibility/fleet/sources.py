@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from multiqueue.engine import obstacles
@@ -57,6 +57,7 @@ class FleetSources:
         history: Keeps minutes and changed specs.
         starts: Estimates starts on workers.
         queued: Estimates when Workloads get quota.
+        list_queued: Returns the last such estimates.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class FleetSources:
         history: History,
         starts: RowStarts,
         queued: QuotaStarts,
+        list_queued: Callable[[], Iterable[Mapping[str, Any]]],
     ) -> None:
         self._context = context
         self._engine = engine
@@ -77,6 +79,7 @@ class FleetSources:
         self._history = history
         self._starts = starts
         self._queued = queued
+        self._list_queued = list_queued
 
     # ---------------------------------------------------------------- quotas
 
@@ -182,8 +185,9 @@ class FleetSources:
         yield FLEET, {"name": FLEET}, row
 
     def _find_next_start(self) -> str | None:
-        offered = self._census.list_offered()
-        return find_next_start(map(self._starts.find_start, offered), self._context.clock.now())
+        offered = map(self._starts.find_start, self._census.list_offered())
+        known = (*offered, *self._list_queued())
+        return find_next_start(known, self._context.clock.now())
 
     # ---------------------------------------------------------------- shares and changes
 
@@ -244,6 +248,7 @@ class FleetSources:
                 "object": change.name,
                 "action": change.action,
                 "fields": fields,
+                "by": change.by or None,
             }
             yield str(change.number), {"name": str(change.number)}, row
 

@@ -10,6 +10,7 @@ from typing import Any
 from multiqueue.api.names import key_of, split_key
 from multiqueue.api.serde import encode
 from multiqueue.engine.engine import Engine
+from multiqueue.forecast.manager_starts import NO_ESTIMATE
 from multiqueue.plugins.recording import dump
 from multiqueue.views.spans import Span, build_spans
 from multiqueue.views.standing import write_time
@@ -227,7 +228,9 @@ class Stories:
                     "position": position,
                     "gpus": row.status["gpus"],
                     "priority": row.status["priority"],
-                    "parked": entry is not None and entry.is_parked,
+                    "parked": entry is not None
+                    and entry.is_parked
+                    and row.status["code"] in NO_ESTIMATE,
                     **({name: row.status[name] for name in STRANGER} if is_seen else STRANGER),
                 }
             )

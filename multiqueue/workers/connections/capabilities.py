@@ -19,7 +19,7 @@ from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import TOPOLOGIES
 
 CONFIG_MAP = "multiqueue-workers"
-"""In the manager's namespace; one key per worker."""
+"""In the manager's namespace; one key per worker, and one with the factors of estimates."""
 OUR_GROUP = "remote.multiqueue.dev"
 """Served by every installation of this program, and by nobody else."""
 MAX_SHOWN = 64

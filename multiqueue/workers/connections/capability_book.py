@@ -7,12 +7,14 @@ changes, at most once every few seconds, however many workers come and go.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 import structlog
 
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, KubeError, NotFound
 from multiqueue.kube.resources import CONFIG_MAPS
 from multiqueue.workers.connections.capabilities import (
@@ -88,7 +90,7 @@ class CapabilityBook:
             if name in names and self._written.get(name) != text:
                 data[name] = text
         if data:
-            await self._write(data)
+            await write_entries(self._context.client, self._context.config.namespace, data)
         for name, new in data.items():
             if new is None:
                 self._written.pop(name, None)
@@ -120,18 +122,23 @@ class CapabilityBook:
         shown = build_capabilities(discovery, [kind.dotted for kind in served], flavors)
         return orjson.dumps(shown).decode()
 
-    async def _write(self, data: dict[str, str | None]) -> None:
-        namespace, client = self._context.config.namespace, self._context.client
+
+async def write_entries(client: KubeClient, namespace: str, data: Mapping[str, str | None]) -> None:
+    """Change entries of the ConfigMap; None removes one.
+
+    Raises:
+        KubeError: The API server refuses it, or cannot be asked.
+    """
+    try:
+        await client.patch(CONFIG_MAPS, CONFIG_MAP, {"data": data}, namespace=namespace)
+    except NotFound:
+        body: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": CONFIG_MAP, "namespace": namespace},
+            "data": {key: value for key, value in data.items() if value is not None},
+        }
         try:
+            await client.create(CONFIG_MAPS, body)
+        except AlreadyExists:
             await client.patch(CONFIG_MAPS, CONFIG_MAP, {"data": data}, namespace=namespace)
-        except NotFound:
-            body: dict[str, Any] = {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": CONFIG_MAP, "namespace": namespace},
-                "data": {key: value for key, value in data.items() if value is not None},
-            }
-            try:
-                await client.create(CONFIG_MAPS, body)
-            except AlreadyExists:
-                await client.patch(CONFIG_MAPS, CONFIG_MAP, {"data": data}, namespace=namespace)

@@ -1,4 +1,4 @@
-"""The tables of `top` and `changes`, and output that is shown live."""
+"""The tables of `top`, `changes` and `fairness`, and output that is shown live."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from multiqueue.cli.views.fleet import (
     draw_bar,
     list_change_rows,
     list_queue_rows,
+    list_share_rows,
     list_worker_rows,
     select_changes,
 )
@@ -85,6 +86,24 @@ def test_the_fleet_in_one_line() -> None:
     )
 
 
+def test_who_is_starved_comes_first_then_whose_turn_it_is() -> None:
+    common = {"cohort": "all", "weight": 1.0, "waiting": 2, "pastUsage": None}
+    shares = {
+        "second": {**common, "rank": 2, "share": 500, "starvedSeconds": 0},
+        "first": {**common, "rank": 1, "share": 0, "starvedSeconds": 0},
+        "starved": {**common, "rank": 3, "share": None, "starvedSeconds": 660},
+    }
+    used = [{"localQueue": "a/b", "usage": 2.25}, {"localQueue": "a/c", "usage": None}]
+    shares["second"]["pastUsage"] = used
+    assert list_share_rows(
+        {"metadata": {"name": name}, "status": status} for name, status in shares.items()
+    ) == [
+        ["starved", 3, "-", "11m", 2, 1.0, "-", "all"],
+        ["first", 1, "0.00", "-", 2, 1.0, "-", "all"],
+        ["second", 2, "0.50", "-", 2, 1.0, "2.2", "all"],
+    ]
+
+
 def make_change(at: str, kind: str, action: str = "changed") -> dict[str, Any]:
     fields = [{"path": "spec.weight", "from": None, "to": "2"}]
     return {"status": {"at": at, "kind": kind, "object": "cq", "action": action, "fields": fields}}
@@ -97,9 +116,12 @@ def test_changes_are_selected_by_time_and_kind_and_show_both_values() -> None:
         make_change("2025-12-31T00:00:00Z", "ClusterQueue"),
     ]
     assert select_changes(changes, T0, ["clusterqueue"]) == changes[:1]
-    assert list_change_rows(changes[:2], minutes(3)) == [
+    evicted = make_change("2026-01-01T00:02:00Z", "Workload", "evict")
+    evicted["status"]["by"] = "ada"
+    assert list_change_rows([*changes[:2], evicted], minutes(3)) == [
         ["2m", "ClusterQueue/cq", "changed", "spec.weight", "none -> 2"],
         ["60s", "Cohort/cq", "created", "", ""],
+        ["60s", "Workload/cq", "evict by ada", "", ""],
     ]
 
 

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from multiqueue.cli.lint_cluster import KINDS, read_cluster, read_workers
-from multiqueue.cli.stored import read_config
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
 from multiqueue.kube.resources import Resource
+from multiqueue.workers.kubeconfigs.stored import read_config
 from tests.unit.lint.objects import cluster_queue, job, obj
 
 

@@ -12,12 +12,12 @@ import yaml
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.cli.commands.clusters import build_row
-from multiqueue.cli.manager_names import DEPLOYMENTS
 from multiqueue.cli.views.inactive import explain_cluster_queue
 from multiqueue.cli.worker_access import read_remote_states
 from multiqueue.cli.workers import WorkerStatus, read_figures, read_workers
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
+from multiqueue.kube.manager_names import DEPLOYMENTS
 from multiqueue.kube.resources import CLUSTER_QUEUES, CONFIG_MAPS, SECRETS, Resource
 from tests.unit.cli.builders import condition
 

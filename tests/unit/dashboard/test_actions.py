@@ -42,7 +42,7 @@ async def test_the_rights_on_the_pods_of_a_group_are_asked_about_once() -> None:
     offered = {}
     for denied in ("", "delete"):
         cluster = ReviewedCluster(denied)
-        actions = PageActions(cast("KubeClient", cluster), lambda: NOW, asyncio.Semaphore(1))
+        actions = PageActions(cast("KubeClient", cluster), lambda: NOW, asyncio.Semaphore(1), "ns")
         told = await actions.describe(TARGET)
         offered[denied] = [each["verb"] for each in told["actions"]]
         asked = [("workloads", "patch"), ("pods", "patch"), ("pods", "delete")]

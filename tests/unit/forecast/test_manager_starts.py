@@ -228,6 +228,13 @@ async def test_checks_take_as_long_as_they_took_for_others(passed: int) -> None:
     codes = [each["code"] for each in told["caveats"]]
     is_known = passed >= 3
     assert (told["stage"], "Checks" in codes) == (("whole" if is_known else "quota"), not is_known)
+    stages = told["stages"]
+    assert [each["name"] for each in stages] == (["quota", "checks"] if is_known else ["quota"])
+    assert {name: stages[-1][name] for name in ("at", "earliest", "latest")} == {
+        name: told[name] for name in ("at", "earliest", "latest")
+    }, "the estimate is that of its last stage"
+    quota = (parse_time(stages[0]["at"]) or T0) - manager.now
+    assert quota / timedelta(minutes=1) == pytest.approx(60, rel=0.05)
     want = 80 if is_known else 60
     assert await manager.minutes_until("waits") == pytest.approx(want, rel=0.05)
 

@@ -103,6 +103,53 @@ def test_the_factor_has_limits(spread: float, factor: float) -> None:
     assert waits.calibration.find_factor(StartStage.WHOLE, after(0), after(-2000)) == factor
 
 
+def test_room_that_is_kept_moves_the_start_and_not_the_middle_that_is_widened() -> None:
+    calibration = Calibration(lambda *_: None)
+    narrow = StartEstimate(at=after(60), earliest=after(50), latest=after(80))
+    said = {"at": after(30), "earliest": after(20), "latest": after(30)}
+    start = {**{name: format_time(at) for name, at in said.items()}, "stage": "quota"}
+    for number in range(ENOUGH):
+        calibration.keep(f"ns/w{number}", start, after(0), narrow)
+        seen = make_seen({"QuotaReserved": 100})
+        calibration.follow(f"ns/w{number}", seen, after(100))
+    # 40 minutes after the middle, of which half a minute is borne; the range has 20 above it.
+    assert calibration.find_factor(StartStage.QUOTA, after(60), after(0)) == 1.98
+    assert calibration.find_factor(StartStage.QUOTA, after(30), after(0)) == 1.0, "another horizon"
+
+
+def test_a_factor_goes_on_in_the_next_process_until_enough_were_judged_there() -> None:
+    before = RepeatedWait(1, 2.5)
+    before.run(WINDOW)
+    kept = before.calibration.kept_factors
+    factor = kept["whole-longer"]
+    assert factor > 1.5
+    after_restart = RepeatedWait(2, 1.0)
+    told: list[bool] = []
+    after_restart.calibration.on_kept = lambda: told.append(True)
+    after_restart.calibration.restore(kept)
+
+    def found() -> float:
+        return after_restart.calibration.find_factor(StartStage.WHOLE, after(0), after(-2000))
+
+    assert found() == factor
+    after_restart.run(ENOUGH - 1)
+    assert (found(), told) == (factor, [])
+    after_restart.run(WINDOW)
+    assert found() == pytest.approx(1.0, abs=0.2)
+    assert told
+    assert after_restart.calibration.kept_factors.get("whole-longer", 1.0) == found()
+
+
+@pytest.mark.parametrize(
+    "kept", [{"whole-longer": 99}, {"whole-longer": "2"}, {"whole-longer": None}, {"else": 2.0}]
+)
+def test_what_is_no_factor_is_ignored(kept: dict[str, object]) -> None:
+    calibration = Calibration(lambda *_: None)
+    calibration.restore(kept)
+    assert calibration.find_factor(StartStage.WHOLE, after(0), after(-2000)) == 1.0
+    assert calibration.kept_factors == {}
+
+
 async def test_the_managers_ranges_grow_if_runtimes_spread_more_than_they_say() -> None:
     busy = BusyQueue(7, said=0.05)
     for number in range(240):

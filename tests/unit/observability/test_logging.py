@@ -9,7 +9,13 @@ import orjson
 import pytest
 import structlog
 
-from multiqueue.observability.logging import REDACTED, LogFormat, configure_logging, redact
+from multiqueue.observability.logging import (
+    REDACTED,
+    THRESHOLD,
+    LogFormat,
+    configure_logging,
+    redact,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +48,21 @@ class Stream(io.TextIOWrapper):
     @property
     def entries(self) -> list[dict[str, Any]]:
         return [orjson.loads(line) for line in self.text.splitlines()]
+
+
+def test_the_level_changes_for_loggers_that_are_in_use() -> None:
+    stream = Stream()
+    configure_logging(stream=stream, level="warning")
+    log = structlog.get_logger(component="scheduler")
+    for level in ("warning", "debug", "error"):
+        THRESHOLD.set(level)
+        log.debug("small", at=level)
+        log.info("medium", at=level)
+        log.error("large", at=level)
+    THRESHOLD.set("info")
+    told = [(entry["event"], entry["at"]) for entry in stream.entries]
+    large = [("large", "warning"), ("large", "debug"), ("large", "error")]
+    assert told == [large[0], ("small", "debug"), ("medium", "debug"), *large[1:]]
 
 
 def test_an_entry_is_one_line_of_json() -> None:

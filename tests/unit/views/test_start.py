@@ -17,6 +17,8 @@ from multiqueue.views.start import (
     say_caveats,
     say_start,
     tell_no_start,
+    tell_range,
+    tell_stage,
     tell_start,
     with_promise,
 )
@@ -72,6 +74,19 @@ def test_a_promise_bounds_the_estimate_and_nobody_passes() -> None:
     assert say_start(unknown, NOW) == kept
 
 
+def test_a_promise_bounds_each_stage_too() -> None:
+    earliest, at, latest = (NOW + timedelta(minutes=each) for each in (50, 80, 110))
+    end = StartEstimate(at=at, earliest=earliest, latest=latest)
+    quota = tell_stage("quota", end)
+    assert quota == {"name": "quota", "cluster": None, **tell_range(end)}
+    told = tell((50, 80, 110), stages=[quota, tell_stage("worker", end, "w1")])
+    bounded = with_promise(told, NOW + timedelta(minutes=70))["stages"]
+    assert [each["cluster"] for each in bounded] == [None, "w1"]
+    for each in bounded:
+        assert (each["at"], each["latest"]) == ("2026-01-05T13:10:20Z",) * 2
+        assert each["earliest"] == "2026-01-05T12:50:20Z"
+
+
 def test_who_is_before_it_is_a_number() -> None:
     assert say_start(tell((30, 30, 30), ahead=1), NOW) == "about 12:30; 1 job before it"
     assert say_start(tell((30, 30, 30), ahead=3), NOW) == "about 12:30; 3 jobs before it"
@@ -82,6 +97,7 @@ def test_the_json_form_has_the_times_the_basis_and_the_caveats() -> None:
         (50, 80, 110), ahead=2, caveats=[StartCaveat.ASSUMED_RUNTIMES, StartCaveat.LATER_ARRIVALS]
     )
     caveats = told.pop("caveats")
+    assert told.pop("stages") == []
     assert told == {
         "at": "2026-01-05T13:20:20Z",
         "earliest": "2026-01-05T12:50:20Z",

@@ -58,12 +58,12 @@ LEFT = "are lost, but for what the jobs saved"
         (StopSum(), "no job is stopped"),
         (
             StopSum(jobs=1, pods=3, devices=8, device_seconds=5760.4),
-            f"1 job with 3 pods on 8 devices is stopped; 5,760 device-seconds {LEFT}",
+            f"1 job with 3 pods on 8 devices is stopped; 1.60 GPU-hours {LEFT}",
         ),
         (StopSum(jobs=2, pods=1), "2 jobs with 1 pod are stopped"),
         (
-            StopSum(jobs=2, pods=2, device_seconds=60, core_seconds=30),
-            f"2 jobs with 2 pods are stopped; 60 device-seconds and 30 core-seconds {LEFT}",
+            StopSum(jobs=2, pods=2, device_seconds=60, core_seconds=10),
+            f"2 jobs with 2 pods are stopped; 0.02 GPU-hours and under 0.01 core-hours {LEFT}",
         ),
     ],
 )

@@ -92,6 +92,15 @@ def test_minutes_go_back_one_day_and_starvation_is_counted() -> None:
     assert history.list_minutes("q", now) == []
 
 
+def test_what_was_done_on_the_dashboard_is_kept_without_names_of_jobs() -> None:
+    history = History(T0)
+    history.note_action("ClusterQueue", "cq", "hold", "ada", T0)
+    history.note_action("Workload", "team/secret-plan", "evict", "bob", T0)
+    told = [(each.kind, each.name, each.action, each.by) for each in history.changes]
+    assert told == [("ClusterQueue", "cq", "hold", "ada"), ("Workload", "team", "evict", "bob")]
+    assert [each.number for each in history.changes] == [1, 2]
+
+
 def test_changes_of_specs_and_cordons_are_kept_but_not_those_of_a_status() -> None:
     history = History(T0)
     plain = MultiKueueCluster(metadata=ObjectMeta(name="w"))

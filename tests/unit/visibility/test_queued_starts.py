@@ -8,6 +8,7 @@ from typing import Any
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.visibility.fleet.queued_starts import NOT_YET, PER_SECOND, QueuedStarts
+from multiqueue.visibility.fleet.starts import find_next_start
 from tests.builders.workloads import T0
 from tests.virtual_time import run_virtual
 
@@ -61,6 +62,24 @@ def test_an_estimate_is_kept_for_a_share_of_the_wait_and_a_change_is_told() -> N
         assert await starts.refresh() == ["ns/a"]
         assert (await starts.find_start("ns/a"))["at"] == format_time(T0 + timedelta(hours=2))
         assert len(estimates.asked) == 2
+
+    run_virtual(main())
+
+
+def test_the_next_start_is_the_first_of_all_that_are_known_and_rest_on_no_guess() -> None:
+    async def main() -> None:
+        estimates = Estimates()
+        starts = make(estimates)
+        await starts.find_start("ns/a")
+        estimates.hours = 3
+        await starts.find_start("ns/b")
+        known = [*starts.list_known(), None, NOT_YET]
+        assert find_next_start(known, T0) == format_time(T0 + timedelta(hours=1))
+        assert find_next_start(known, T0 + timedelta(hours=2)) == format_time(
+            T0 + timedelta(hours=3)
+        )
+        guess = {"at": format_time(T0), "basis": "Assumed"}
+        assert find_next_start([guess], T0) is None
 
     run_virtual(main())
 

@@ -72,6 +72,7 @@ def service(
         decision_service=decision_service,
         starts=starts,
         whatifs=whatifs,
+        own_name="visibility.ns.svc",
     )
 
 

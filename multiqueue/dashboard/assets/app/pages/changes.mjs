@@ -1,4 +1,4 @@
-// What changed in queues, cohorts, flavors, checks, workers and profiles.
+// What changed in queues, cohorts, flavors, checks, workers and profiles, and what was done on the manager's own dashboard.
 import { html } from "../html.mjs";
 import { ago, clock, safe } from "../format.mjs";
 import { Look, Table, useNow } from "../parts.mjs";
@@ -12,7 +12,7 @@ export function ChangesPage({ store }) {
     <${Look} topic=${topic} empty="Nothing has changed since the manager started.">
     <${Table} caption="Changes" rows=${rows} columns=${[
       { title: "When", cell: (row) => html`<time title=${`${ago(row.at, now)} ago`}>${clock(row.at)}</time>` },
-      { title: "Object", cell: (row) => `${safe(row.kind)} ${safe(row.object)}` }, { title: "What", cell: (row) => safe(row.action) },
+      { title: "Object", cell: (row) => `${safe(row.kind)} ${safe(row.object)}` }, { title: "What", cell: (row) => safe(row.by ? `${row.action} by ${row.by}` : row.action) },
       { title: "Fields", wide: true, cell: (row) => html`<ul class="fields">${(row.fields ?? []).map((field) => html`<li><code>${safe(field.path)}</code> ${field.from !== null && html`<del>${safe(field.from)}</del>`} ${safe(field.to ?? "removed")}</li>`)}</ul>` },
     ]} /><//></main>`;
 }

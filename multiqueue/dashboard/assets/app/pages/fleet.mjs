@@ -2,7 +2,7 @@
 import { html } from "../html.mjs";
 import { Picture, stateOf } from "../draw/picture.mjs";
 import { readFleet, standingsOf } from "../fleet.mjs";
-import { ago, brief, clock, count, number, safe } from "../format.mjs";
+import { ago, brief, clock, count, number, safe, startWords } from "../format.mjs";
 import { Figure, JobLink, Look, Phase, QueueLink, Refusal, Table, Team, useNow, WorkerLink } from "../parts.mjs";
 import { setQuery } from "../router.mjs";
 
@@ -43,7 +43,7 @@ function Head({ store, now, fleet }) {
     <${Figure} value=${`${number(total.used)} of ${number(total.gpus)}`} words=${`GPUs in use${total.borrowed ? `, ${total.borrowed} of them borrowed` : ""}`} />
     <${Figure} value=${number(total.free)} words="free" tone=${total.free && total.waiting ? "warn" : ""} />
     <${Figure} value=${count(total.waiting, "job")} words=${total.waiting ? `wait for ${count(total.waitingGpus, "GPU")}, longest ${ago(total.oldest, now)}` : "wait"} />
-    ${largest && html`<${Figure} value=${count(largest.gpus, "GPU")} words=${html`largest gang that waits: <${JobLink} row=${largest} />, for ${ago(largest.created, now)}`} />`}
+    ${largest && html`<${Figure} value=${count(largest.gpus, "GPU")} words=${html`largest gang that waits: <${JobLink} row=${largest} />, for ${ago(largest.created, now)}; start: ${startWords(largest.start, now) || "not known"}`} />`}
     <${Figure} value=${next} words="next start foreseen" />
   </div>`;
 }

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from multiqueue.api.v1beta2 import MultiKueueCluster
 from multiqueue.api.validation.access import items, mapping, text
-from multiqueue.cli.manager_names import DEPLOYMENT, DEPLOYMENTS
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, NotFound
+from multiqueue.kube.manager_names import DEPLOYMENT, DEPLOYMENTS
 from multiqueue.workers.kubeconfigs.credentials import (
     KubeconfigRefusal,
     SafeKubeconfig,
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from multiqueue.api.validation.access import Object
 
 CONFIG_MAP, CONFIG_KEY = "kueue-manager-config", "controller_manager_config.yaml"
+WORKER_SECONDS = 5.0
+"""How long one worker may take to answer."""
 
 
 def mounted_config_map(deployment: Object | None) -> str:
@@ -58,7 +62,7 @@ async def read_config(client: KubeClient, namespace: str) -> Configuration | Non
 
 
 async def read_stored(
-    client: KubeClient, name: str, namespace: str
+    client: KubeClient, name: str, namespace: str, now: datetime
 ) -> SafeKubeconfig | KubeconfigRefusal:
     """Read the kubeconfig in a Secret, and check it as the manager does.
 
@@ -72,11 +76,29 @@ async def read_stored(
         secret: Object | None = await client.get(resources.SECRETS, name, namespace=namespace)
     except NotFound:
         secret = None
-    check = partial(check_secret, secret, name, namespace, datetime.now(UTC))
+    check = partial(check_secret, secret, name, namespace, now)
     found = check(proxies=())
     if isinstance(found, KubeconfigRefusal):
         found = check(proxies=await _read_allowed_proxies(client, namespace))
     return found
+
+
+async def worker_credentials(
+    client: KubeClient, cluster: MultiKueueCluster, namespace: str, now: datetime
+) -> Credentials:
+    """Return the manager's credentials for a worker, read with the rights of the client.
+
+    Raises:
+        KubeError: the Secret may not be read.
+        ValueError: there is no such Secret, or it must not be used.
+    """
+    source = cluster.spec.cluster_source.kube_config
+    if source is None or source.location_type != "Secret":
+        raise ValueError("its kubeconfig is not in a Secret, so only the manager can look")
+    found = await read_stored(client, source.location, namespace, now)
+    if isinstance(found, KubeconfigRefusal):
+        raise ValueError(f"{found.reason}: {found.message}")  # noqa: TRY004 - no error of types
+    return await Credentials.from_kubeconfig_dict(found.config)
 
 
 async def _read_allowed_proxies(client: KubeClient, namespace: str) -> tuple[str, ...]:

@@ -1,31 +1,42 @@
-"""Reads what ``clusters drain --dry-run`` needs from the manager and all workers at once."""
+"""Reads what the forecast of a drain needs, with the rights of whoever asks for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.job_kinds import find_job_kind
+from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import DisruptionPolicy
 from multiqueue.capacity.own_quota import OwnQuota
-from multiqueue.cli.queue_objects import QueueObjects
-from multiqueue.cli.views.drain_plan import DrainSurroundings, Quotas
-from multiqueue.cli.worker_access import WORKER_SECONDS, worker_credentials
+from multiqueue.drain.plan import DrainSurroundings, Quotas
 from multiqueue.drain.stop_time import find_notice_length
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
-from multiqueue.kube.resources import Resource
+from multiqueue.kube.resources import Resource, resource_of
+from multiqueue.workers.kubeconfigs.stored import WORKER_SECONDS, worker_credentials
 
 
-async def read_surroundings(client: KubeClient, *, system_namespace: str) -> DrainSurroundings:
+async def read_surroundings(
+    client: KubeClient, *, system_namespace: str, now: datetime
+) -> DrainSurroundings:
     """Read everything that decides which worker could run a job.
 
     Objects that the user may not read are left out.
+
+    Args:
+        client: A client of the manager's cluster, with the rights of the user.
+        system_namespace: The manager's namespace, with the kubeconfigs of the workers.
+        now: The time, to judge whether a kubeconfig has expired.
+
+    Raises:
+        KubeError: Workloads or MultiKueueClusters may not be listed.
     """
     workloads = await client.list(
         resources.WORKLOADS, decode=lambda data: decode(api.Workload, data)
@@ -40,15 +51,12 @@ async def read_surroundings(client: KubeClient, *, system_namespace: str) -> Dra
         _read_queues(client, _list),
     )
     workers = await asyncio.gather(
-        *(_read_worker(client, cluster, system_namespace) for cluster in clusters.items)
+        *(_read_worker(client, cluster, system_namespace, now) for cluster in clusters.items)
     )
-    objects = QueueObjects(now=datetime.now(UTC))
-    objects.add("workloads", workloads.items)
-    await objects.list_jobs(client)
     names = [cluster.metadata.name for cluster in clusters.items]
     return DrainSurroundings(
         workloads=workloads.items,
-        jobs=objects.jobs,
+        jobs=await _list_jobs(client, workloads.items),
         clusters=dict(zip(names, clusters.items, strict=True)),
         checks=_by_name(checks),
         configs=_by_name(configs),
@@ -65,11 +73,11 @@ async def read_surroundings(client: KubeClient, *, system_namespace: str) -> Dra
 
 
 async def _read_worker(
-    client: KubeClient, cluster: api.MultiKueueCluster, system_namespace: str
+    client: KubeClient, cluster: api.MultiKueueCluster, system_namespace: str, now: datetime
 ) -> Quotas:
     try:
         async with asyncio.timeout(WORKER_SECONDS):
-            credentials = await worker_credentials(client, cluster, system_namespace)
+            credentials = await worker_credentials(client, cluster, system_namespace, now)
             async with KubeClient(credentials, default_timeout=WORKER_SECONDS) as worker:
                 found = await _read_queues(worker, _list_all)
                 queues = await worker.list(
@@ -80,6 +88,25 @@ async def _read_worker(
     except (KubeError, ValueError) as error:
         return Quotas(problem=str(error))
     return Quotas(quota=found.quota, local_queues={q.metadata.key: q for q in queues.items})
+
+
+async def _list_jobs(
+    client: KubeClient, workloads: Sequence[api.Workload]
+) -> dict[str, dict[str, Any]]:
+    """Return the jobs in queues of these Workloads, by uid; a cluster may have many others."""
+    owners = {
+        (owner.api_version, owner.kind)
+        for workload in workloads
+        for owner in workload.metadata.owner_references
+    }
+    rows = {row for owner in owners if (row := find_job_kind(*owner)) is not None}
+    found = await asyncio.gather(
+        *(
+            _list(client, resource_of(row.api_version, row.plural, row.kind), label=QUEUE_NAME)
+            for row in rows
+        )
+    )
+    return {job["metadata"]["uid"]: job for jobs in found for job in jobs}
 
 
 class _Queues(NamedTuple):
@@ -110,15 +137,24 @@ async def _read_queues(
     )
 
 
-async def _list(client: KubeClient, resource: Resource, kind: type[Any]) -> list[Any]:
+async def _list(
+    client: KubeClient, resource: Resource, kind: type[Any] | None = None, *, label: str = ""
+) -> list[Any]:
     try:
-        return await _list_all(client, resource, kind)
+        return await _list_all(client, resource, kind, label=label)
     except (Forbidden, NotFound):
         return []
 
 
-async def _list_all(client: KubeClient, resource: Resource, kind: type[Any]) -> list[Any]:
-    return (await client.list(resource, decode=partial(decode, kind))).items
+async def _list_all(
+    client: KubeClient, resource: Resource, kind: type[Any] | None = None, *, label: str = ""
+) -> list[Any]:
+    listed = await client.list(
+        resource,
+        label_selector=label,
+        decode=partial(decode, kind) if kind is not None else None,
+    )
+    return list(listed.items)
 
 
 def _by_name(objects: list[Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Predicts what a drain would do with each Workload. Pure.
+"""Predicts what a drain would do with each Workload. Pure. Parity: S-39.
 
-It uses the manager's rules on the objects that the manager and the workers serve. Objects that the
-user may not read count as unknown, and an unknown worker may take anything.
+``clusters drain --dry-run`` and the dashboard's question before a drain show it. It uses the
+manager's rules on the objects that the manager and the workers serve. Objects that the user may not
+read count as unknown, and an unknown worker may take anything.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.capacity.filters import Candidate, why_not
 from multiqueue.capacity.own_quota import OwnQuota, QuotaClaim
 from multiqueue.capacity.workload_view import build_workload_view
-from multiqueue.cli.views.ages import format_seconds
 from multiqueue.drain.chance import Chance
 from multiqueue.drain.pace import Bucket, Resident, estimate_begins, sort_residents
 from multiqueue.drain.relocation import (
@@ -36,7 +36,6 @@ from multiqueue.plugins import ClusterView, WorkloadView, place
 from multiqueue.views.workloads import view_workload
 
 Json = Mapping[str, Any]
-HEADERS = ("WORKLOAD", "PRIORITY", "GPUS", "RAN", "GPU-HOURS LOST", "GRACE", "THEN", "WHY")
 
 
 class Fate(StrEnum):
@@ -129,12 +128,22 @@ class Move:
     notice: timedelta = timedelta()
     told_until: datetime | None = None
 
+    @property
+    def then(self) -> str:
+        """What becomes of it, in words."""
+        told = f", told until {format_time(self.told_until)}" if self.told_until else ""
+        if self.fate is Fate.MOVES:
+            return f"moves to {self.to}{'' if self.certain else ', maybe'}{told}"
+        words = {Fate.WAITS: "waits for room", Fate.STAYS: "stays", Fate.STOPS: "is stopped"}
+        return words[self.fate] + told
+
     def to_dict(self, now: datetime) -> dict[str, Any]:
-        """Return the move for ``-o json``."""
+        """Return the move for programs."""
         resident = self.resident
         return {
             "workload": resident.key,
             "fate": str(self.fate),
+            "then": self.then,
             "to": self.to or None,
             "certain": self.certain,
             "why": self.why or None,
@@ -147,27 +156,6 @@ class Move:
             "noticeSeconds": self.notice.total_seconds(),
             "noticeUntil": format_time(self.told_until) if self.told_until else None,
         }
-
-    def row(self, now: datetime) -> list[str | int]:
-        """Return the cells of the table."""
-        resident = self.resident
-        words = {
-            Fate.MOVES: f"moves to {self.to}{'' if self.certain else ', maybe'}",
-            Fate.WAITS: "waits for room",
-            Fate.STAYS: "stays",
-            Fate.STOPS: "is stopped",
-        }
-        told = f", told until {format_time(self.told_until)}" if self.told_until else ""
-        return [
-            resident.key,
-            resident.priority,
-            resident.gpus,
-            format_seconds((now - resident.admitted_at).total_seconds()),
-            f"{resident.lost_gpu_seconds(now) / 3600:.2f}",
-            format_seconds(resident.stop.total_seconds()),
-            words[self.fate] + told,
-            self.why,
-        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +184,7 @@ class DrainForecast:
         return max(ends, default=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the forecast for ``-o json``."""
+        """Return the forecast for programs."""
         order, ends_at = self.order, self.ends_at
         return {
             "worker": self.worker,
@@ -223,7 +211,7 @@ class DrainForecast:
             for name, why in self.unread.items()
             if name != self.worker
         ]
-        return [*told, "Nothing was changed."]
+        return told
 
     def _sum_up(self) -> str:
         words = {
