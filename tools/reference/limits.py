@@ -25,7 +25,6 @@ LIMITS = (
     ("kube/sizes.py", "MAX_SKIMMED_BYTES", "all Pods, in bytes"),
     ("kube/write_budget.py", "MAX_WINDOW", "statuses and Events that are written at a time"),
     ("kube/events.py", "MAX_QUEUE", "Events that wait to be written"),
-    ("controllers/plan_applier.py", "MAX_WAITING", "admissions that wait to be written"),
     ("jobs/framework/execute_members.py", "MAX_WRITING", "pods of a group written at a time"),
     ("workers/kubeconfigs/credentials.py", "MAX_KUBECONFIG_BYTES", "a kubeconfig, in bytes"),
     ("dispatch/observe/memory.py", "MAX_ROUNDS", "earlier answers that a dispatcher sees"),
