@@ -85,6 +85,7 @@ class PageReader:
         about: What ``about.json`` says: ``context``, ``namespace``, ``demo``; ``login`` if there
             was one.
         action: What the page sends with each action; empty: the reader has no actions.
+        acts: Whether actions are taken; `action` alone is for the logout.
         valid: A context that raises `StreamOver` in its block when a stream has to end.
         acting: A context of each action; it may refuse one.
         tell: Called with the request of each action and the status of its answer.
@@ -96,6 +97,7 @@ class PageReader:
     client: KubeClient
     about: Mapping[str, Any]
     action: str
+    acts: bool = True
     valid: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     acting: Callable[[], AbstractContextManager[None]] = nullcontext
     tell: Callable[[HttpRequest, int], Awaitable[None]] = _tell_nobody
@@ -156,10 +158,11 @@ class PageAnswers:
 
     async def _get(self, request: HttpRequest, path: str, reader: PageReader) -> web.StreamResponse:
         if request.path == "/about.json":
-            sends = {"action": reader.action} if reader.action else {}
-            return build_answer(200, orjson.dumps({**reader.about, **sends}))
+            sends: dict[str, Any] = {"action": reader.action} if reader.action else {}
+            looks = {} if reader.acts else {"acts": False}
+            return build_answer(200, orjson.dumps({**reader.about, **sends, **looks}))
         try:
-            if path == ACTIONS and reader.action:
+            if path == ACTIONS and reader.action and reader.acts:
                 described = await self._actions_of(reader).describe(request.query)
                 return build_answer(200, orjson.dumps(described))
             if path in {"/usage.json", "/usage.csv"}:
@@ -189,6 +192,8 @@ class PageAnswers:
             refusal = check_action(request.headers, reader.action)
         if refusal is not None:
             return build_status(403, "Forbidden", refusal.text)
+        if path == ACTIONS and not reader.acts:
+            return build_status(403, "Forbidden", "dashboard.actions: this page has no actions")
         try:
             body = orjson.loads(await request.read())
             if path == ACTIONS:

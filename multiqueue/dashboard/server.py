@@ -69,6 +69,7 @@ class DashboardServer(CertifiedServer):
         drain_seconds: How long requests are answered after the end was asked for.
         send_seconds: How long a reader may take to read an answer, or a part of a stream.
         system_namespace: The manager's namespace.
+        acts: Whether readers can take actions.
         note_action: Is told of each action that was done: kind and key of the object, verb, reader.
     """
 
@@ -86,6 +87,7 @@ class DashboardServer(CertifiedServer):
         drain_seconds: float = 0.0,
         send_seconds: float = SEND_SECONDS,
         system_namespace: str = DEFAULT_NAMESPACE,
+        acts: bool = True,
         note_action: NoteAction = lambda *_: None,
     ) -> None:
         super().__init__(
@@ -111,6 +113,7 @@ class DashboardServer(CertifiedServer):
         self._answers = PageAnswers(clock, self._origin)
         self._send_seconds = send_seconds
         self._system_namespace = system_namespace
+        self._acts = acts
         self._note_action = note_action
 
     @property
@@ -191,6 +194,7 @@ class DashboardServer(CertifiedServer):
                 "login": {"reader": session.reader, "expires": expires},
             },
             action=session.action,
+            acts=self._acts,
             valid=partial(self._login.while_valid, session, self._stopping),
             send_seconds=self._send_seconds,
             system_namespace=self._system_namespace,

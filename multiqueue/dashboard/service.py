@@ -84,6 +84,7 @@ class DashboardService:
                 context=build_server_context(context.config.tls),
                 drain_seconds=context.drain_seconds,
                 system_namespace=context.config.namespace,
+                acts=context.config.dashboard.actions,
                 note_action=self._visibility.fleet.note_action,
             )
             await self._serve(server)

@@ -8,6 +8,7 @@ import signal
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -76,6 +77,20 @@ def test_a_job_has_its_way_its_decision_and_its_log(look: Look) -> None:
     look.page.get_by_text("Who decided: score").wait_for()
     look.page.get_by_text("Conditions").first.wait_for()
     look.picture("job")
+
+
+def test_what_has_not_come_yet_is_not_called_nothing(browser: Any, demo: Demo) -> None:
+    looks = open_look(browser, "about:blank")
+    look = next(looks)
+    look.page.route("**/feeds*", lambda route: None)  # it never answers
+    look.page.goto(demo.address)
+    look.page.get_by_text("Needs somebody").wait_for()
+    text = look.page.locator("main").inner_text()
+    assert [words for words in ("Nothing.", "nobody waits", "no jobs") if words in text] == []
+    assert look.page.locator("main .loading").count() >= 3
+    look.page.unroute_all(behavior="ignoreErrors")
+    with suppress(StopIteration):
+        next(looks)
 
 
 def test_a_waiting_job_says_why_in_a_panel_and_keys_walk_through_the_list(look: Look) -> None:

@@ -441,6 +441,9 @@ class Dashboard(Section, frozen=True, kw_only=True):
     Service. Requests for other host names are refused."""
     auth: DashboardAuth = DashboardAuth()
     """How readers say who they are."""
+    actions: bool = True
+    """Whether readers can change what their own rights allow, such as hold a queue; else the pages
+    have no buttons."""
 
 
 class NotificationReceiver(Section, frozen=True, kw_only=True):

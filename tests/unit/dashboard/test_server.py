@@ -66,7 +66,7 @@ class Clients:
 
 @asynccontextmanager
 async def listening(
-    *, send_seconds: float = 60.0
+    *, send_seconds: float = 60.0, acts: bool = True
 ) -> AsyncIterator[tuple[DashboardServer, Clients, aiohttp.ClientSession, str]]:
     """A server, and a browser that logged in with a long token."""
     clients, clock = Clients(), SystemClock()
@@ -81,6 +81,7 @@ async def listening(
         port=0,
         context=build_server_context(Configuration().tls),
         send_seconds=send_seconds,
+        acts=acts,
     )
     server.show(Serving(pair.certificate, pair.key, b""))
     await server.start()
@@ -121,6 +122,23 @@ async def test_actions_are_logged_and_bodies_that_are_none_are_not() -> None:
         assert (told["reader"], told["verb"], told["result"]) == ("ada", "sing", "refused with 400")
         assert told["object"] == f"clusterqueues {'n' * 253}"
         assert "secret" not in str(told)
+
+
+async def test_without_actions_nothing_is_changed_and_the_logout_works() -> None:
+    async with listening(acts=False) as (_, _, browser, base):
+        async with browser.get(f"{base}/about.json") as answer:
+            about = await answer.json()
+        assert about["acts"] is False
+        headers = {"Origin": base, "X-Multiqueue-Action": about["action"]}
+        asked = {"verb": "hold", "kind": "clusterqueues", "name": "cq"}
+        path = f"{base}/actions.json"
+        async with browser.get(path, params=asked) as answer:
+            assert answer.status == 404
+        async with browser.post(path, json=asked, headers=headers) as answer:
+            assert answer.status == 403
+            assert "dashboard.actions" in (await answer.json())["message"]
+        async with browser.post(f"{base}/logout", json={}, headers=headers) as answer:
+            assert answer.status == 200
 
 
 async def test_an_action_goes_on_and_is_logged_though_its_reader_has_left() -> None:

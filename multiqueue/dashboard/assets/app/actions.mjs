@@ -9,7 +9,7 @@ const PATH = "/actions.json";
 
 /** What the reader may do with an object; nothing without the right to. @param {{kind: string, namespace?: string, name: string}} target */
 export function Actions(target) {
-  return session.action && html`<${Buttons} key=${JSON.stringify(target)} target=${target} />`;
+  return session.action && session.acts && html`<${Buttons} key=${JSON.stringify(target)} target=${target} />`;
 }
 
 function Buttons({ target }) {

@@ -3,8 +3,8 @@ import { useEffect, useState } from "./html.mjs";
 import { messageOf } from "./feed.mjs";
 
 export const FLEET = "/apis/fleet.multiqueue.dev/v1alpha1";
-/** What the page sends with each action (empty: it has none), how often the reader logged in, and what to do if a login is needed. */
-export const session = { action: "", logins: 0, ended: null };
+/** What the page sends with each action and the logout (empty: nothing), whether it has actions, how often the reader logged in, and what to do if a login is needed. */
+export const session = { action: "", acts: true, logins: 0, ended: null };
 const REMOTE = "/apis/remote.multiqueue.dev/v1alpha1";
 
 /** The path of something of a job. @param {string} name `namespace/name` of its Workload. @param {string} what */

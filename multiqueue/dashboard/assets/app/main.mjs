@@ -58,6 +58,7 @@ function App() {
   const open = async () => {
     const told = await fetch("/about.json").then((answer) => (answer.status === 401 ? { closed: true } : answer.json())).catch(() => ({}));
     session.action = told.action ?? "";
+    session.acts = told.acts ?? true;
     if (told.closed || told.login) {
       const found = await import("./login.mjs");
       if (!found.enter(told, about, store)) return;

@@ -13,20 +13,23 @@ export function FleetPage({ store, query }) {
   const now = useNow();
   const fleet = readFleet(store);
   const asTable = query.get("as") === "table";
+  const quotas = store.topic("quotas");
+  // Until all of it is there, nobody can say that nobody waits.
+  const drawn = findUnread([standingsOf(store), store.topic("workers")]) ?? quotas;
   return html`<main id="main">
     <h1 class="hidden">Fleet</h1>
     <${Head} store=${store} now=${now} fleet=${fleet} />
     <section class="card-like" aria-label="The fleet">
       <div class="bar"><h2>Who waits, whose quota is used, what runs where</h2>
         <button onClick=${() => setQuery({ as: asTable ? "" : "table" })}>${asTable ? "picture" : "table"} <kbd>t</kbd></button></div>
-      ${store.topic("quotas").refused
-        ? html`<${Refusal} ...${store.topic("quotas").refused} />`
-        : html`<${Look} topic=${store.topic("quotas")} empty="There is no ClusterQueue yet: kubectl apply -k config/samples makes some.">
+      ${quotas.refused
+        ? html`<${Refusal} ...${quotas.refused} />`
+        : html`<${Look} topic=${drawn} empty="There is no ClusterQueue yet: kubectl apply -k config/samples makes some.">
             ${asTable ? html`<${AsTable} fleet=${fleet} />` : html`<${Picture} fleet=${fleet} />`}<//>`}
       <${Legend} />
     </section>
     <div class="columns">
-      <${Needs} fleet=${fleet} />
+      <${Needs} fleet=${fleet} topics=${[store.topic("workers"), quotas]} />
       <${Lately} store=${store} now=${now} />
     </div>
   </main>`;
@@ -92,7 +95,14 @@ export function findNeeds(fleet) {
   return [...workers, ...queues];
 }
 
-function Needs({ fleet }) {
+/** The first topic whose rows have not come yet. */
+function findUnread(topics) {
+  return topics.find((topic) => !topic.loaded && !topic.refused);
+}
+
+function Needs({ fleet, topics }) {
+  if (topics.every((topic) => topic.refused)) return null;
+  if (findUnread(topics)) return html`<section class="card-like"><h2>Needs somebody</h2><div class="loading"></div></section>`;
   const needs = findNeeds(fleet);
   return html`<section class="card-like"><h2>Needs somebody</h2>
     ${needs.length === 0 ? html`<p class="empty">Nothing.</p>` : html`<ul class="needs">${needs.map((need) => html`<li key=${need.key}>
