@@ -42,6 +42,15 @@ def test_the_least_left_over_keeps_gaps_for_large_gangs():
     assert choose(make_cluster("a", used=5), make_cluster("b", gpus=4), gpus=3) == ("a",)
 
 
+def test_hardware_that_a_job_gains_from_breaks_no_gap_for_large_gangs():
+    fast = replace(make_workload(gpus=1), speeds={"a100": 1000, "h100": 2000})
+    h100 = make_cluster("b", labels={"accelerator": "h100"})
+    begun = make_cluster("a", used=3, labels={"accelerator": "a100"})
+    empty = make_cluster("a", labels={"accelerator": "a100"})
+    assert choose(begun, h100, workload=fast) == ("a",)
+    assert choose(empty, h100, workload=fast) == ("b",)
+
+
 def test_the_most_left_over_deals_small_jobs_out_evenly():
     clusters = (make_cluster("a", used=1), make_cluster("b"), make_cluster("c", used=6))
     assert choose(*clusters, arguments={"scorers": {"packing": 0, "spreading": 8}}) == ("b",)
