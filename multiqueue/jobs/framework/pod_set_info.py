@@ -282,7 +282,8 @@ def _merge(
     for key in sorted(added):
         if merged.setdefault(key, added[key]) != added[key]:
             raise StartConflictError(
-                f'{_BAD_UPDATE}: conflict for {what}: "{key}" is "{merged[key]}" and "{added[key]}"'
+                f"{_BAD_UPDATE}: conflict for {what}: "
+                f"conflict for key={key}, value1={merged[key]}, value2={added[key]}"
             )
     return merged
 

@@ -118,6 +118,7 @@ class PodOwnerWebhook:
                 yield from _compare_shapes(new, old, (*path, "spec"))
 
     def _validate(self, job: Object, config: Configuration) -> Iterator[FieldError]:
+        """Deviates: upstream leaves topology annotations to the webhook of pods (91)."""
         if self.kind.is_skipped(dict(job)):
             return
         yield from validate_new_job(_checked(job), config.gates, self.support)

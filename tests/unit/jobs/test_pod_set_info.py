@@ -126,7 +126,7 @@ def test_a_start_overwrites_what_an_earlier_slice_wrote() -> None:
 def test_another_workload_than_the_template_names_prevents_the_start() -> None:
     (info,) = build_infos(admitted(make_workload("new")), FLAVORS.get)
     template = {**make_template(), "metadata": {"annotations": {names.WORKLOAD: "old"}}}
-    with pytest.raises(StartConflictError, match=r'annotations: ".*workload" is "old" and "new"'):
+    with pytest.raises(StartConflictError, match="workload, value1=old, value2=new"):
         apply_info(template, info)
 
 
@@ -177,14 +177,17 @@ def test_a_check_that_contradicts_the_flavor_prevents_the_start() -> None:
     workload = with_status(
         workload, msgspec.structs.replace(workload.status, admission_checks=(check,))
     )
-    message = 'invalid admission check PodSetUpdate: conflict for nodeSelector: "gpu" is "a100"'
+    message = (
+        "invalid admission check PodSetUpdate: conflict for nodeSelector: conflict for key=gpu, "
+        "value1=a100"
+    )
     with pytest.raises(StartConflictError, match=message):
         build_infos(workload, FLAVORS.get)
 
 
 def test_a_template_that_says_otherwise_prevents_the_start() -> None:
     info = PodSetInfo(name="main", count=1, node_selector={"gpu": "a100"})
-    with pytest.raises(StartConflictError, match='"h100" and "a100"'):
+    with pytest.raises(StartConflictError, match="key=gpu, value1=h100, value2=a100"):
         apply_info(make_template(nodeSelector={"gpu": "h100"}), info)
 
 

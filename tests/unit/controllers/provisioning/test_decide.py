@@ -318,7 +318,7 @@ def test_templates_carry_the_flavor_and_the_requests() -> None:
         pytest.param({}, '"default" of pod set "main" does not exist', id="no flavor"),
         pytest.param(
             {"default": flavor("default", gpu="a100")},
-            'conflict for nodeSelector: "gpu" is "h100" and "a100"',
+            "conflict for nodeSelector: conflict for key=gpu, value1=h100, value2=a100",
             id="another node selector",
         ),
     ],
