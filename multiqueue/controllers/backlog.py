@@ -1,6 +1,6 @@
 """Admissions that are decided and wait for a writer: the highest priority first.
 
-Whoever waits here can still be taken back: nothing was written. So a Workload that is preempted
+What waits here can still be removed, because nothing was written. So a Workload that is preempted
 before its admission was written costs no request.
 """
 
@@ -36,6 +36,6 @@ class Backlog(Generic[T]):
                 del self._waiting[key]
                 return waiting[1]
 
-    def take_back(self, key: str) -> bool:
+    def remove(self, key: str) -> bool:
         """Remove an item; return whether it still waited."""
         return self._waiting.pop(key, None) is not None

@@ -29,6 +29,7 @@ from multiqueue.api.notices import end_notice
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_state import evict, preempt
 from multiqueue.controllers.disruption.notice_changes import GivenNotice, Rescission, can_leave
+from multiqueue.controllers.plan_applier import PendingAdmission
 from multiqueue.engine.plan import CyclePlan, Decision, EndNotice, Evict, Preempt, RescindNotice
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext
@@ -91,7 +92,7 @@ class EvictionWriter:
 
     Args:
         context: The manager's context.
-        is_admitting: Whether the admission of a workload is decided but not yet written.
+        find_unwritten: Answers the admission of a workload that is decided but not yet written.
         take_back: Takes an admission back that waits to be written; answers whether it did.
         on_failed: Called with the key of each workload whose eviction could not be written.
     """
@@ -102,12 +103,12 @@ class EvictionWriter:
         self,
         context: ManagerContext,
         *,
-        is_admitting: Callable[[str], bool],
-        take_back: Callable[[str], bool],
+        find_unwritten: Callable[[str], PendingAdmission | None],
+        take_back: Callable[[PendingAdmission], bool],
         on_failed: Callable[[str], object],
     ) -> None:
         self._context = context
-        self._is_admitting = is_admitting
+        self._find_unwritten = find_unwritten
         self._take_back = take_back
         self._on_failed = on_failed
         self._build_options = build_options(context.config)
@@ -119,14 +120,28 @@ class EvictionWriter:
         """Start to write the evictions of a plan; never blocks."""
         for decision in plan.decisions:
             for change in self._changes(decision):
-                if self._is_admitting(change.workload):
-                    loop = asyncio.get_running_loop()
-                    loop.call_later(TAKE_BACK_SECONDS, self._take_back_or_write, change)
-                else:
+                admission = self._find_unwritten(change.workload)
+                if admission is None:
                     self._waiting.put_nowait(change)
+                else:
+                    loop = asyncio.get_running_loop()
+                    loop.call_later(TAKE_BACK_SECONDS, self._end_admission, change, admission)
 
-    def _take_back_or_write(self, change: Change) -> None:
-        if not self._take_back(change.workload):
+    def _end_admission(self, change: Change, admission: PendingAdmission) -> None:
+        """Take the admission back that a victim had; if it was written, the victim is evicted."""
+        if self._take_back(admission):
+            self._failures.pop(change.workload, None)
+            log.info(
+                "admission taken back before it was written",
+                workload=change.workload,
+                reason=change.message,
+                preemptor=change.preemptor if isinstance(change, Eviction) else "",
+            )
+        elif admission.written is False:
+            # It holds nothing, or what it got since then, which nobody asked for.
+            self._failures.pop(change.workload, None)
+            self._on_failed(change.workload)
+        else:
             self._waiting.put_nowait(change)
 
     async def run(self) -> None:
@@ -192,7 +207,7 @@ class EvictionWriter:
             before[:] = [newest.status]
             return change.change(newest, now)
 
-        if self._is_admitting(key):
+        if self._find_unwritten(key) is not None:
             # Its admission is not written yet; it can be evicted afterwards.
             self._fail(key)
             return

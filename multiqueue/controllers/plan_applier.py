@@ -63,12 +63,12 @@ class OutdatedDecisionError(Exception):
     """The Workload changed since the decision."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class PendingAdmission:
     """An admission that waits to be written, with the Workload that it was decided for.
 
     Shape: ``since``, when something made its cycle begin, and ``decided_at`` are times of the
-    event loop.
+    event loop. ``written`` is None until it is known.
     """
 
     decision: Admit
@@ -77,6 +77,7 @@ class PendingAdmission:
     uid: str
     generation: int
     resource_version: str
+    written: bool | None = None
 
 
 class PlanApplier:
@@ -114,23 +115,27 @@ class PlanApplier:
         self._writing: dict[str, PendingAdmission] = {}  # the newest one of each workload
         self._failures: dict[str, int] = {}
 
-    def is_writing(self, key: str) -> bool:
-        """Whether the admission of this Workload is decided but not yet written."""
-        return key in self._writing
+    def find_unwritten(self, key: str) -> PendingAdmission | None:
+        """Return the admission of this Workload that is decided but not yet written."""
+        return self._writing.get(key)
 
-    def take_back(self, key: str) -> bool:
+    def take_back(self, admission: PendingAdmission) -> bool:
         """Take an admission back if no writer has begun to write it; return whether it was one.
 
         The engine forgets it, so its quota is free at once and the Workload waits as before.
         """
-        if not (self._waiting.take_back(key) or self._offered.take_back(key)):
+        key = admission.decision.workload
+        if self._writing.get(key) is not admission or not self._drop(key):
             return False
         del self._writing[key]
-        now = self._context.clock.now()
-        self._engine.preemption_failed(key, now)
-        self._engine.forget(key, now)
+        self._engine.forget(key, self._context.clock.now())
+        self._on_pending(key)
         self._on_forgotten()
         return True
+
+    def _drop(self, key: str) -> bool:
+        """Remove what waits for a writer; return whether there was something."""
+        return self._waiting.remove(key) or self._offered.remove(key)
 
     def apply(self, plan: CyclePlan, *, since: float | None = None) -> None:
         """Start to write a plan; never blocks.
@@ -183,6 +188,8 @@ class PlanApplier:
         if workload is None:
             self._forget(key)
             return
+        if (older := self._writing.get(key)) is not None and self._drop(key):
+            older.written = False
         admission = self._writing[key] = PendingAdmission(
             decision=decision,
             since=since,
@@ -217,6 +224,7 @@ class PlanApplier:
             # The decision was made for this very state: deciding again would end here again.
             forbidden = self._version(key) == admission.resource_version
         finally:
+            admission.written = written
             # Also if cancelled: the engine must not keep usage that was not written. A Workload
             # that was decided again meanwhile is charged for its newer admission.
             if self._writing.get(key) is admission:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from multiqueue.api.config import Gate
 from multiqueue.controllers.admission_log import AdmissionLog
@@ -49,6 +50,9 @@ from multiqueue.jobs.machines.mirror import NodeMirror
 __all__ = ["build_controllers"]
 
 
+T = TypeVar("T")
+
+
 def build_controllers(
     context: ManagerContext, engine: Engine, gate: FleetGate | None = None
 ) -> list[Runnable]:
@@ -86,7 +90,7 @@ def build_controllers(
     )
 
     def is_admitting(key: str) -> bool:
-        return applier.is_writing(key)
+        return applier.find_unwritten(key) is not None
 
     workloads = WorkloadController(context, engine, is_admitting=is_admitting)
     applier = PlanApplier(
@@ -114,7 +118,7 @@ def build_controllers(
 
     evictions = EvictionWriter(
         context,
-        is_admitting=is_admitting,
+        find_unwritten=applier.find_unwritten,
         take_back=_guard(applier.take_back, on_broken),
         on_failed=_guard(on_failed, on_broken),
     )
@@ -171,13 +175,13 @@ def _job_reconcilers(context: ManagerContext, *, dispatches: bool) -> Iterator[R
 
 
 def _guard(
-    change: Callable[[str], bool], on_broken: Callable[[Exception], None]
-) -> Callable[[str], bool]:
+    change: Callable[[T], bool], on_broken: Callable[[Exception], None]
+) -> Callable[[T], bool]:
     """Have an error of a change that a timer makes in the engine end the scheduler."""
 
-    def call(key: str) -> bool:
+    def call(of: T) -> bool:
         try:
-            return change(key)
+            return change(of)
         except Exception as error:  # noqa: BLE001 - the scheduler raises it
             on_broken(error)
             return False

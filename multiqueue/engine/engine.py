@@ -296,10 +296,13 @@ class Engine:
     def forget(self, key: str, now: datetime, *, retry_at: datetime | None = None) -> None:
         """Undo an assumed admission that could not be written; queue the workload again.
 
-        The next cycle tries it, or no cycle before ``retry_at``. Its quota is free at once.
+        The next cycle tries it, or no cycle before ``retry_at``. Its quota is free at once. If it
+        was to be preempted, that is over, too.
         """
         self._acquit(key, only_assumed=True)
+        self._take_back_stop(key)
         self._workload_changes.forget(key, now, retry_at)
+        self._disruption.notices.follow(key, self._workload_changes.entries.get(key))
 
     def places_failed(self, key: str, now: datetime) -> None:
         """Note that a new node assignment could not be written; it is decided again."""
@@ -311,7 +314,9 @@ class Engine:
     def set_aside(self, key: str, now: datetime) -> None:
         """Undo an assumed admission that the Workload object forbids, until that object changes."""
         self._acquit(key, only_assumed=True)
+        self._take_back_stop(key)
         self._workload_changes.set_aside(key, now)
+        self._disruption.notices.follow(key, self._workload_changes.entries.get(key))
 
     def preemption_failed(self, key: str, now: datetime) -> None:
         """Note that the preemption or eviction of a workload could not be written.

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from multiqueue.api import names
+from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.config import Configuration
-from multiqueue.api.workload_state import is_admitted, is_evicted
+from multiqueue.api.workload_state import find, is_admitted, is_evicted
 from multiqueue.controllers.plan_applier import WRITERS
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
@@ -94,6 +95,9 @@ async def test_an_urgent_workload_takes_the_room_of_admissions_that_are_not_writ
         await asyncio.sleep(15)
         evicted = sum(is_evicted(workload.status) for workload in store.list())
         admitted = store.get(f"{NAMESPACE}/wl-{COUNT}")
+        await asyncio.sleep(60)
+        waiting = [find(w.status, WorkloadCondition.QUOTA_RESERVED) for w in store.list()]
+    assert all(waiting), "who was taken back is told why it waits"
     assert admitted is not None
     assert is_admitted(admitted.status)
     assert written <= evicted <= written + WRITERS + PER_SECOND

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from multiqueue.engine.cache.quota_node import FlavorResource
+from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.tas.usage import Charge
@@ -102,14 +102,19 @@ class Freed:
     def taken_out(self) -> Iterator[None]:
         """Have the usage of all of them taken out inside the block."""
         queues, forest = self._tree.queues, self._tree.forest
-        sums = [(queues[name].node, slot, amount) for (name, slot), amount in self._sums.items()]
-        for node, slot, amount in sums:
-            node.remove_usage(slot, amount)
-        places = [(key, charges) for key in self._keys if (charges := forest.release(key))]
+        taken: list[tuple[QuotaNode, int, Amount]] = []
+        places: dict[str, tuple[Charge, ...]] = {}
         try:
+            for (name, slot), amount in self._sums.items():
+                node = queues[name].node
+                node.remove_usage(slot, amount)
+                taken.append((node, slot, amount))
+            for key in self._keys:
+                places[key] = forest.release(key)
             yield
         finally:
-            for key, charges in places:
-                forest.restore(key, charges)
-            for node, slot, amount in sums:
+            for key, charges in places.items():
+                if charges:
+                    forest.restore(key, charges)
+            for node, slot, amount in taken:
                 node.add_usage(slot, amount)

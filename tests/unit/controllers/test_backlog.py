@@ -1,4 +1,4 @@
-"""Who is written first, and who can still be taken back."""
+"""Who is written first, and who can still be removed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ async def test_the_highest_priority_comes_first_then_who_came_first() -> None:
     assert await take(backlog, 5) == ["B", "D", "A", "C", "E"]
 
 
-async def test_what_was_taken_back_does_not_come() -> None:
+async def test_what_was_removed_does_not_come() -> None:
     backlog: Backlog[str] = Backlog()
     backlog.put("a", "A", priority=0)
     backlog.put("b", "B", priority=0)
-    assert backlog.take_back("a")
-    assert not backlog.take_back("a")
+    assert backlog.remove("a")
+    assert not backlog.remove("a")
     assert await take(backlog, 1) == ["B"]
-    assert not backlog.take_back("b"), "somebody has it"
+    assert not backlog.remove("b"), "somebody has it"
 
 
 async def test_a_newer_item_takes_the_place_of_the_older_one() -> None:

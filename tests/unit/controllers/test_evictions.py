@@ -15,9 +15,11 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import complete_eviction, find, finish, is_evicted
 from multiqueue.controllers.evictions import Eviction, EvictionWriter
+from multiqueue.controllers.plan_applier import PendingAdmission
 from multiqueue.engine.pending_reasons import Explanation
-from multiqueue.engine.plan import CyclePlan, Evict, Preempt, PreemptedWorkload
+from multiqueue.engine.plan import Admit, CyclePlan, Evict, Preempt, PreemptedWorkload
 from multiqueue.kube.errors import NotFound, ServerError
+from multiqueue.model.workload import Admission
 from multiqueue.observability.metrics import ManagerMetrics
 from tests.builders.workloads import T0, admitted, evicted, make_workload, with_status
 from tests.virtual_time import LoopClock, virtual_time
@@ -57,8 +59,8 @@ class EvictionFixture:
     def __init__(self, *workloads: Workload) -> None:
         self.workloads = {workload.metadata.key: workload for workload in workloads}
         self.errors: list[Exception] = []
-        self.admitting: set[str] = set()
-        self.backlog: set[str] = set()
+        self.unwritten: dict[str, PendingAdmission] = {}
+        self.backlog: list[PendingAdmission] = []
         self.failed: list[tuple[str, float]] = []
         self.events: list[tuple[str, str, str]] = []
         self.metrics = ManagerMetrics()
@@ -74,7 +76,7 @@ class EvictionFixture:
         )
         self.writer = EvictionWriter(
             context,
-            is_admitting=self.admitting.__contains__,
+            find_unwritten=self.unwritten.get,
             take_back=self._take_admission_back,
             on_failed=self._on_failed,
         )
@@ -85,10 +87,30 @@ class EvictionFixture:
         self.workloads[key] = with_status(self.workloads[key], change(self.workloads[key]))
         return self.workloads[key]
 
-    def _take_admission_back(self, key: str) -> bool:
-        waits = key in self.backlog
-        self.backlog.discard(key)
-        return waits
+    def admitting(self, *, began: bool) -> PendingAdmission:
+        """Decide on the victim's admission; ``began``: a writer has it."""
+        admission = self.unwritten[VICTIM] = PendingAdmission(
+            decision=Admit(
+                workload=VICTIM,
+                cluster_queue="cq",
+                admission=Admission(cluster_queue="cq", pod_sets=()),
+            ),
+            since=0.0,
+            decided_at=0.0,
+            uid="uid-victim",
+            generation=1,
+            resource_version="1",
+        )
+        if not began:
+            self.backlog.append(admission)
+        return admission
+
+    def _take_admission_back(self, admission: PendingAdmission) -> bool:
+        if admission not in self.backlog:
+            return False
+        self.backlog.remove(admission)
+        del self.unwritten[VICTIM]
+        return True
 
     def _on_failed(self, key: str) -> None:
         self.failed.append((key, round(asyncio.get_running_loop().time() - 1000.0, 3)))
@@ -138,8 +160,7 @@ async def applied(shell: EvictionFixture, plan: CyclePlan) -> AsyncIterator[None
 async def test_a_victim_whose_admission_waits_to_be_written_costs_no_write() -> None:
     shell = EvictionFixture(make_workload("victim"), make_workload("urgent", priority=10))
     before = shell.workloads[VICTIM]
-    shell.backlog.add(VICTIM)
-    shell.admitting.add(VICTIM)
+    shell.admitting(began=False)
     async with applied(shell, make_plan()):
         assert not shell.backlog
     assert shell.workloads[VICTIM] is before
@@ -244,9 +265,34 @@ async def test_who_is_gone_has_left() -> None:
 @virtual_time
 async def test_an_admission_on_its_way_is_awaited() -> None:
     shell = EvictionFixture(make_workload("victim"))
-    shell.admitting.add(VICTIM)
+    shell.admitting(began=True)
     async with applied(shell, make_plan()):
         assert [key for key, _ in shell.failed] == [VICTIM]
+
+
+@virtual_time
+async def test_a_victim_whose_admission_was_written_meanwhile_is_evicted() -> None:
+    shell = EvictionFixture(make_victim())
+    admission = shell.admitting(began=True)
+    async with applied(shell, CyclePlan()):
+        shell.writer.apply(make_plan())
+        del shell.unwritten[VICTIM]
+        admission.written = True
+        await asyncio.sleep(1)
+    assert is_evicted(shell.workloads[VICTIM].status)
+
+
+@virtual_time
+async def test_a_victim_whose_admission_failed_meanwhile_keeps_what_it_got_since_then() -> None:
+    shell = EvictionFixture(make_victim())
+    admission = shell.admitting(began=True)
+    async with applied(shell, CyclePlan()):
+        shell.writer.apply(make_plan())
+        admission.written = False
+        shell.admitting(began=True)
+        await asyncio.sleep(1)
+    assert not is_evicted(shell.workloads[VICTIM].status)
+    assert [key for key, _ in shell.failed] == [VICTIM], "it is decided again"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,12 @@ import pytest
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.controllers.plan_applier import MAX_RETRY_SECONDS, WRITERS, PlanApplier
+from multiqueue.controllers.plan_applier import (
+    MAX_RETRY_SECONDS,
+    WRITERS,
+    PendingAdmission,
+    PlanApplier,
+)
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.jobs.fleet_gate import NoFleet
@@ -106,8 +111,13 @@ class ApplierFixture:
             metrics=ManagerMetrics(),
             informers=SimpleNamespace(workloads=self.server),
         )
+        self.pending: list[str] = []
         self.applier = PlanApplier(
-            context, self.engine, NoFleet(), on_pending=lambda _: None, on_forgotten=self.woken.set
+            context,
+            self.engine,
+            NoFleet(),
+            on_pending=self.pending.append,
+            on_forgotten=self.woken.set,
         )
         self.server.on_change = self.upsert
 
@@ -202,21 +212,30 @@ async def test_a_write_that_is_outdated_does_not_take_back_a_newer_admission() -
         await asyncio.sleep(60)
         assert reserving == [1, 1], "what is being written is charged"
         assert shell.reserving == 1
-        assert not shell.applier.is_writing(KEY)
+        assert shell.applier.find_unwritten(KEY) is None
+
+
+def decided(shell: ApplierFixture) -> PendingAdmission:
+    """Decide on the Workload, without a writer that writes it."""
+    shell.applier.apply(shell.engine.run_cycle(shell.clock.now()))
+    admission = shell.applier.find_unwritten(KEY)
+    assert admission is not None
+    assert shell.reserving == 1
+    return admission
 
 
 @virtual_time
 async def test_an_admission_that_no_writer_began_is_taken_back_without_a_write() -> None:
     shell = ApplierFixture()
     shell.server.put(make_workload())
-    shell.applier.apply(shell.engine.run_cycle(shell.clock.now()))
-    assert (shell.reserving, shell.applier.is_writing(KEY)) == (1, True)
+    admission = decided(shell)
 
-    assert shell.applier.take_back(KEY)
+    assert shell.applier.take_back(admission)
 
-    assert (shell.reserving, shell.applier.is_writing(KEY)) == (0, False)
+    assert (shell.reserving, shell.applier.find_unwritten(KEY)) == (0, None)
     assert shell.woken.is_set()
-    assert not shell.applier.take_back(KEY), "it is not there any more"
+    assert shell.pending == [KEY], "it is told why it waits"
+    assert not shell.applier.take_back(admission), "it is not there any more"
     writing = asyncio.create_task(shell.applier.run())
     await asyncio.sleep(1)
     assert shell.server.writes == []
@@ -233,11 +252,33 @@ async def test_an_admission_that_is_being_written_is_not_taken_back() -> None:
         shell.server.hold.clear()
         shell.server.put(make_workload())
         await asyncio.sleep(1)
-        assert not shell.applier.take_back(KEY)
-        assert shell.reserving == 1
+        admission = shell.applier.find_unwritten(KEY)
+        assert admission is not None
+        assert not shell.applier.take_back(admission)
+        assert (shell.reserving, admission.written) == (1, None)
         shell.server.hold.set()
         await asyncio.sleep(1)
-        assert shell.reserving == 1
+        assert (shell.reserving, admission.written) == (1, True)
+        assert not shell.applier.take_back(admission)
+
+
+@virtual_time
+async def test_an_older_admission_does_not_take_a_newer_one_back() -> None:
+    """The Workload was made anew meanwhile; only its newer admission is written."""
+    shell = ApplierFixture()
+    workload = make_workload()
+    shell.server.put(workload)
+    older = decided(shell)
+    shell.engine.delete_workload(KEY, shell.clock.now())
+    metadata = msgspec.structs.replace(workload.metadata, uid="another")
+    shell.server.put(msgspec.structs.replace(workload, metadata=metadata))
+    newer = decided(shell)
+
+    assert (older.written, newer.written) == (False, None)
+    assert not shell.applier.take_back(older)
+    assert shell.reserving == 1
+    assert shell.applier.take_back(newer)
+    assert shell.reserving == 0
 
 
 @virtual_time
@@ -372,7 +413,7 @@ async def test_all_admissions_of_a_cycle_are_written_at_once_and_their_stages_me
 
     assert began == pytest.approx([0.0] * WRITERS + [0.3]), "one more than there are writers"
     assert forgotten.is_set(), "only the one that failed is decided again"
-    assert not any(applier.is_writing(key) for key in names)
+    assert not any(applier.find_unwritten(key) for key in names)
     assert stage_seconds(metrics, "queue") == pytest.approx(0.3)
     assert stage_seconds(metrics, "write") == pytest.approx(0.3 * (WRITERS + 1))
     running.cancel()
