@@ -186,7 +186,7 @@ class TransitionRecorder:
         if old is None or new is None:
             return
         self._released(old, new)
-        if _is_gated(old) and not _is_gated(new):
+        if _is_gated(old) and not (_is_gated(new) or _gates(new)):
             said = "Admission gate cleared, workload is now admissible"
             self._event(new, "AdmissionGateCleared", said)
         self._tell_progress(old, new)
@@ -365,8 +365,7 @@ class TransitionRecorder:
 
     def _pending(self, new: Workload, transition: Transition) -> None:
         if transition.reason == Reason.ADMISSION_GATED:
-            gates = new.metadata.annotations.get(names.ADMISSION_GATED_BY, "")
-            self._event(new, "AdmissionGated", f"Workload admission is gated by: {gates}")
+            self._event(new, "AdmissionGated", f"Workload admission is gated by: {_gates(new)}")
         else:
             self._event(new, transition.reason, transition.message, kind="Warning")
 
@@ -386,6 +385,10 @@ class TransitionRecorder:
 
 def _seconds(begin: datetime, end: datetime) -> float:
     return max(0.0, (end - begin).total_seconds())
+
+
+def _gates(workload: Workload) -> str:
+    return workload.metadata.annotations.get(names.ADMISSION_GATED_BY, "")
 
 
 def _is_gated(workload: Workload) -> bool:

@@ -78,8 +78,9 @@ class Runtime:
         """
         if not timedelta() < self.expected < self.high:
             return self.expected
-        width = math.log(self.high / self.expected) / TENTH
-        return min(self.high, self.expected * math.exp(width * width / 2))
+        longer = math.log(self.high / self.expected)
+        above = (longer / TENTH) ** 2 / 2
+        return self.high if above >= longer else self.expected * math.exp(above)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

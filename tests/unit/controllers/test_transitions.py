@@ -192,7 +192,9 @@ def test_gates_are_named_and_their_end_is_told() -> None:
     named = ("AdmissionGated", "Workload admission is gated by: a.com/x")
     cleared = ("AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
     assert Recorded(workload, gated).events == [named]
-    assert Recorded(gated, reserved(gated)).events == [cleared]
+    assert Recorded(gated, reserved(with_status(make_workload(), said))).events == [cleared]
+    stopped = set_pending(said, reason=Reason.SUSPENDED, message="the queue is stopped", now=T0)
+    assert cleared not in Recorded(gated, with_status(workload, stopped)).events
 
 
 class Recorded:
