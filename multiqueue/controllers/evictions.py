@@ -38,8 +38,9 @@ from multiqueue.kube.backoff import exponential
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.model.build_workload import effective_priority
 
-WRITERS = 8
-"""Evictions written at a time (E-102)."""
+WRITERS = 32
+"""Evictions written at a time. Deviates (E-102): upstream writes 8. With more, who preempts many on
+a slow API server does not wait for them one after another."""
 TAKE_BACK_SECONDS = 0.1
 """How long a victim keeps its quota whose admission waits to be written: as long as an eviction
 takes. Two Workloads that take the same room from each other must not do so in an endless loop."""

@@ -1,7 +1,8 @@
 """Runs the engine's cycles and passes their plans to the writers.
 
 The next decision does not wait for a write: the engine works on assumed state. After every call of
-`run_cycle` the loop lets other tasks run; each call ends by itself before it takes too long.
+`run_cycle` the loop lets other tasks run, for as long as that call took if it took long. Each call
+ends by itself before it takes too long.
 
 If a cycle of a cohort tree raises, the engine undoes what that tree assumed, and goes on. If
 anything else raises, decisions may be lost that the engine has already assumed: quota is held that
@@ -118,14 +119,19 @@ class SchedulerLoop:
         )
         for until_fed in self._until_fed:
             await until_fed()
+        event_loop = asyncio.get_running_loop()
         while True:
             self._woken.clear()
             self._check_state()
+            begun = event_loop.time()
             try:
                 plan = self._run_cycle()
             except Exception as error:  # noqa: BLE001 - raised in the next line
                 self.fail(error)
             self._check_state()
+            taken = event_loop.time() - begun
+            if taken > SPARE_SECONDS:
+                await asyncio.sleep(taken)  # half of the time is for requests, which take turns
             await self._rest(plan)
 
     def _check_state(self) -> None:

@@ -67,6 +67,21 @@ class FakeEngine:
         return Changed(cluster_queues=("cq",), local_queues=("team-a/lq",))
 
 
+class SlowEngine(FakeEngine):
+    """Takes so many seconds for a cycle."""
+
+    def __init__(self, seconds: float, *results: Any, next_at: Any) -> None:
+        super().__init__(*results, next_at=next_at)
+        self.seconds = seconds
+
+    def run_cycle(self, now: datetime) -> CyclePlan:
+        plan = super().run_cycle(now)
+        event_loop = asyncio.get_running_loop()
+        assert isinstance(event_loop, VirtualTimeLoop)
+        event_loop.now += self.seconds
+        return plan
+
+
 class FakeApplier:
     def __init__(self) -> None:
         self.applied: list[CyclePlan] = []
@@ -129,14 +144,7 @@ async def test_each_of_a_few_events_is_decided_on_before_the_next_is_heard_of() 
 async def test_events_whose_cycles_take_long_are_decided_on_together() -> None:
     """All else would wait meanwhile, and answers of the API server would seem late."""
 
-    class SlowEngine(FakeEngine):
-        def run_cycle(self, now: datetime) -> CyclePlan:
-            event_loop = asyncio.get_running_loop()
-            assert isinstance(event_loop, VirtualTimeLoop)
-            event_loop.now += SPARE_SECONDS / 2
-            return super().run_cycle(now)
-
-    engine = SlowEngine(next_at=lambda now: None)
+    engine = SlowEngine(SPARE_SECONDS / 2, next_at=lambda now: None)
     async with running(engine, FakeApplier()) as loop:
         await asyncio.sleep(60)
         for _ in range(1_000):
@@ -185,6 +193,14 @@ async def test_cycles_that_admit_nothing_slow_down() -> None:
         await asyncio.sleep(60)
     milliseconds = [round(at * 1000) for at in engine.ran_at]
     assert milliseconds == [0, 1, 3, 7, 15, 25, 35, 45]
+
+
+@virtual_time
+async def test_requests_get_as_much_time_as_long_cycles() -> None:
+    engine = SlowEngine(0.5, *[ADMITTED] * 3, next_at=lambda now: now)
+    async with running(engine, FakeApplier()):
+        await asyncio.sleep(60)
+    assert engine.ran_at == [0, 1, 2]
 
 
 @virtual_time
