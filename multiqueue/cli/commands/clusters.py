@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 SUBCOMMANDS = {
+    "show": "Show one worker: its flavors, its health, the jobs there",
     "cordon": "Send nothing new to a worker",
     "uncordon": "Use a worker again; ends a drain too",
     "drain": "Move what runs on a worker elsewhere, a few at a time",
