@@ -29,6 +29,7 @@ COMMANDS = {
     "top": "Show how full queues and workers are, live",
     "usage": "Show what teams and queues reserved and ran",
     "quota": "Show what a QuotaPlan or a manifest would change of quotas",
+    "cohorts": "Show the tree of cohorts and queues, and who lends to whom",
     "fairness": "Show how queues share, and which are starved",
     "changes": "Show what was changed lately in queues, flavors and workers",
     "pods": "Show the pods of a job, wherever it runs",
