@@ -30,6 +30,7 @@ COMMANDS = {
     "usage": "Show what teams and queues reserved and ran",
     "quota": "Show what a QuotaPlan or a manifest would change of quotas",
     "cohorts": "Show the tree of cohorts and queues, and who lends to whom",
+    "flavors": "Show the ResourceFlavors and their GPUs",
     "fairness": "Show how queues share, and which are starved",
     "changes": "Show what was changed lately in queues, flavors and workers",
     "pods": "Show the pods of a job, wherever it runs",

@@ -248,6 +248,12 @@ async def test_who_waits_sees_position_and_reason(
         await shell.run("cohorts", "show", "c", code=1)
         assert 'there is no Cohort "c"' in shell.errors
 
+        (flavor,) = await shell.json("flavors")
+        assert (flavor["name"], flavor["used"], flavor["clusterQueues"]) == ("a100", 3, ["gpus"])
+        row = (await shell.run("flavors")).splitlines()[1].split()
+        assert row == ["a100", "4", "3", "1"]
+        assert shell.errors == ""
+
         (summary,) = await shell.json("queue", "-n", "team")
         assert (summary["pending"], summary["running"], summary["gpus"]) == (2, 1, 3)
 

@@ -79,6 +79,10 @@ async def test_a_drain_from_plan_to_end(tmp_path: Path, capsys: pytest.CaptureFi
         assert all(f"Job/{job}" in told for job in GANGS)
         assert "admitted on b" in told
         assert "Job/" not in await shell.run("clusters", "show", "a")
+        flavor = (await shell.json("flavors"))[0]
+        assert flavor["gpus"] >= len(GANGS)
+        assert flavor["clusterQueues"]
+        assert "note: only quotas of ClusterQueues are counted" in shell.errors
         await shell.run("clusters", "show", "c", code=1)
         assert 'no MultiKueueCluster "c"' in shell.errors
 
