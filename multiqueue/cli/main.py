@@ -33,6 +33,7 @@ COMMANDS = {
     "flavors": "Show the ResourceFlavors and their GPUs",
     "fairness": "Show how queues share, and which are starved",
     "changes": "Show what was changed lately in queues, flavors and workers",
+    "decisions": "Show where jobs were offered lately, and why",
     "pods": "Show the pods of a job, wherever it runs",
     "logs": "Print what the pods of a job print, wherever it runs",
     "events": "Show what happened to a job, here and on its worker",
