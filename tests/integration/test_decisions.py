@@ -65,7 +65,7 @@ async def test_a_decision_is_told_recorded_and_replayed(
     assert listed["workload"] == told["workload"]
     worker = listed["nominated"][0]
     table = await shell.read("decisions", "--worker", worker, namespaced=False)
-    assert table.splitlines()[0].split() == ["AGE", "WORKLOAD", "OFFERED", "WHY"]
+    assert table.splitlines()[0].split() == ["AGE", "WORKLOAD", "OFFERED", "TO", "WHY"]
     assert f"{NAMESPACE}/{workload}" in table
     wide = await shell.read("decisions", "-o", "wide", namespaced=False)
     assert "DISPATCHER" in wide.splitlines()[0]

@@ -8,19 +8,12 @@ import click
 
 from multiqueue.cli.completion import names_of
 from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
-from multiqueue.cli.durations import DurationType
+from multiqueue.cli.durations import since_option
 from multiqueue.cli.output import echo, print_data, print_table, wide_output_option
 
 
 @click.command("decisions")
-@click.option(
-    "--since",
-    type=DurationType(),
-    default="24h",
-    show_default=True,
-    metavar="TIME",
-    help="How far to go back, such as 30m or 12h.",
-)
+@since_option
 @click.option(
     "--worker",
     "workers",

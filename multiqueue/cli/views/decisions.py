@@ -12,7 +12,7 @@ from multiqueue.plugins import ClusterVerdict, ClusterView, Forecast, Prospect, 
 from multiqueue.plugins.foresee import find_largest
 from multiqueue.plugins.recording import Decision
 
-HEADERS = ("AGE", "WORKLOAD", "OFFERED", "WHY")
+HEADERS = ("AGE", "WORKLOAD", "OFFERED TO", "WHY")
 WIDE_HEADERS = (*HEADERS[:-1], "DISPATCHER", "PROFILE", "SCORE", "STOPS", HEADERS[-1])
 NOW = frozenset({Prospect.FITS, Prospect.BORROWS})
 

@@ -96,6 +96,7 @@ CELLS: dict[str, tuple[object, object]] = {
     "NOW": ("worker-frankfurt-1, worker-2", "w2"),
     "OBJECT": ("ClusterQueue/vision-research", "Workload/x"),
     "OFFERED": (12, "yes"),
+    "OFFERED TO": ("worker-frankfurt-1, w2", "w2"),
     "OVERHEAD": ("1.4%", "0.0%"),
     "OWNER": ("team-vision", "team-a"),
     "P99": ("916.9", "6.5"),
