@@ -26,6 +26,7 @@ LEAVE_FIRST = (
     "ROLE",
     "TIER",
     "BORROWABLE",
+    "LENT",
     "NOMINAL",
     "DEMAND",
     "FOR GPUS",

@@ -46,3 +46,13 @@ def _is_number(text: str) -> bool:
 
 
 DURATION = DurationType()
+
+since_option = click.option(
+    "--since",
+    type=DURATION,
+    default="24h",
+    show_default=True,
+    metavar="TIME",
+    help="How far to go back, such as 30m or 12h.",
+)
+"""Adds ``--since`` to a list of what happened."""

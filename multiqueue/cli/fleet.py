@@ -52,3 +52,30 @@ async def try_list_rows(
         return await list_rows(client, resource, namespace=namespace, **params), ""
     except CliError as error:
         return [], str(error)
+
+
+async def list_standings(client: KubeClient, **params: str) -> tuple[list[Json], str]:
+    """Return where the Workloads stand, and what is missing.
+
+    If the manager does not say it, all Workloads that the user may list are read, without position
+    and start; whoever calls selects among them.
+
+    Args:
+        client: The cluster's client.
+        params: Parameters of the list, such as ``fieldSelector``; only the manager heeds them.
+    """
+    from datetime import UTC, datetime
+
+    from multiqueue.cli.queue_objects import QueueObjects
+    from multiqueue.views.standing import view_standing
+
+    rows, problem = await try_list_rows(client, "standings", **params)
+    if not problem:
+        return rows, ""
+    objects = QueueObjects(now=datetime.now(UTC))
+    await objects.list(client, "workloads", "local_queues")
+    for each in objects.workloads.values():
+        queue = objects.cluster_queue_of(each)
+        standing = view_standing(each, None, cluster_queue=queue, team="")
+        rows.append({"metadata": standing.metadata(), "status": standing.status(None, None)})
+    return rows, problem if "workloads" in objects.hidden else ""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -58,3 +59,21 @@ class LazyGroup(click.Group):
             if name.startswith(incomplete)
         ]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def hand_down(ctx: click.Context) -> bool:
+    """Give the options that stand before the name of a subcommand to it.
+
+    Returns:
+        Whether there is a subcommand.
+    """
+    if ctx.invoked_subcommand is None:
+        return False
+    ctx.default_map = {
+        ctx.invoked_subcommand: {
+            name: value
+            for name, value in ctx.params.items()
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        }
+    }
+    return True

@@ -24,6 +24,7 @@ _KINDS: dict[str, tuple[Resource, type[Any]]] = {
     "workloads": (resources.WORKLOADS, api.Workload),
     "local_queues": (resources.LOCAL_QUEUES, api.LocalQueue),
     "cluster_queues": (resources.CLUSTER_QUEUES, api.ClusterQueue),
+    "flavors": (resources.RESOURCE_FLAVORS, api.ResourceFlavor),
     "checks": (resources.ADMISSION_CHECKS, api.AdmissionCheck),
     "configs": (resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
     "clusters": (resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
@@ -50,6 +51,7 @@ class QueueObjects:
     workloads: dict[str, api.Workload] = field(default_factory=dict)
     local_queues: dict[str, api.LocalQueue] = field(default_factory=dict)
     cluster_queues: dict[str, api.ClusterQueue] = field(default_factory=dict)
+    flavors: dict[str, api.ResourceFlavor] = field(default_factory=dict)
     checks: dict[str, api.AdmissionCheck] = field(default_factory=dict)
     configs: dict[str, api.MultiKueueConfig] = field(default_factory=dict)
     clusters: dict[str, api.MultiKueueCluster] = field(default_factory=dict)

@@ -237,6 +237,23 @@ async def test_who_waits_sees_position_and_reason(
         assert (await shell.run("fairness")).splitlines()[1].startswith("gpus  ")
         assert await shell.run("fairness", "--starved") == "No queue is starved.\n"
 
+        (node,) = await shell.json("cohorts")
+        assert (node["name"], node["kind"], node["quotas"][0]["used"]) == (
+            "gpus",
+            "ClusterQueue",
+            3,
+        )
+        row = (await shell.run("cohorts")).splitlines()[1].split()
+        assert row == ["queue", "gpus", "a100", "nvidia.com/gpu", "4", "3", "0", "0"]
+        await shell.run("cohorts", "show", "c", code=1)
+        assert 'there is no Cohort "c"' in shell.errors
+
+        (flavor,) = await shell.json("flavors")
+        assert (flavor["name"], flavor["used"], flavor["clusterQueues"]) == ("a100", 3, ["gpus"])
+        row = (await shell.run("flavors")).splitlines()[1].split()
+        assert row == ["a100", "4", "3", "1"]
+        assert shell.errors == ""
+
         (summary,) = await shell.json("queue", "-n", "team")
         assert (summary["pending"], summary["running"], summary["gpus"]) == (2, 1, 3)
 

@@ -74,6 +74,18 @@ async def test_a_drain_from_plan_to_end(tmp_path: Path, capsys: pytest.CaptureFi
         assert await shell.run("clusters", "uncordon", "a") == "a uncordoned\n"
         assert await shell.run("clusters", "uncordon", "a") == "a is in use already\n"
 
+        told = await shell.run("clusters", "show", "b")
+        assert told.startswith("b: connected")
+        assert all(f"Job/{job}" in told for job in GANGS)
+        assert "admitted on b" in told
+        assert "Job/" not in await shell.run("clusters", "show", "a")
+        flavor = (await shell.json("flavors"))[0]
+        assert flavor["gpus"] >= len(GANGS)
+        assert flavor["clusterQueues"]
+        assert "note: only quotas of ClusterQueues are counted" in shell.errors
+        await shell.run("clusters", "show", "c", code=1)
+        assert 'no MultiKueueCluster "c"' in shell.errors
+
 
 async def test_what_is_left_needs_somebody(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

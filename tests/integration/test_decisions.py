@@ -61,6 +61,17 @@ async def test_a_decision_is_told_recorded_and_replayed(
     assert lines[0].startswith("Offered to worker1, worker2 by ")
     assert lines[2].split() == ["CLUSTER", "OFFERED", "TIER", "SCORE", "START", "WHY"]
 
+    (listed,) = json.loads(await shell.read("decisions", "-o", "json", namespaced=False))
+    assert listed["workload"] == told["workload"]
+    worker = listed["nominated"][0]
+    table = await shell.read("decisions", "--worker", worker, namespaced=False)
+    assert table.splitlines()[0].split() == ["AGE", "WORKLOAD", "OFFERED", "TO", "WHY"]
+    assert f"{NAMESPACE}/{workload}" in table
+    wide = await shell.read("decisions", "-o", "wide", namespaced=False)
+    assert "DISPATCHER" in wide.splitlines()[0]
+    none = await shell.read("decisions", "--profile", "other", namespaced=False)
+    assert none.startswith("No such decision")
+
     recording = await shell.read("dispatcher", "record", namespaced=False)
     (decision,) = read_recording(recording.encode().splitlines())
     assert decision.view.workload.key == told["workload"]

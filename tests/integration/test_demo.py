@@ -169,6 +169,14 @@ async def test_published_manifests_run_and_the_commands_tell_where_jobs_are(tmp_
         ]
         assert clusters["worker-h100"]["running"] == []
         assert not clusters["worker-cluster-a100"]["connected"]
+        shown = await ask("clusters", "show", "worker-a100", "--kubeconfig", kubeconfig)
+        assert (shown["used"], shown["free"], shown["problems"]) == (8, 0, [])
+        assert shown["health"] > 0
+        assert "Job/wide" in [each["status"]["job"] for each in shown["jobs"]]
+        top, *below = await ask("cohorts", "show", "gpu-pool", "--kubeconfig", kubeconfig)
+        assert (top["name"], top["kind"], top["level"]) == ("gpu-pool", "Cohort", 0)
+        members = [(each["name"], each["level"]) for each in below]
+        assert members == [("inference", 1), ("research", 1), ("training", 1)]
         why = await ask("why", "wide", "-n", "research", "--kubeconfig", kubeconfig)
         assert (why["worker"], why["checks"][0]["state"]) == ("worker-a100", "Ready")
         roles = {worker["name"]: worker["role"] for worker in why["workers"]}

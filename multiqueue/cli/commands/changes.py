@@ -7,7 +7,7 @@ from datetime import timedelta
 import click
 
 from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
-from multiqueue.cli.durations import DurationType
+from multiqueue.cli.durations import since_option
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 from multiqueue.lib.words import words
 
@@ -19,14 +19,7 @@ KINDS = words(
 
 
 @click.command("changes")
-@click.option(
-    "--since",
-    type=DurationType(),
-    default="24h",
-    show_default=True,
-    metavar="TIME",
-    help="How far to go back, such as 30m or 12h.",
-)
+@since_option
 @click.option(
     "--kind",
     "kinds",

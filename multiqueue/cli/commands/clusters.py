@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from multiqueue.cli.connect import (
     ClusterTarget,
@@ -14,7 +13,7 @@ from multiqueue.cli.connect import (
     run_async,
     system_namespace_option,
 )
-from multiqueue.cli.lazy import LazyGroup
+from multiqueue.cli.lazy import LazyGroup, hand_down
 from multiqueue.cli.output import echo, print_data, print_table, wide_output_option
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 
 SUBCOMMANDS = {
+    "show": "Show one worker: its flavors, its health, the jobs there",
     "cordon": "Send nothing new to a worker",
     "uncordon": "Use a worker again; ends a drain too",
     "drain": "Move what runs on a worker elsewhere, a few at a time",
@@ -52,19 +52,8 @@ def command(
     output: str,
 ) -> None:
     """Show the worker clusters: connected or why not, GPUs in use and free, what runs there."""
-    if ctx.invoked_subcommand is not None:
-        # Options may stand before the name of the subcommand, too.
-        ctx.default_map = {ctx.invoked_subcommand: _given(ctx)}
-        return
-    run_async(_show(target, system_namespace, output))
-
-
-def _given(ctx: click.Context) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in ctx.params.items()
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    }
+    if not hand_down(ctx):
+        run_async(_show(target, system_namespace, output))
 
 
 async def _show(target: ClusterTarget, system_namespace: str, output: str) -> None:

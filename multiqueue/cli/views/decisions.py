@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,6 +12,8 @@ from multiqueue.plugins import ClusterVerdict, ClusterView, Forecast, Prospect, 
 from multiqueue.plugins.foresee import find_largest
 from multiqueue.plugins.recording import Decision
 
+HEADERS = ("AGE", "WORKLOAD", "OFFERED TO", "WHY")
+WIDE_HEADERS = (*HEADERS[:-1], "DISPATCHER", "PROFILE", "SCORE", "STOPS", HEADERS[-1])
 NOW = frozenset({Prospect.FITS, Prospect.BORROWS})
 
 
@@ -196,3 +198,60 @@ def _dump_amounts(forecast: Forecast | None) -> dict[str, Any]:
 
 def _seconds(span: timedelta) -> int:
     return round(span.total_seconds())
+
+
+def select_decisions(
+    decisions: Iterable[Decision],
+    since: datetime,
+    *,
+    workers: Collection[str] = (),
+    profiles: Collection[str] = (),
+) -> list[Decision]:
+    """Return the decisions since a time, the newest first.
+
+    Args:
+        decisions: Any decisions.
+        since: The earliest.
+        workers: Only those that offered the Workload to one of these; empty: all.
+        profiles: Only those by one of these DispatchProfiles; empty: all.
+    """
+    found = [
+        each
+        for each in decisions
+        if each.view.now >= since
+        and (not workers or not set(workers).isdisjoint(_offered(each)))
+        and (not profiles or each.profile in profiles)
+    ]
+    return sorted(found, key=lambda each: each.view.now, reverse=True)
+
+
+def list_decision_rows(decisions: Iterable[Decision], now: datetime) -> list[list[Any]]:
+    """Return a row of `WIDE_HEADERS` for each decision; score and victims are of the first offer.
+
+    WHY is why it was not decided or was rejected, else the dispatcher's note, else the reason for
+    the first cluster.
+    """
+    rows: list[list[Any]] = []
+    for each in decisions:
+        nomination, lines = each.nomination, describe_clusters(each)
+        best = lines[0] if lines and lines[0].nominated else None
+        told = (nomination.refusal or nomination.note) if nomination is not None else each.problem
+        victims = best.forecast.victims if best is not None and best.forecast is not None else ()
+        external = nomination is not None and nomination.external
+        rows.append(
+            [
+                format_age(each.view.now, now),
+                each.view.workload.key,
+                "by a controller" if external else ", ".join(_offered(each)),
+                each.dispatcher,
+                each.profile,
+                best.score if best is not None else None,
+                len(victims) if best is not None else None,
+                told or (lines[0].why if lines else ""),
+            ]
+        )
+    return rows
+
+
+def _offered(decision: Decision) -> tuple[str, ...]:
+    return decision.nomination.clusters if decision.nomination is not None else ()

@@ -10,7 +10,9 @@ from multiqueue_dispatchers.score import Score
 from multiqueue.cli.views.decisions import (
     describe_clusters,
     describe_decision,
+    list_decision_rows,
     list_terms,
+    select_decisions,
     to_dict,
 )
 from multiqueue.plugins import Forecast, Nomination, Prospect, StartEstimate, StoppedWorkload
@@ -115,3 +117,33 @@ def test_the_largest_gang_is_told_of_what_the_core_keeps_away_for_its_size():
     small = replace(view, workload=make_workload(gpus=3))
     (line,) = describe_clusters(Decision(dispatcher="x", view=small, nomination=Nomination()))
     assert line.start == ""
+
+
+def test_decisions_are_selected_by_time_worker_and_profile_the_newest_first():
+    first = replace(decide(make_cluster("a")), profile="slow")
+    later = decide(make_cluster("b"))
+    later = replace(later, profile="fast", view=replace(later.view, now=T0 + MINUTE))
+    failed = Decision(dispatcher="own", view=first.view, problem="it timed out")
+    known = [first, later, failed]
+    assert select_decisions(known, T0) == [later, first, failed]
+    assert select_decisions(known, T0 + MINUTE) == [later]
+    assert select_decisions(known, T0, workers=["a", "c"]) == [first]
+    assert select_decisions(known, T0, profiles=["fast", "slow"]) == [later, first]
+    assert select_decisions(known, T0, workers=["a"], profiles=["fast"]) == []
+
+
+def test_a_row_says_where_a_workload_was_offered_or_why_it_was_not():
+    offered = decide(make_cluster("a"), make_cluster("b", used=8), gpus=2)
+    key, now = offered.view.workload.key, T0 + 5 * MINUTE
+    failed = Decision(dispatcher="own", view=offered.view, problem="it timed out")
+    refused = replace(offered, nomination=Nomination(refusal="no data there"), profile="fast")
+    ((age, workload, where, dispatcher, _, score, stopped, why), *others) = list_decision_rows(
+        [offered, failed, refused], now
+    )
+    assert (age, workload, where, dispatcher, stopped) == ("5m", key, "a", "score", 0)
+    assert score == describe_clusters(offered)[0].score
+    assert why == describe_clusters(offered)[0].why
+    assert others == [
+        ["5m", key, "", "own", "", None, None, "it timed out"],
+        ["5m", key, "", "score", "fast", None, None, "no data there"],
+    ]

@@ -159,10 +159,12 @@ class TestClusters:
         assert main(["clusters", name, "--help"]) == 0
         assert f"multiqueue clusters {name}" in capsys.readouterr().out
 
+    @pytest.mark.parametrize("words", [("clusters", "cordon"), ("cohorts", "show")])
     def test_options_may_stand_before_the_subcommand(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, words: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
+        group, subcommand = words
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(KUBECONFIG)
-        assert main(["clusters", "--kubeconfig", str(kubeconfig), "cordon", "worker"]) == 3
+        assert main([group, "--kubeconfig", str(kubeconfig), subcommand, "worker"]) == 3
         assert "http://127.0.0.1:1" in capsys.readouterr().err

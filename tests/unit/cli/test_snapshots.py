@@ -18,7 +18,7 @@ import pytest
 from multiqueue.cli.kueuectl import tables
 from multiqueue.cli.main import COMMANDS, cli
 from multiqueue.cli.output import format_table
-from multiqueue.cli.views import fleet
+from multiqueue.cli.views import cohorts, decisions, flavors, fleet, worker
 from multiqueue.cli.views.pods import HEADERS as POD_HEADERS
 from multiqueue.cli.views.usage import list_table
 from multiqueue.simulation.goals import GOAL_HEADERS
@@ -31,6 +31,11 @@ NARROW, BROAD = 80, 160
 Titles = Sequence[str]
 
 BUILT: dict[tuple[str, str], list[Titles]] = {
+    ("clusters_show", "headers"): [worker.FLAVOR_HEADERS, worker.JOB_HEADERS],
+    ("cohorts", "view.HEADERS"): [cohorts.HEADERS],
+    ("cohorts", "view.FLOW_HEADERS"): [cohorts.FLOW_HEADERS],
+    ("decisions", "view.HEADERS"): [decisions.HEADERS],
+    ("flavors", "view.HEADERS"): [flavors.HEADERS],
     ("lists", "headers"): [
         tables.CLUSTER_QUEUE_HEADERS,
         tables.LOCAL_QUEUE_HEADERS,
