@@ -30,10 +30,12 @@ class ActionWriter:
 
     Args:
         client: A client with the reader's credentials.
+        field_manager: Whose changes of fields they are.
     """
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: KubeClient, field_manager: str | None = FIELD_MANAGER) -> None:
         self._client = client
+        self._field_manager = field_manager
 
     async def may(self, verb: str, target: JobObject) -> bool:
         """Ask the API server; a button without the right is not shown."""
@@ -52,12 +54,15 @@ class ActionWriter:
         answer = await self._client.create(SELF_SUBJECT_ACCESS_REVIEWS, review)
         return bool(answer["status"]["allowed"])
 
-    async def write(self, write: ActionWrite, seen: Json | None = None) -> None:
+    async def write(
+        self, write: ActionWrite, seen: Json | None = None, *, dry_run: bool = False
+    ) -> None:
         """Patch or delete an object that is still the one that was read.
 
         Args:
             write: What to write.
             seen: An object; if it is the one to patch, it must be unchanged since it was read.
+            dry_run: Whether the server only checks it.
 
         Raises:
             KubeError: The API server refuses it; `Conflict` if the object is another one by now.
@@ -71,6 +76,7 @@ class ActionWriter:
                 namespace=namespace,
                 uid=target.uid,
                 propagation="Background",
+                dry_run=dry_run,
             )
             return
         known = {"uid": target.uid}
@@ -81,7 +87,8 @@ class ActionWriter:
             target.name,
             {**patch, "metadata": {**patch.get("metadata", {}), **known}},
             namespace=namespace,
-            field_manager=FIELD_MANAGER,
+            field_manager=self._field_manager,
+            dry_run=dry_run,
         )
 
     async def resume_evicted(self, target: JobObject) -> bool:

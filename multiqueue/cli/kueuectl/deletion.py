@@ -14,6 +14,8 @@ from multiqueue.cli.errors import CliError
 from multiqueue.cli.job_names import decode_workload
 from multiqueue.cli.kueuectl.changes import print_object, title_of
 from multiqueue.cli.kueuectl.options import DryRun
+from multiqueue.dashboard.action_writer import ActionWriter
+from multiqueue.dashboard.job_actions import ActionWrite
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Conflict, NotFound
 from multiqueue.kube.job_objects import JobObject, UnknownJobKindError, list_job_objects
@@ -46,7 +48,7 @@ async def delete_workloads(
             namespace = None if all_namespaces else chosen
             listed = await client.list(WORKLOADS, namespace=namespace, decode=decode_workload)
             workloads = list(listed.items)
-        doomed = [(workload, _list_doomed(workload)) for workload in workloads]
+        doomed = [(workload, list_doomed(workload)) for workload in workloads]
         if dry_run is DryRun.NONE and ask and not _is_confirmed(doomed, one_by_one=bool(names)):
             click.echo("Deletion is canceled")
             return
@@ -63,7 +65,12 @@ async def _get(client: KubeClient, namespace: str, name: str) -> Workload | None
         return None
 
 
-def _list_doomed(workload: Workload) -> list[JobObject]:
+def list_doomed(workload: Workload) -> list[JobObject]:
+    """Return the jobs of a Workload; the Workload itself if it has none.
+
+    Raises:
+        CliError: a job is of a kind that is not known here.
+    """
     try:
         return list_job_objects(workload)
     except UnknownJobKindError as error:
@@ -92,13 +99,8 @@ async def _delete(client: KubeClient, doomed: JobObject, *, output: str, dry_run
     obj = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
     if dry_run is not DryRun.CLIENT:
         try:
-            await client.delete(
-                resource,
-                name,
-                namespace=doomed.namespace,
-                propagation="Background",
-                uid=uid,
-                dry_run=dry_run is DryRun.SERVER,
+            await ActionWriter(client).write(
+                ActionWrite(target=doomed), dry_run=dry_run is DryRun.SERVER
             )
         except (Conflict, NotFound):
             return  # it is gone, and what has its name now is another object

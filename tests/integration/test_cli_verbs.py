@@ -1,0 +1,70 @@
+"""The commands that steer jobs, against a cluster with a manager."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiqueue.kube.resources import JOBS, WORKLOADS
+from tests.integration.test_cli_commands import logs_are_not_output, queue_cluster, write_job
+from tests.integration.waiting import is_true, until
+
+__all__ = ["logs_are_not_output"]
+
+NAMESPACE = ("-n", "team")
+
+
+def _is_admitted(workloads: list[dict[str, Any]]) -> bool:
+    return any(is_true(each, "Admitted") for each in workloads)
+
+
+async def test_jobs_are_cancelled_with_what_they_lose_said_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with queue_cluster(tmp_path, capsys) as (shell, client):
+
+        async def left() -> list[str]:
+            return sorted(job["metadata"]["name"] for job in (await client.list(JOBS)).items)
+
+        for name, gpus in (("train", 4), ("next", 2)):
+            job = write_job(tmp_path, name, gpus=gpus, seconds="100000")
+            await shell.run("submit", "-f", job, *NAMESPACE)
+        await until(client, WORKLOADS, _is_admitted, namespace="team")
+        monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+        await shell.run("cancel", "train", *NAMESPACE, code=2)
+        unasked, kept = shell.errors, await left()
+        missing = await shell.refusal("cancel", "train", "nobody", "-y")
+        tried = await shell.run("cancel", "--all", "--dry-run=server", *NAMESPACE)
+        kept_too = await left()
+        other = await shell.run("cancel", "-l", "team=none", "-y", *NAMESPACE)
+        done = await shell.json("cancel", "train", "-y", "--wait", "--timeout", "60", *NAMESPACE)
+        after = await left()
+        selected = "kueue.x-k8s.io/queue-name=jobs"
+        last = await shell.run("cancel", "-l", selected, "-y", *NAMESPACE)
+        none = await left()
+        await shell.run("cancel", *NAMESPACE, code=2)
+    assert "1 job is deleted. Now: 1 job with 1 pod on 4 devices is stopped" in unasked
+    assert "error: nothing was changed: without a terminal, -y has to be given" in unasked
+    assert 'no Workload or job "nobody"' in missing
+    assert kept == kept_too == ["next", "train"]
+    assert tried.count("deleted (server dry run)") == 2
+    assert other == "There is no such job.\n"
+    assert [(each["job"], each["result"]) for each in done] == [("Job/train", "deleted")]
+    assert after == ["next"]
+    assert last.split() == ["JOB", "RESULT", "WORKER", "Job/next", "deleted", "-"]
+    assert none == []
+
+
+async def test_what_has_ended_is_not_cancelled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with queue_cluster(tmp_path, capsys) as (shell, client):
+        job = write_job(tmp_path, "short", gpus=1)
+        await shell.run("submit", "-f", job, "--wait", *NAMESPACE)
+        told = await shell.json("cancel", "short", *NAMESPACE)
+        jobs = (await client.list(JOBS)).items
+    assert [each["result"] for each in told] == ["has ended"]
+    assert len(jobs) == 1
