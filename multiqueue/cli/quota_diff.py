@@ -35,15 +35,17 @@ async def show_diff(target: ClusterTarget, source: str, output: str, *, what_if:
         raise UsageProblem(f'"{source}" has no ClusterQueue and no Cohort, so no quotas')
     async with connect(target) as (client, _):
         changes = [change for each in wanted for change in await _compare(client, each)]
-        tried: Json | None = None
-        if what_if and changes:
-            tried = await try_changes(client, [each.request() for each in changes])
+        asked = [each for each in changes if what_if and each.tryable]
+        tried = await try_changes(client, [each.request() for each in asked]) if asked else None
+    left_out = [" ".join(each.row()[:4]) for each in changes if what_if and not each.tryable]
     if output != "human":
         fields = [dict(zip(CHANGE_HEADERS, each.row(), strict=True)) for each in changes]
         told = [{title.lower(): cell for title, cell in each.items()} for each in fields]
-        print_data({"changes": told, "whatIf": tried}, output)
+        print_data({"changes": told, "whatIf": tried, "notTried": left_out}, output)
     else:
         _show(changes, tried)
+        if left_out:
+            echo(f"Not tried, as a what-if adds and removes no quota: {', '.join(left_out)}.")
     return ExitCode.FAILED if tried is not None and tried["sums"]["never"] else ExitCode.OK
 
 

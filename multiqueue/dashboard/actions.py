@@ -37,7 +37,7 @@ from multiqueue.drain.plan import build_plan
 from multiqueue.drain.plan_reading import read_surroundings
 from multiqueue.jobs.reading import learn_job_kinds
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import Conflict, Forbidden, NotFound
+from multiqueue.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from multiqueue.kube.job_objects import JobObject
 from multiqueue.kube.resources import (
     JOB_KINDS,
@@ -96,7 +96,8 @@ class PageActions:
 
         Raises:
             UnknownActionError: The query names no kind or verb of the table.
-            KubeError: The object cannot be read.
+            KubeError: The object cannot be read, or what the verb would do is not told because it
+                is not offered: `Forbidden` if the reader lacks a right, else `Conflict`.
         """
         kind, namespace, name = read_target(query)
         try:
@@ -116,6 +117,8 @@ class PageActions:
         }
         if "verb" in query:
             action = find_action(kind, query["verb"])
+            if action not in offered:
+                raise _refuse(kind, action, obj, state)
             if action.drains:
                 described |= await self._foresee_drain(action, name)
                 described["whatIf"] = f"drain {name}"
@@ -250,9 +253,9 @@ class PageActions:
         try:
             async with self._fleets:
                 around = await read_surroundings(
-                    self._client, system_namespace=self._system_namespace, now=now
+                    self._client, worker, system_namespace=self._system_namespace, now=now
                 )
-                plan = build_plan(worker, around, DrainOrder(), now)
+                plan = await build_plan(worker, around, DrainOrder(), now)
         except Forbidden as error:
             return {"words": f"{action.words} Which jobs is not known: {error.server_message}."}
         told = plan.to_dict()
@@ -280,6 +283,16 @@ class PageActions:
             for each in holders
             if each.status.admission is not None and each.status.admission.cluster_queue == name
         ]
+
+
+def _refuse(kind: ActionKind, action: PageAction, obj: Json, state: str | None) -> ApiError:
+    """Return why an action is not offered: it would change nothing, or a right is missing."""
+    asked = f'{kind.resource.kind} "{obj["metadata"]["name"]}": "{action.title}"'
+    if state is None or not action.is_offered(state) or not action.list_writes(kind.resource, obj):
+        words = f'{asked} does nothing to it now: it is "{state or "finished"}"'
+        return Conflict(409, reason="Conflict", message=words)
+    words = f"{asked} is only for those who may write what it changes; ask for the right"
+    return Forbidden(403, reason="Forbidden", message=words)
 
 
 def _say_priority(workload: Workload) -> str:

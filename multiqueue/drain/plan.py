@@ -7,6 +7,7 @@ read count as unknown, and an unknown worker may take anything.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -73,7 +74,8 @@ class DrainSurroundings:
     """The objects that were read of the manager and of the workers, by name.
 
     Attributes:
-        jobs: The known jobs, by uid; a job may declare how long a checkpoint takes.
+        workloads: Those on the worker; see `is_resident`.
+        jobs: Their jobs, by uid; a job may declare how long a checkpoint takes.
         own: The queues of the manager.
         workers: The queues of each worker.
         notice_length: Returns the seconds of notice that a drain gives a Workload.
@@ -245,10 +247,18 @@ class DrainForecast:
         return sum(resident.lost_gpu_seconds(self.now) for resident in leaving) / 3600
 
 
-def build_plan(
+def is_resident(workload: api.Workload, worker: str) -> bool:
+    """Whether a Workload is on a worker, so that a drain of this worker is about it."""
+    status = workload.status
+    return status.cluster_name == worker and has_quota(status) and not is_finished(status)
+
+
+async def build_plan(
     name: str, around: DrainSurroundings, order: DrainOrder, now: datetime
 ) -> DrainForecast:
     """Return what a drain of a worker would do with the Workloads there.
+
+    Other tasks get a turn after each Workload: the manager serves the dashboard, too.
 
     Args:
         name: The worker's name.
@@ -256,15 +266,11 @@ def build_plan(
         order: The options of the drain.
         now: The time.
     """
-    there = {
-        workload.metadata.key: workload
-        for workload in around.workloads
-        if workload.status.cluster_name == name
-        and has_quota(workload.status)
-        and not is_finished(workload.status)
-    }
-    residents = sort_residents(_resident(workload, now) for workload in there.values())
-    moves = [_plan(there[r.key], r, name, around, order) for r in residents]
+    there = {workload.metadata.key: workload for workload in around.workloads}
+    moves = []
+    for resident in sort_residents(_resident(workload, now) for workload in there.values()):
+        moves.append(_plan(there[resident.key], resident, name, around, order))
+        await asyncio.sleep(0)
     begins = {move.resident.key: begin for move, begin in _estimate_begins(moves, order, now)}
     moves = [_tell(move, begins.get(move.resident.key)) for move in moves]
     unread = {worker: q.problem for worker, q in around.workers.items() if q.problem}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.job_kinds import find_job_kind
-from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import DisruptionPolicy
 from multiqueue.capacity.own_quota import OwnQuota
-from multiqueue.drain.plan import DrainSurroundings, Quotas
+from multiqueue.drain.plan import DrainSurroundings, Quotas, is_resident
 from multiqueue.drain.stop_time import find_notice_length
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
@@ -22,25 +22,28 @@ from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import Resource, resource_of
 from multiqueue.workers.kubeconfigs.stored import WORKER_SECONDS, worker_credentials
 
+JOBS_AT_ONCE = 16
+"""Jobs that are read at the same time."""
+
 
 async def read_surroundings(
-    client: KubeClient, *, system_namespace: str, now: datetime
+    client: KubeClient, worker: str, *, system_namespace: str, now: datetime
 ) -> DrainSurroundings:
-    """Read everything that decides which worker could run a job.
+    """Read everything that decides which other worker could run the jobs of a worker.
 
     Objects that the user may not read are left out.
 
     Args:
         client: A client of the manager's cluster, with the rights of the user.
+        worker: The worker that would be drained.
         system_namespace: The manager's namespace, with the kubeconfigs of the workers.
         now: The time, to judge whether a kubeconfig has expired.
 
     Raises:
         KubeError: Workloads or MultiKueueClusters may not be listed.
     """
-    workloads = await client.list(
-        resources.WORKLOADS, decode=lambda data: decode(api.Workload, data)
-    )
+    listed = await client.list(resources.WORKLOADS, decode=partial(_decode_resident, worker))
+    workloads = [workload for workload in listed.items if workload is not None]
     clusters = await client.list(
         resources.MULTIKUEUE_CLUSTERS, decode=partial(decode, api.MultiKueueCluster)
     )
@@ -55,8 +58,8 @@ async def read_surroundings(
     )
     names = [cluster.metadata.name for cluster in clusters.items]
     return DrainSurroundings(
-        workloads=workloads.items,
-        jobs=await _list_jobs(client, workloads.items),
+        workloads=workloads,
+        jobs=await _read_jobs(client, workloads),
         clusters=dict(zip(names, clusters.items, strict=True)),
         checks=_by_name(checks),
         configs=_by_name(configs),
@@ -90,23 +93,33 @@ async def _read_worker(
     return Quotas(quota=found.quota, local_queues={q.metadata.key: q for q in queues.items})
 
 
-async def _list_jobs(
+def _decode_resident(worker: str, data: bytes) -> api.Workload | None:
+    """Return a Workload on the worker; None for another, which takes no memory then."""
+    workload = decode(api.Workload, data)
+    return workload if is_resident(workload, worker) else None
+
+
+async def _read_jobs(
     client: KubeClient, workloads: Sequence[api.Workload]
 ) -> dict[str, dict[str, Any]]:
-    """Return the jobs in queues of these Workloads, by uid; a cluster may have many others."""
-    owners = {
-        (owner.api_version, owner.kind)
-        for workload in workloads
-        for owner in workload.metadata.owner_references
-    }
-    rows = {row for owner in owners if (row := find_job_kind(*owner)) is not None}
-    found = await asyncio.gather(
-        *(
-            _list(client, resource_of(row.api_version, row.plural, row.kind), label=QUEUE_NAME)
-            for row in rows
-        )
-    )
-    return {job["metadata"]["uid"]: job for jobs in found for job in jobs}
+    """Return the jobs of these Workloads, by uid: one by one, as a cluster may have many others."""
+    slots = asyncio.Semaphore(JOBS_AT_ONCE)
+
+    async def read(workload: api.Workload) -> dict[str, Any] | None:
+        for owner in workload.metadata.owner_references:
+            row = find_job_kind(owner.api_version, owner.kind)
+            if row is None:
+                continue
+            resource = resource_of(row.api_version, row.plural, row.kind)
+            with suppress(Forbidden, NotFound):
+                async with slots:
+                    return await client.get(
+                        resource, owner.name, namespace=workload.metadata.namespace
+                    )
+        return None
+
+    found = await asyncio.gather(*map(read, workloads))
+    return {job["metadata"]["uid"]: job for job in found if job is not None}
 
 
 class _Queues(NamedTuple):
@@ -137,24 +150,15 @@ async def _read_queues(
     )
 
 
-async def _list(
-    client: KubeClient, resource: Resource, kind: type[Any] | None = None, *, label: str = ""
-) -> list[Any]:
+async def _list(client: KubeClient, resource: Resource, kind: type[Any]) -> list[Any]:
     try:
-        return await _list_all(client, resource, kind, label=label)
+        return await _list_all(client, resource, kind)
     except (Forbidden, NotFound):
         return []
 
 
-async def _list_all(
-    client: KubeClient, resource: Resource, kind: type[Any] | None = None, *, label: str = ""
-) -> list[Any]:
-    listed = await client.list(
-        resource,
-        label_selector=label,
-        decode=partial(decode, kind) if kind is not None else None,
-    )
-    return list(listed.items)
+async def _list_all(client: KubeClient, resource: Resource, kind: type[Any]) -> list[Any]:
+    return list((await client.list(resource, decode=partial(decode, kind))).items)
 
 
 def _by_name(objects: list[Any]) -> dict[str, Any]:

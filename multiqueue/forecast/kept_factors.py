@@ -15,7 +15,7 @@ import structlog
 
 from multiqueue.forecast.calibration import Calibration
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import KubeError, NotFound
+from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import CONFIG_MAPS
 from multiqueue.workers.connections.capabilities import CONFIG_MAP
 from multiqueue.workers.connections.capability_book import write_entries
@@ -23,6 +23,8 @@ from multiqueue.workers.connections.capability_book import write_entries
 KEY = "start_factors"
 """No worker can have this name: those of objects have no underscore."""
 PAUSE_SECONDS = 600.0
+RETRY_SECONDS = 10.0
+"""Pause before the entry is read again."""
 
 log = structlog.get_logger("multiqueue.scheduler")
 
@@ -46,11 +48,8 @@ class KeptFactors:
         calibration.on_kept = self._changed.set
 
     async def run(self) -> None:
-        """Read once, then write until cancelled."""
-        try:
-            self._calibration.restore(await self._read())
-        except KubeError as error:
-            log.warning("factors of estimates not read; they are found anew", error=str(error))
+        """Read once, then write until cancelled; what could not be read is not overwritten."""
+        await self._restore()
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -61,6 +60,18 @@ class KeptFactors:
                 log.warning("factors of estimates not written, retrying", error=str(error))
                 self._changed.set()
             await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _restore(self) -> None:
+        """Use the entry once it is read; begin without it if it may not be read."""
+        while True:
+            try:
+                return self._calibration.restore(await self._read())
+            except Forbidden as error:
+                log.warning("factors of estimates not read; they are found anew", error=str(error))
+                return None
+            except KubeError as error:
+                log.warning("factors of estimates not read, retrying", error=str(error))
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _read(self) -> Mapping[str, object]:
         """Return the entry; empty if there is none, or somebody has made it unreadable."""

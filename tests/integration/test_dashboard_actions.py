@@ -71,7 +71,7 @@ class Page:
     ) -> tuple[int, Json]:
         """Take an action on an object as it was seen; by default as it is now."""
         if seen is None:
-            _, seen = await self.see(target, verb=verb)
+            _, seen = await self.see(target)
         known = {"uid": seen.get("uid"), "state": seen.get("state"), "choice": choice}
         body = {**target, "verb": verb, **known}
         headers = {"Origin": self.base, "X-Multiqueue-Action": self.action}
@@ -297,7 +297,7 @@ async def test_the_question_says_what_is_lost_as_far_as_the_reader_may_know() ->
 
 
 async def test_the_question_before_a_drain_tells_the_fate_of_each_job() -> None:
-    async with action_world("operator", "clerk") as world:
+    async with action_world("operator", "clerk", "viewer") as world:
         _, told = await world.pages["operator"].see(W1, verb="drain")
         assert told["whatIf"] == "drain w1"
         (fate,) = told["plan"]["workloads"]
@@ -308,6 +308,13 @@ async def test_the_question_before_a_drain_tells_the_fate_of_each_job() -> None:
         assert told["plan"]["more"] == 0
         _, told = await world.pages["clerk"].see(W1, verb="drain")
         assert told["reason"] == "Forbidden", "who may not read the worker has no question"
+        code, told = await world.pages["viewer"].see(W1, verb="drain")
+        assert code == 403
+        assert "is only for those who may write what it changes" in told["message"]
+        assert (await world.pages["operator"].act(W1, "drain"))[0] == 200
+        code, told = await world.pages["operator"].see(W1, verb="drain")
+        assert code == 409
+        assert told["message"].endswith('"Drain" does nothing to it now: it is "draining"')
 
 
 async def test_of_two_who_decide_at_once_the_second_is_told() -> None:

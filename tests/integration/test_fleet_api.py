@@ -258,7 +258,7 @@ async def test_no_route_shows_more_than_the_rights_behind_it() -> None:
     """Each route for each reader: 200 exactly if all its rights are given (S-42)."""
     async with waiting("one") as reader:
         nobody, own, user, admin, path_only = map(unique, ("no", "own", "user", "admin", "path"))
-        queues_only = unique("queues")
+        queues_only, no_jobs = unique("queues"), unique("no-jobs")
         bindings = [
             *(
                 binding(who, name, namespace)
@@ -284,27 +284,47 @@ async def test_no_route_shows_more_than_the_rights_behind_it() -> None:
                 },
             ),
             binding(queues_only, queues_only),
+            binding(no_jobs, path_only),
+            binding(no_jobs, queues_only),
+            role(
+                no_jobs,
+                {
+                    "apiGroups": ["kueue.x-k8s.io"],
+                    "resources": ["localqueues"],
+                    "verbs": ["list"],
+                },
+            ),
+            binding(no_jobs, no_jobs),
         ]
         await apply_all(reader.client, bindings)
         await apply_all(reader.client, [worker_reader(admin), binding(admin, f"{admin}-workers")])
         [item] = (await reader.read("/standings"))["items"]
         got, want = {}, {}
         for route in list_routes(reader, item["metadata"]["name"]):
-            for who in (nobody, own, user, admin, path_only, queues_only):
+            for who in (nobody, own, user, admin, path_only, queues_only, no_jobs):
                 allowed = await is_allowed(reader, who, route)
                 async with await reader.ask(route, user=who) as answer:
                     got[route, who] = answer.status
                 want[route, who] = 200 if allowed else 403
         assert got == want
         shown = {who for (route, who), status in got.items() if status == 200}
-        assert shown == {own, user, admin, path_only, queues_only}  # path_only sees the totals
+        assert shown == {
+            own,
+            user,
+            admin,
+            path_only,
+            queues_only,
+            no_jobs,
+        }  # path_only sees the totals
         assert {r for (r, who), status in got.items() if who == path_only and status == 200} == {
             "/totals",
             "/totals/fleet",
             "/calibrations",
         }
         assert all(status == 200 for (_, who), status in got.items() if who == admin)
-        # Shares and changes name LocalQueues of all namespaces.
+        # Shares and changes name LocalQueues, and changes who acted on jobs, of all namespaces.
+        assert got["/shares", no_jobs] == 200
+        assert got["/changes", no_jobs] == 403
         assert {r for (r, who), status in got.items() if who == queues_only and status == 200} == {
             "/quotas",
             "/totals",

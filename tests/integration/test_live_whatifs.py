@@ -164,6 +164,12 @@ async def test_a_manifest_is_compared_and_tried_before_it_is_applied(
         stored = await asker.list_specs()
         text = await asker.shell.run("quota", "diff", "-f", str(file), "--what-if")
         _, found = await asker.ask(f"quota cq/research {GPU}=9")
+        queue["spec"]["resourceGroups"][0]["flavors"].append({**flavor, "name": "h100"})
+        file.write_bytes(orjson.dumps(queue))
+        more = await asker.shell.run("quota", "diff", "-f", str(file), "--what-if")
+        queue["metadata"]["name"] = "new"
+        file.write_bytes(orjson.dumps(queue))
+        new = await asker.shell.json("quota", "diff", "-f", str(file), "--what-if")
         file.write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n")
         none = await asker.shell.run("quota", "diff", "-f", str(file), code=2)
         assert await asker.list_specs() == stored
@@ -175,6 +181,12 @@ async def test_a_manifest_is_compared_and_tried_before_it_is_applied(
     assert len(effects) == found["status"]["sums"]["starts"] > 0
     assert len(rows) >= len(effects)
     assert text.endswith("Nothing was changed.\n")
+    assert [line for line in more.splitlines() if " starts now " in line] == effects
+    assert more.endswith(
+        f"Not tried, as a what-if adds and removes no quota: research h100 {GPU} nominalQuota.\n"
+    )
+    assert new["whatIf"] is None
+    assert new["notTried"] == [f"new {name} {GPU} nominalQuota" for name in ("a100", "h100")]
     assert none == ""
 
 

@@ -153,9 +153,9 @@ async def _show(
     now = datetime.now(UTC)
     async with connect(target) as (client, _):
         cluster = await read_cluster(client, name)
-        around = await read_surroundings(client, system_namespace=system_namespace, now=now)
+        around = await read_surroundings(client, name, system_namespace=system_namespace, now=now)
     note_unknown(owner_kinds(around.workloads))
-    plan = build_plan(name, around, given.order(cluster), now)
+    plan = await build_plan(name, around, given.order(cluster), now)
     if output != "human":
         print_data(plan.to_dict(), output)
         return ExitCode.OK

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from multiqueue.lib.quantity import parse_quantity
+from multiqueue.cli.errors import UsageProblem
+from multiqueue.lib.quantity import Quantity, QuantityError, parse_quantity
 
 Json = Mapping[str, Any]
+Place = tuple[str, str, str]
+"""Flavor, resource and field."""
 CHANGE_HEADERS = ("QUEUE", "FLAVOR", "RESOURCE", "FIELD", "FROM", "TO")
 EFFECT_HEADERS = ("WORKLOAD", "QUEUE", "EFFECT", "BEFORE", "AFTER", "WHY")
 TARGETS = {"ClusterQueue": "cq", "Cohort": "cohort"}
@@ -23,7 +26,11 @@ VERBS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaChange:
-    """One field that a manifest changes; None: not set there."""
+    """One field that a manifest changes; None: not set there.
+
+    Attributes:
+        tryable: Whether a what-if can try it: it can neither add nor remove a quota or its owner.
+    """
 
     kind: str
     name: str
@@ -32,6 +39,7 @@ class QuotaChange:
     field: str
     before: str | None
     after: str | None
+    tryable: bool
 
     def row(self) -> list[str]:
         """Return the cells of `CHANGE_HEADERS`."""
@@ -52,24 +60,31 @@ class QuotaChange:
 
 
 def list_changes(stored: Json | None, wanted: Json) -> list[QuotaChange]:
-    """Return the fields of quotas that differ, in the order of flavors and resources."""
+    """Return the fields of quotas that differ, in the order of flavors and resources.
+
+    Raises:
+        UsageProblem: A value is no quantity; the message names object and field.
+    """
     before, after = dict(_list_fields(stored or {})), dict(_list_fields(wanted))
+    kept = {place[:2] for place in before} & {place[:2] for place in after}
+    kind, name = wanted["kind"], wanted["metadata"]["name"]
     return [
         QuotaChange(
-            kind=wanted["kind"],
-            name=wanted["metadata"]["name"],
+            kind=kind,
+            name=name,
             flavor=place[0],
             resource=place[1],
             field=place[2],
             before=before.get(place),
             after=after.get(place),
+            tryable=place[:2] in kept and (place[2] != "nominalQuota" or place in after),
         )
         for place in sorted(before.keys() | after.keys())
-        if not _is_same(before.get(place), after.get(place))
+        if _read(f'{kind} "{name}"', place, before) != _read(f'{kind} "{name}"', place, after)
     ]
 
 
-def _list_fields(obj: Json) -> Iterator[tuple[tuple[str, str, str], str]]:
+def _list_fields(obj: Json) -> Iterator[tuple[Place, str]]:
     for group in obj.get("spec", {}).get("resourceGroups") or ():
         for flavor in group.get("flavors") or ():
             for quota in flavor.get("resources") or ():
@@ -78,10 +93,17 @@ def _list_fields(obj: Json) -> Iterator[tuple[tuple[str, str, str], str]]:
                         yield (flavor["name"], quota["name"], field), str(quota[field])
 
 
-def _is_same(before: str | None, after: str | None) -> bool:
-    if before is None or after is None:
-        return before is after
-    return parse_quantity(before) == parse_quantity(after)
+def _read(owner: str, place: Place, values: Mapping[Place, str]) -> Quantity | None:
+    if place not in values:
+        return None
+    try:
+        return parse_quantity(values[place])
+    except QuantityError as error:
+        flavor, resource, field = place
+        raise UsageProblem(
+            f"{owner}: {field} of {resource} in flavor {flavor}: {error}; write a quantity such "
+            "as 4 or 500m"
+        ) from error
 
 
 def list_effect_rows(workloads: Iterable[Json]) -> list[list[str]]:

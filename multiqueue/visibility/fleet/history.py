@@ -129,7 +129,8 @@ class History:
     def note_action(self, kind: str, key: str, verb: str, by: str, now: datetime) -> str:
         """Note what a reader did on the dashboard of this replica. Parity: S-39.
 
-        Of a Workload only the namespace is kept: who may read changes may not read all jobs.
+        Of a Workload only the namespace is kept. Only those who may list the Workloads of all
+        namespaces read it, as ``by`` often is an e-mail address.
         """
         shown = key.partition("/")[0] if kind == WORKLOADS.kind else key
         return self._append(now, kind, shown, verb, (), by[:MAX_VALUE])

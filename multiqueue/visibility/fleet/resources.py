@@ -149,7 +149,7 @@ CHANGES = FleetResource(
     kind="Change",
     namespaced=False,
     verbs=("list",),
-    native=(LIST_CLUSTER_QUEUES, LIST_LOCAL_QUEUES),
+    native=(LIST_CLUSTER_QUEUES, LIST_LOCAL_QUEUES, LIST_WORKLOADS),
     columns=("at", "kind", "object", "action", "fields", "by"),
     topic="changes",
 )

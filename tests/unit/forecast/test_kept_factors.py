@@ -7,13 +7,14 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, cast
 
+import orjson
 import pytest
 from structlog.testing import capture_logs
 
 from multiqueue.forecast.calibration import Calibration
 from multiqueue.forecast.kept_factors import KEY, PAUSE_SECONDS, KeptFactors
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import ApiError, NotFound
+from multiqueue.kube.errors import ApiError, Forbidden, NotFound, ServerError
 from multiqueue.views.start import StartStage
 from tests.builders.engine import T0
 from tests.virtual_time import virtual_time
@@ -112,7 +113,7 @@ def test_an_entry_that_somebody_broke_counts_as_none(text: str) -> None:
 @virtual_time
 async def test_without_the_right_it_says_so_and_tries_again() -> None:
     world = World(client := ConfigMapClient({}))
-    client.refusal = ApiError(403, reason="Forbidden", message="no")
+    client.refusal = Forbidden(403, reason="Forbidden", message="no")
     world.calibration.restore({"quota-1h": 1.5})
     world.calibration.on_kept()
     with capture_logs() as logs:
@@ -122,3 +123,19 @@ async def test_without_the_right_it_says_so_and_tries_again() -> None:
     client.refusal = None
     await world.run(PAUSE_SECONDS * 2)
     assert len(client.writes) == 1
+
+
+@virtual_time
+async def test_what_could_not_be_read_yet_is_read_later_and_not_overwritten() -> None:
+    world = World(client := ConfigMapClient({KEY: '{"whole-longer":2}'}))
+    client.refusal = ServerError(503, reason="ServiceUnavailable", message="starting")
+    running = asyncio.create_task(world.run(PAUSE_SECONDS))
+    world.calibration.restore({"quota-1h": 1.5})
+    world.calibration.on_kept()
+    await asyncio.sleep(PAUSE_SECONDS / 4)
+    assert not client.writes
+    client.refusal = None
+    await running
+    assert world.factor() == 2.0
+    assert client.data is not None
+    assert orjson.loads(client.data[KEY]) == {"quota-1h": 1.5, "whole-longer": 2.0}
