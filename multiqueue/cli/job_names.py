@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from multiqueue.api.job_kinds import find_job_kind
 from multiqueue.api.serde import decode
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2 import Workload, format_time
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
 from multiqueue.kube.resources import WORKLOADS, resource_of
@@ -86,7 +89,7 @@ async def await_workload(
 
 
 async def _watch(client: KubeClient, namespace: str) -> AsyncGenerator[Workload, None]:
-    """Yield the Workloads of a namespace, then each that changes."""
+    """Yield the Workloads of a namespace, then each that changes; one that goes has a deletion."""
     while True:
         listed = await client.list(WORKLOADS, namespace=namespace, decode=decode_workload)
         for workload in listed.items:
@@ -96,5 +99,11 @@ async def _watch(client: KubeClient, namespace: str) -> AsyncGenerator[Workload,
         )
         async with aclosing(events):
             async for event in events:
-                if event.type != "BOOKMARK":
-                    yield decode_workload(event.raw)
+                if event.type == "BOOKMARK":
+                    continue
+                workload = decode_workload(event.raw)
+                metadata = workload.metadata
+                if event.type == "DELETED" and not metadata.deletion_timestamp:
+                    gone = replace(metadata, deletion_timestamp=format_time(datetime.now(UTC)))
+                    workload = replace(workload, metadata=gone)
+                yield workload

@@ -21,6 +21,7 @@ COMMANDS = {
     "apiserver": "Run an embedded cluster for trying things out",
     "demo": "A manager and two GPU workers on this machine",
     "submit": "Submit manifests and say where each job stands",
+    "wait": "Wait until jobs have quota, run or have ended",
     "cancel": "Delete jobs with their pods, wherever they run",
     "import": "Put running pods and Jobs into queues, so that they hold quota",
     "queue": "Show who waits in a queue, in which order and why",

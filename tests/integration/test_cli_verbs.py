@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from pathlib import Path
 from typing import Any
@@ -68,3 +69,48 @@ async def test_what_has_ended_is_not_cancelled(
         jobs = (await client.list(JOBS)).items
     assert [each["result"] for each in told] == ["has ended"]
     assert len(jobs) == 1
+
+
+async def test_jobs_are_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {
+        "good": write_job(tmp_path, "good", gpus=1, seconds="10"),
+        "bad": write_job(tmp_path, "bad", gpus=1, exit_code=1),
+        "long": write_job(tmp_path, "long", gpus=4, seconds="100000"),
+        "next": write_job(tmp_path, "next", gpus=4),
+        "huge": write_job(tmp_path, "huge", gpus=5),
+    }
+    async with queue_cluster(tmp_path, capsys) as (shell, client):
+
+        async def begin(name: str) -> None:
+            await shell.run("submit", "-f", files[name], *NAMESPACE)
+
+        await begin("good")
+        running = await shell.run("wait", "good", "--for=running", *NAMESPACE)
+        ended = await shell.json("wait", "good", *NAMESPACE)
+        await begin("bad")
+        failed = await shell.run("wait", "good", "bad", *NAMESPACE, code=1)
+        await begin("long")
+        admitted = await shell.json("wait", "long", "--for=condition=admitted", *NAMESPACE)
+        await begin("next")
+        late = await shell.run(
+            "wait", "next", "--for=quota", "--timeout", "0.5", *NAMESPACE, code=1
+        )
+        too_late = shell.errors
+        waiting = asyncio.create_task(
+            shell.json("wait", "next", "--timeout", "60", *NAMESPACE, code=1)
+        )
+        await asyncio.sleep(0.5)
+        await client.delete(JOBS, "next", namespace="team", propagation="Background")
+        gone = await waiting
+        await begin("huge")
+        hopeless = await shell.json("wait", "huge", "--for=quota", *NAMESPACE, code=1)
+        await shell.run("wait", "good", "--for=condition=Red", *NAMESPACE, code=2)
+    assert running.splitlines()[-1] == "Job/good: running"
+    assert [(each["outcome"], each["state"]) for each in ended] == [("reached", "Succeeded")]
+    assert "Job/bad: failed" in failed
+    assert [each["outcome"] for each in admitted] == ["reached"]
+    assert "Job/next: waiting for quota (" in late
+    assert "Job/next: it is not there after the timeout" in too_late
+    assert [each["outcome"] for each in gone] == ["deleted"]
+    assert [each["outcome"] for each in hopeless] == ["cannot run"]
+    assert '"condition=Red" must be one of quota, running, finished or condition=C' in shell.errors

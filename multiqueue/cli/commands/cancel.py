@@ -200,7 +200,7 @@ def _print(found: list[Workload], results: dict[str, str], output: str) -> None:
     if output not in {"human", "wide"}:
         print_data(rows, output)
     elif rows:
-        cells = [[each["job"] or each["workload"], each["result"], each["worker"]] for each in rows]
+        cells = [[each["job"], each["result"], each["worker"]] for each in rows]
         print_table(HEADERS, cells, wide=output == "wide")
     else:
         echo("There is no such job.")

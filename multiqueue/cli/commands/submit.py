@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiqueue.api.conditions import Reason
 from multiqueue.api.job_kinds import KnownKind, find_job_kind
+from multiqueue.cli.awaiting import FollowedJob, follow, follow_to_verdict, has_ended
 from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.manifests import check_namespace, read_manifests
 from multiqueue.cli.output import echo, output_option, print_data, style_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from multiqueue.api.v1beta2 import Workload
     from multiqueue.kube.client import KubeClient
     from multiqueue.runtime.manifests import ApplyResult
@@ -25,23 +23,16 @@ if TYPE_CHECKING:
 
 WORKLOAD_SECONDS = 5.0
 """How long to wait until the manager sees a new job."""
-VERDICT_SECONDS = 3.0
-"""How long a reason must last: the manager may not know yet what was applied with the job."""
-HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED})
-"""Reasons for which a job waits for ever, unless somebody changes it or its queue."""
 
 
 @dataclass(slots=True, kw_only=True)
-class _Submitted:
+class _Submitted(FollowedJob):
     """One manifest and its outcome."""
 
     title: str
-    namespace: str
     outcome: str
     message: str = ""
-    uid: str = ""
     queue: str = ""
-    view: WorkloadRow | None = None
     position: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,7 +97,7 @@ async def _submit(
         results = [await _apply(client, namespace, manifest) for manifest in manifests]
         jobs = [result for result in results if result.queue and result.uid]
         await asyncio.gather(
-            *(_follow(client, result, _is_judged, seconds=WORKLOAD_SECONDS) for result in jobs)
+            *(follow(client, result, _is_judged, seconds=WORKLOAD_SECONDS) for result in jobs)
         )
         await _find_positions(client, jobs)
         await _explain_unseen(client, jobs)
@@ -186,57 +177,8 @@ def _job_kind(manifest: dict[str, Any]) -> KnownKind | None:
     return find_job_kind(str(manifest["apiVersion"]), str(manifest["kind"]))
 
 
-async def _follow(
-    client: KubeClient,
-    result: _Submitted,
-    until: Callable[[Workload, WorkloadRow], bool],
-    *,
-    seconds: float | None = None,
-) -> bool:
-    """Watch the job's Workload until a condition holds; return whether it does."""
-    from multiqueue.cli.job_names import await_workload, is_owned_by
-    from multiqueue.views.workloads import view_workload
-
-    def is_enough(workload: Workload) -> bool:
-        if not is_owned_by(workload, result.uid):
-            return False
-        result.view = view_workload(workload)
-        return until(workload, result.view)
-
-    found = await await_workload(client, result.namespace, is_enough, seconds=seconds)
-    return found is not None
-
-
 def _is_judged(workload: Workload, _: WorkloadRow) -> bool:
     return bool(workload.status.conditions)
-
-
-def _has_ended(_: Workload, view: WorkloadRow) -> bool:
-    from multiqueue.views.phase import ENDED
-
-    return view.state in ENDED
-
-
-def _is_hopeless(_: Workload, view: WorkloadRow) -> bool:
-    from multiqueue.views.phase import PhaseState
-
-    return view.state is PhaseState.QUEUED and view.why.partition(":")[0] in HOPELESS
-
-
-async def _follow_to_verdict(client: KubeClient, result: _Submitted) -> bool:
-    """Watch until the job has ended, or cannot run as things are; return whether it ended."""
-    from multiqueue.views.phase import ENDED
-
-    while True:
-        await _follow(client, result, lambda *now: _has_ended(*now) or _is_hopeless(*now))
-        assert result.view is not None, "it was followed"
-        if result.view.state in ENDED:
-            return True
-        is_better = await _follow(
-            client, result, lambda *now: not _is_hopeless(*now), seconds=VERDICT_SECONDS
-        )
-        if not is_better:
-            return False
 
 
 async def _find_positions(client: KubeClient, jobs: list[_Submitted]) -> None:
@@ -273,8 +215,8 @@ async def _wait_for_end(client: KubeClient, result: _Submitted, output: str) -> 
             f"{result.title}: no Workload appeared within {WORKLOAD_SECONDS:g} s in LocalQueue "
             f'"{result.namespace}/{result.queue}": {result.message}'
         )
-    has_ended = await _follow_to_verdict(client, result)
-    if output == "human" and not has_ended:
+    is_over = await follow_to_verdict(client, result, lambda _, view: has_ended(view))
+    if output == "human" and not is_over:
         echo(f"{result.title} cannot run as things stand: {result.view.why}")
     elif output == "human":
         where = f" on {result.view.worker}" if result.view.worker else ""
