@@ -41,7 +41,7 @@ from tests.bench.upstream.run import (
 from tests.controlplane import binaries
 from tests.controlplane.conftest import require
 from tests.controlplane.plane import RealControlPlane
-from tests.integration.waiting import condition, until
+from tests.integration.waiting import condition, is_true, until
 from tests.soak.record import read_memory
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
@@ -175,8 +175,7 @@ async def restart(program: str, folder: Path) -> Restart:
 
 
 def is_explained(workloads: list[dict[str, Any]]) -> bool:
-    found = condition(workloads[0], "QuotaReserved") if workloads else None
-    return found is not None and found["status"] == "False"
+    return any(condition(each, "QuotaReserved").get("status") == "False" for each in workloads)
 
 
 async def admissions(client: KubeClient, newest: str) -> Any:
@@ -186,9 +185,8 @@ async def admissions(client: KubeClient, newest: str) -> Any:
     async with contextlib.aclosing(watch) as changes:
         async for change in changes:
             workload = json.loads(change.raw)
-            admitted = condition(workload, "Admitted")
             name = workload["metadata"].get("name")
-            if admitted and admitted["status"] == "True" and name not in seen:
+            if is_true(workload, "Admitted") and name not in seen:
                 seen.add(name)
                 yield time.monotonic()
             if len(seen) == QUEUES:
