@@ -1,7 +1,8 @@
 """Whether the manager's memory stays where it is while jobs come and go (issue 17).
 
 The manager is a process of its own beside an embedded API server. Jobs are created, admitted,
-ended and deleted, a few at a time. What the manager remembers of them has bounds, and no more may add up.
+ended and deleted, a few at a time. What the manager remembers of them has bounds, and no more may
+add up.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ SAMPLES = 200
 """Looks at the manager's memory, evenly over the admissions."""
 MANAGER = "manager"
 BOUNDED_MIB = 64
-"""What the manager remembers of jobs that are gone, when all of it is full: Events that wait (8,192),
-reservations that ended until the next UsageReport, and what readers missed (20,000 keys a topic)."""
+"""What the manager remembers of jobs that are gone, when all of it is full: Events that wait
+(8,192), reservations that ended until the next UsageReport (20,000), and what readers missed
+(20,000 keys a topic)."""
 
 
 class Field:
