@@ -334,8 +334,10 @@ class Engine:
         """Count a stop no more that was decided and not written; wake who waits for a budget."""
         entry = self._workload_changes.entries.get(key)
         if entry is not None and self._disruption.book.take_back(entry.workload.uid):
-            for tree in self._schedule.wake_ends():
-                self._cache.trees[tree].version += 1  # verdicts counted the stop
+            for name in self._schedule.wake_ends():
+                tree = self._cache.trees.get(name)
+                if tree is not None:
+                    tree.version += 1  # verdicts counted the stop
 
     def _acquit(self, key: str, *, only_assumed: bool = False) -> None:
         """Drop the entry penalty of a workload whose admission it was charged for (E-125)."""

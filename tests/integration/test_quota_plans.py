@@ -186,6 +186,20 @@ async def test_a_plan_changes_quotas_by_itself_and_takes_a_change_back_that_did_
 
 
 @virtual_time
+async def test_workloads_of_a_local_queue_that_is_held_are_no_harm() -> None:
+    async with measured_teams(mode="Automatic", every="1h") as cluster, cluster.manager():
+        for number in range(10):
+            await submit(cluster, make_job(f"early-{number}", queue="speech", cpu="100m"))
+        await until_state(cluster, "Applied", hours=4)
+        held = {"spec": {"stopPolicy": "Hold"}}
+        await cluster.client.patch(resources.LOCAL_QUEUES, "speech", held, namespace=NAMESPACE)
+        for number in range(12):
+            await submit(cluster, make_job(f"late-{number}", queue="speech", cpu="30"))
+        await asyncio.sleep(2 * HOUR)
+        assert await quotas(cluster) == {"vision": "12", "speech": "8"}
+
+
+@virtual_time
 async def test_nothing_changes_by_itself_while_a_worker_is_lost() -> None:
     check = {
         "apiVersion": names.V1BETA2,

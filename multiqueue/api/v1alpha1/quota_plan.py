@@ -282,7 +282,10 @@ class WatchedQueue(Struct, frozen=True, kw_only=True):
         int | None,
         described("The wait that nine in ten of its Workloads kept; absent: too few to tell."),
     ] = None
-    reclaims: Annotated[int, described("Its Workloads that were stopped by Reclaim.")] = 0
+    reclaims: Annotated[
+        int | None,
+        described("Its Workloads that were stopped by Reclaim; absent: too few to tell."),
+    ] = None
 
 
 class PlanWatch(Struct, frozen=True, kw_only=True):

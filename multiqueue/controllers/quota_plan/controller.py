@@ -70,6 +70,7 @@ from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import CLUSTER_QUEUES, QUOTA_PLANS
 from multiqueue.kube.status_writes import write_status
 from multiqueue.lib.amount import Amount
+from multiqueue.model.cluster_queue import StopPolicy
 
 WRITE_EVERY = timedelta(hours=1)
 """How often measured demand is written; so much of it is lost when a manager dies, at most."""
@@ -199,10 +200,15 @@ class QuotaPlanController:
         informers, found = self._context.informers, {}
         for name in queues:
             found[name] = QueueHistory()
+            queue = informers.cluster_queues.store.get(name)
             for local in informers.local_queues.store.by_index(BY_CLUSTER_QUEUE, name):
+                stopped = any(
+                    each is not None and each.spec.stop_policy != StopPolicy.NONE
+                    for each in (queue, local)
+                )
                 asked = informers.workloads.store.by_index(BY_QUEUE, local.metadata.key)
                 async for workload in _take_turns(asked):
-                    found[name].add(workload)
+                    found[name].add(workload, stopped=stopped)
         return found
 
     def _find_lost_worker(self, queues: Iterable[ClusterQueue]) -> str:

@@ -45,6 +45,7 @@ LEARNING_EVERY = timedelta(hours=1)
 """How often it is looked at whether enough is known."""
 AUTOMATIC = "Automatic"
 NOTE = "; spec.approved is "
+PROBLEM = ". The plan cannot be followed either: "
 
 Quotas = Mapping[QuotaKey, Amount]
 
@@ -71,10 +72,11 @@ class PlanView:
 
 
 def with_problem(plan: QuotaPlan, message: str) -> QuotaPlanStatus:
-    """Return the status of a plan that cannot be followed."""
+    """Return the status of a plan that cannot be followed; one that is Returned stays so."""
     status = plan.status
     if _is_returned(plan):
-        return status
+        told = f"{_tell_return(status)}{PROBLEM}{message}"
+        return msgspec.structs.replace(status, message=told)
     return msgspec.structs.replace(
         status, state="Invalid", message=message, proposal=None, looked_at=""
     )
@@ -85,7 +87,7 @@ def with_proposal(view: PlanView, now: datetime) -> QuotaPlanStatus:
     view = replace(view, plan=_with_watch(view, now))
     status = view.plan.status
     if _is_returned(view.plan):
-        return status
+        return msgspec.structs.replace(status, message=_tell_return(status))
     if view.plan.spec.mode == "Paused":
         return msgspec.structs.replace(
             status,
@@ -131,7 +133,7 @@ def find_return(
     histories: Mapping[str, QueueHistory],
     now: datetime,
 ) -> PlanChange | None:
-    """Return the change that takes back the last one, if it did harm (P-111).
+    """Return the change that takes back the last one, if it did harm (P-111), paused or not.
 
     Args:
         view: What is known.
@@ -139,7 +141,7 @@ def find_return(
         histories: What the Workloads of the watched queues tell.
         now: The current time.
     """
-    if status.watch is None or view.plan.spec.mode == "Paused" or len(status.states) < 2:
+    if status.watch is None or len(status.states) < 2:
         return None
     since = parse_time(status.states[-1].since) or now
     harm = find_harm(status.watch.queues, histories, view.rules, since=since, now=now)
@@ -237,6 +239,11 @@ def _is_returned(plan: QuotaPlan) -> bool:
     """Whether a change was taken back, and the spec is still the one that led to it."""
     status = plan.status
     return status.state == "Returned" and status.observed_generation == plan.metadata.generation
+
+
+def _tell_return(status: QuotaPlanStatus) -> str:
+    """Return why a change was taken back, without a problem that may be over."""
+    return status.message.partition(PROBLEM)[0]
 
 
 def _with_watch(view: PlanView, now: datetime) -> QuotaPlan:

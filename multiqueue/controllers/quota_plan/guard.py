@@ -2,8 +2,9 @@
 
 Parity: P-111. Deviates: what is compared is read from Workloads that are there. If few are left of
 the same hours of the week before, the time right before the change counts instead; if few are left
-of that, too, waits say nothing. Stops are those of the condition ``multiqueue.dev/Disrupted``, so
-they count only where a DisruptionPolicy governs the queue.
+of that, too, nothing is judged. Of stops, the larger number of both times counts. They are those
+of the condition ``multiqueue.dev/Disrupted``, so they count only where a DisruptionPolicy governs
+the queue.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from multiqueue.api.disruptions import StopCause, parse_stops
+from multiqueue.api.disruptions import Stop, StopCause, parse_stops
 from multiqueue.api.durations import format_duration
 from multiqueue.api.v1alpha1 import WatchedQueue
 from multiqueue.api.v1beta2 import Workload
@@ -30,10 +31,15 @@ LEAST_RECLAIMS = 3
 
 
 class QueueWait(NamedTuple):
-    """One wait for quota; ``begun`` is None while it lasts."""
+    """One wait for quota; ``begun`` is None while it lasts, ``ended`` until the Workload ends."""
 
     queued: datetime
     begun: datetime | None
+    ended: datetime | None = None
+
+    def is_there(self, since: datetime, until: datetime) -> bool:
+        """Whether the Workload waited or ran in some time."""
+        return self.queued < until and (self.ended is None or self.ended > since)
 
 
 @dataclass(slots=True)
@@ -41,18 +47,17 @@ class QueueHistory:
     """What the Workloads of one ClusterQueue tell: their last waits, and stops by Reclaim."""
 
     waits: list[QueueWait] = field(default_factory=list)
-    reclaims: list[datetime] = field(default_factory=list)
+    stops: list[Stop] = field(default_factory=list)
 
-    def add(self, workload: Workload) -> None:
-        """Add what one Workload tells."""
-        stops = parse_stops(workload.status.conditions)
-        self.reclaims.extend(stop.at for stop in stops if stop.cause is StopCause.RECLAIM)
+    def add(self, workload: Workload, *, stopped: bool = False) -> None:
+        """Add what one Workload tells; it waits for no quota while its queue is stopped."""
+        self.stops.extend(parse_stops(workload.status.conditions))
         if parent_of(workload) is not None:
             return  # its parent waits
         hold, queued = read_hold(workload), queued_at(workload)
         if hold is not None:
-            self.waits.append(QueueWait(min(queued, hold.begun), hold.begun))
-        elif is_active(workload.spec) and not is_finished(workload.status):
+            self.waits.append(QueueWait(min(queued, hold.begun), hold.begun, hold.ended))
+        elif not stopped and is_active(workload.spec) and not is_finished(workload.status):
             self.waits.append(QueueWait(queued, None))
 
 
@@ -61,13 +66,16 @@ def find_long_wait(
 ) -> timedelta | None:
     """Return the wait that nine in ten kept of those that ended in some time or lasted at its end.
 
-    None: there were fewer than `LEAST_WAITS`.
+    Of those that lasted only those count that began in this time: older ones grow with the clock,
+    and may wait for something else. None: there were fewer than `LEAST_WAITS`.
     """
     lengths = []
-    for queued, begun in waits:
-        end = until if begun is None else min(begun, until)
-        if queued < until and end > since:
-            lengths.append(end - queued)
+    for queued, begun, _ in waits:
+        if begun is None or begun > until:
+            if since <= queued < until:
+                lengths.append(until - queued)
+        elif begun > since:
+            lengths.append(begun - queued)
     if len(lengths) < LEAST_WAITS:
         return None
     return sorted(lengths)[-(len(lengths) // 10) - 1]
@@ -79,14 +87,21 @@ def measure_before(
     """Return how queues fare before a change that begins now."""
     found = []
     for name, history in sorted(histories.items()):
-        wait = find_long_wait(history.waits, now - WEEK, now - WEEK + watch)
-        if wait is None:
-            wait = find_long_wait(history.waits, now - watch, now)
+        times = ((now - WEEK, now - WEEK + watch), (now - watch, now))
+        lengths = (find_long_wait(history.waits, *each) for each in times)
+        wait = next((each for each in lengths if each is not None), None)
         found.append(
             WatchedQueue(
                 cluster_queue=name,
                 wait_seconds=None if wait is None else int(wait.total_seconds()),
-                reclaims=_count(history.reclaims, now - WEEK, now - WEEK + watch),
+                reclaims=max(
+                    (
+                        _count(history.stops, *each, StopCause.RECLAIM, StopCause.EARLIER)
+                        for each in times
+                        if sum(one.is_there(*each) for one in history.waits) >= LEAST_WAITS
+                    ),
+                    default=None,
+                ),
             )
         )
     return tuple(found)
@@ -113,11 +128,12 @@ def find_harm(
                     f"nine in ten Workloads of {name} waited up to {format_duration(earlier)} "
                     f"before, and up to {format_duration(wait)} now"
                 )
-        reclaims = _count(history.reclaims, since, now)
-        if reclaims >= max(LEAST_RECLAIMS, 2 * before.reclaims):
+        reclaims = _count(history.stops, since, now, StopCause.RECLAIM)
+        if before.reclaims is not None and reclaims >= max(LEAST_RECLAIMS, 2 * before.reclaims):
             return f"Reclaim stopped {reclaims} Workloads of {name}, and {before.reclaims} before"
     return ""
 
 
-def _count(moments: Iterable[datetime], since: datetime, until: datetime) -> int:
-    return sum(since < moment <= until for moment in moments)
+def _count(stops: Iterable[Stop], since: datetime, until: datetime, *causes: StopCause) -> int:
+    """Count stops; those that were put together count for before, and not as harm of a change."""
+    return sum(stop.number for stop in stops if stop.cause in causes and since < stop.at <= until)

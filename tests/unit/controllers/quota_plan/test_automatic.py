@@ -213,7 +213,6 @@ def test_a_change_that_does_harm_goes_back_and_the_plan_rests_until_its_spec_cha
     assert 'Workloads of ClusterQueue "b" waited up to 1m0s before' in status.message
     assert world.wait(200) is None
     assert world.plan.status.message == status.message
-    assert with_problem(world.plan, "odd") == world.plan.status
     world.edit(deadband_percent=6)
     assert world.wait(73) is not None
 
@@ -229,6 +228,30 @@ def test_a_change_that_somebody_agreed_to_goes_back_too() -> None:
     assert world.wait(1) is not None
     assert world.plan.status.state == "Returned"
     assert world.quotas == {A: 50, B: 50}
+
+
+def test_a_plan_whose_change_went_back_also_tells_what_is_wrong_with_it() -> None:
+    world = changed()
+    world.starve_b(world.now)
+    assert world.wait(1) is not None
+    told = world.plan.status.message
+    for problem in ("odd", "odder"):
+        status = with_problem(world.plan, problem)
+        assert status.state == "Returned"
+        assert status.message == f"{told}. The plan cannot be followed either: {problem}"
+        world.keep(status)
+    assert world.wait(1) is None
+    assert world.plan.status.message == told
+
+
+def test_a_change_that_does_harm_goes_back_while_the_plan_is_paused() -> None:
+    world = changed()
+    world.edit(mode="Paused")
+    assert world.wait(3) is None
+    assert world.plan.status.state == "Paused"
+    world.starve_b(world.now - 2 * HOUR)
+    assert world.wait(1) is not None
+    assert (world.plan.status.state, world.quotas) == ("Returned", {A: 50, B: 50})
 
 
 def test_harm_after_the_watch_is_none_of_the_change() -> None:

@@ -29,7 +29,11 @@ def waits(*lengths: int, until: datetime = NOW) -> list[QueueWait]:
     return [QueueWait(until - timedelta(minutes=each), until) for each in lengths]
 
 
-def before(wait: int | None = 20, reclaims: int = 0) -> list[WatchedQueue]:
+def reclaimed(*moments: datetime) -> list[Stop]:
+    return [Stop(at, StopCause.RECLAIM, 10, "other") for at in moments]
+
+
+def before(wait: int | None = 20, reclaims: int | None = 0) -> list[WatchedQueue]:
     seconds = None if wait is None else wait * 60
     return [WatchedQueue(cluster_queue="cq", wait_seconds=seconds, reclaims=reclaims)]
 
@@ -61,7 +65,7 @@ def test_before_is_the_same_time_of_the_week_before() -> None:
     week_ago = waits(*[30] * 10, until=NOW - WEEK + timedelta(hours=1))
     history = QueueHistory(
         waits=[*week_ago, *waits(*[90] * 10)],
-        reclaims=[NOW - WEEK + timedelta(hours=2), NOW - WEEK + 2 * DAY],
+        stops=reclaimed(NOW - WEEK + timedelta(hours=2), NOW - WEEK + 2 * DAY),
     )
     assert measure_before({"cq": history}, DAY, NOW) == tuple(before(30, 1))
 
@@ -69,7 +73,38 @@ def test_before_is_the_same_time_of_the_week_before() -> None:
 def test_where_few_are_left_of_it_the_time_right_before_counts() -> None:
     history = QueueHistory(waits=waits(*[90] * 10))
     assert measure_before({"cq": history}, DAY, NOW) == tuple(before(90))
-    assert measure_before({"cq": QueueHistory()}, DAY, NOW) == tuple(before(None))
+    assert measure_before({"cq": QueueHistory()}, DAY, NOW) == tuple(before(None, None))
+
+
+def test_stops_of_workloads_that_are_gone_after_a_day_are_found_right_before_the_change() -> None:
+    """The larger number of both times counts, with those that were put together."""
+    stops = reclaimed(*[NOW - timedelta(hours=1)] * 8)
+    stops += [Stop(NOW - timedelta(hours=2), StopCause.EARLIER, 10, "-", number=12)]
+    history = QueueHistory(waits=waits(*[5] * 10), stops=stops)
+    (was,) = measure_before({"cq": history}, DAY, NOW)
+    assert was.reclaims == 20
+    week_ago = reclaimed(*[NOW - WEEK + timedelta(hours=1)] * 30)
+    there = [QueueWait(NOW - WEEK - DAY, NOW - WEEK, None)] * 10
+    (was,) = measure_before({"cq": QueueHistory(waits=there, stops=week_ago)}, DAY, NOW)
+    assert was.reclaims == 30
+
+
+def test_stops_are_not_judged_where_few_workloads_of_before_are_left() -> None:
+    history = QueueHistory(waits=waits(*[5] * 9), stops=reclaimed(NOW - timedelta(hours=1)))
+    ended = [QueueWait(NOW - 3 * DAY, NOW - 3 * DAY, NOW - 2 * DAY)] * 10
+    history.waits += ended
+    assert measure_before({"cq": history}, DAY, NOW) == tuple(before(None, None))
+    assert not harm(QueueHistory(stops=reclaimed(*[NOW] * 50)), before(None, None))
+
+
+def test_workloads_that_waited_before_the_change_and_still_do_are_no_harm() -> None:
+    """They may wait for something else; the same wait of new ones is harm."""
+    since = NOW - timedelta(hours=6)
+    stuck = QueueHistory(waits=[QueueWait(since - timedelta(hours=1), None)] * 10)
+    (was,) = measure_before({"cq": stuck}, DAY, since)
+    assert was.wait_seconds == 3600
+    assert not harm(stuck, [was])
+    assert harm(QueueHistory(waits=[QueueWait(since, None)] * 10), [was])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +136,7 @@ def test_harm_is_told_with_its_numbers() -> None:
 )
 def test_stops_have_to_be_three_and_twice_as_many(was: int, now: int, *, harms: bool) -> None:
     moments = [NOW - timedelta(minutes=each) for each in range(now)]
-    got = harm(QueueHistory(reclaims=moments), before(None, was))
+    got = harm(QueueHistory(stops=reclaimed(*moments)), before(None, was))
     words = f'Reclaim stopped {now} Workloads of ClusterQueue "cq", and {was} before'
     assert got == (words if harms else "")
 
@@ -113,5 +148,7 @@ def test_workloads_tell_their_waits_and_stops() -> None:
     history.add(with_status(make_workload("stopped"), stopped))
     history.add(admitted(make_workload("runs"), at=minutes(7)))
     history.add(make_workload("off", active=False))
-    assert history.reclaims == [minutes(5)]
+    history.add(make_workload("held"), stopped=True)
+    causes = [(stop.at, stop.cause) for stop in history.stops]
+    assert causes == [(minutes(5), StopCause.RECLAIM), (minutes(6), StopCause.QUEUE)]
     assert history.waits == [QueueWait(T0, None), QueueWait(T0, minutes(7))]
