@@ -202,6 +202,7 @@ class DrainReconciler:
         """Move no more Workloads; those that already leave go to any cluster that fits."""
         if self._runs.pop(name, None) is None:
             return
+        self._drainer.end(name)
         self._context.metrics.worker_drain_left.forget(cluster=name)
         self._departures.retain(name, ())
         self._events.forget(name)

@@ -1,19 +1,21 @@
-"""Moves running Workloads to other workers so that a gang, which waits for their room, starts now.
+"""Moves a running Workload to another worker so that a gang, which waits for its room, starts now.
 
 Who moves leaves as in a drain: it may save its work first, its check says Retry, and room is kept
 for it elsewhere. A migration is known in memory only. A new manager takes its notices back; who was
 stopped already is dispatched as any other.
 
-Deviates: from P-93 to P-99. The gain is that of the policy of who moves, so that nobody is moved
-whose queue does not want it. There is one gang at a time on each worker. Who moves keeps its flavor
-of the manager. It may go to any worker but the one that it left, for two minutes.
+Deviates: from P-93 to P-99. One Workload moves for a gang, so nobody is stopped for nothing because
+another one stays. The gain is that of the policy of who moves, so that nobody is moved whose queue
+does not want it. There is one gang at a time on each worker. Who moves keeps its flavor of the
+manager. It may go to any worker but the one that it left, for two minutes. After its stop the
+manager's quota is not kept for it, and it has no first rank for a claim: it waits in its queue.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -26,16 +28,10 @@ from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import usage_of
 from multiqueue.dispatch.observe.departures import Departures
 from multiqueue.dispatch.wake.global_queue import GlobalQueue
-from multiqueue.drain.moves import (
-    MigrationResult,
-    Movable,
-    is_worth_it,
-    list_cheapest,
-    pick_moves,
-)
+from multiqueue.drain.moves import MigrationResult, Movable, list_worthy
 from multiqueue.drain.pace import Bucket
 from multiqueue.drain.relocation import RelocationProspect
-from multiqueue.drain.run import AT_A_TIME, Drainer
+from multiqueue.drain.run import Drainer
 from multiqueue.drain.state import EXPECT_SECONDS, DrainRun
 from multiqueue.drain.stop_time import find_stop_time
 from multiqueue.engine.engine import Engine
@@ -47,7 +43,8 @@ from multiqueue.jobs.informers import BY_CLUSTER
 from multiqueue.kube.reconciler import DONE, Result
 from multiqueue.model.build_workload import BuildOptions, effective_priority
 from multiqueue.model.turn import count_devices
-from multiqueue.plugins import ClusterClaim, WorkloadView
+from multiqueue.plugins import ClusterClaim
+from multiqueue.plugins.global_queue import name_for
 from multiqueue.workers.connections.fleet import Fleet
 
 LOOK = timedelta(minutes=1)
@@ -60,22 +57,34 @@ GIVE_UP = timedelta(minutes=5)
 """After this time over that of its stop, who still runs there may stay."""
 NOT_MOVED = "nobody needs its room any more"
 
+Fits = Callable[[frozenset[str]], bool]
+"""Whether the gang would start if the Workloads with these keys were gone."""
+
 log = structlog.get_logger("multiqueue.dispatch")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class GangMove:
-    """The Workloads that leave a worker for a gang.
+    """The Workload that leaves a worker for a gang.
 
     Attributes:
         gang: Key of the gang's Workload.
         queue: Its ClusterQueue on the manager.
-        run: Who leaves the worker.
+        movable: Who leaves the worker.
+        run: How far it is.
+        is_stopped: Whether it was stopped; before that it may stay.
     """
 
     gang: str
     queue: str
+    movable: Movable
     run: DrainRun
+    is_stopped: bool = False
+
+    @property
+    def key(self) -> str:
+        """Key of the Workload that leaves."""
+        return self.movable.key
 
 
 class Migrations:
@@ -118,20 +127,26 @@ class Migrations:
     def list_concerned(self, key: str) -> Iterator[str]:
         """Yield the workers that a Workload leaves."""
         for name, move in self._moves.items():
-            if move.run.concerns(key) or move.gang == key:
+            if key in {move.key, move.gang}:
                 yield name
 
     def end(self, name: str) -> None:
         """Move nobody more off a worker, such as one that is drained from now on."""
         move = self._moves.pop(name, None)
-        if move is not None:
-            self._global_queue.promise(move.gang, None)
-            self._departures.retain(name, ())
+        if move is None:
+            return
+        self._global_queue.promise(name, move.gang, None)
+        self._departures.retain(name, ())
+        self._engine.plan_move(move.key, None)
+        self._drainer.end(name)
+        entry = move.run.leaving.get(move.key)
+        if entry is not None and not move.is_stopped:
+            self._drainer.relocation.forget(move.key, entry.cluster)
 
     async def reconcile(self, name: str) -> Result:
         """Begin a migration off a worker, or go on with one."""
         move, now = self._moves.get(name), self._context.clock.now()
-        told = move.run.leaving if move is not None else ()
+        told = {move.key} if move is not None else ()
         await self._drainer.notices.take_all_back(name, NOT_MOVED, but=told)
         if move is None:
             policies = self._context.informers.disruption_policies.store.list()
@@ -153,46 +168,29 @@ class Migrations:
         claim = next(iter(self._global_queue.list_claims(name, without="")), None)
         if claim is None or claim.start is None:
             return None
-        now = self._context.clock.now()
-        movables = await self._list_movables(name, claim, now)
         gang = self._context.informers.workloads.store.get(claim.key)
-        if gang is None or gang.status.admission is None or not movables:
+        now, fits = self._context.clock.now(), self._ask(name, claim.key)
+        if gang is None or gang.status.admission is None or fits is None or fits(frozenset()):
             return None
-        view = self._drainer.relocation.view(gang)
-        moves = self._pick(name, view, movables, now)
-        wait = (claim.start - now).total_seconds()
-        devices = count_devices(view.totals().items())
-        if not moves or not is_worth_it(moves, devices=devices, wait=wait):
-            return None
-        places = self._reserve(name, moves, now)
-        if places is None:
-            return None
-        keys = frozenset(each.key for each in moves)
-        run = DrainRun(name=name, bucket=Bucket.full(now), only=keys, arrival=KEPT_OFF)
-        move = GangMove(gang=claim.key, queue=gang.status.admission.cluster_queue, run=run)
-        self._moves[name] = move
-        seconds = max(each.seconds for each in moves)
-        self._global_queue.promise(claim.key, now + timedelta(seconds=seconds))
-        log.info("workloads move for a gang", gang=claim.key, worker=name, workloads=sorted(keys))
-        for each in moves:
-            if not await self._tell(move, each, places[each.key]):
-                await self._take_back(move, f"{each.key} does not leave")
-                break
-        return move
-
-    async def _list_movables(self, name: str, claim: ClusterClaim, now: datetime) -> list[Movable]:
-        """Return who may leave a worker for a claim, and has room elsewhere (P-95)."""
         here = self._context.informers.workloads.store.by_index(BY_CLUSTER, name)
         keys = [w.metadata.key for w in here if self._may_leave(w, claim)]
         weighed = [found for key in keys if (found := self._weigh(key, now)) is not None]
-        self._drainer.relocation.refresh(())
-        movables = []
-        for index, each in enumerate(list_cheapest(weighed)[:MOST_JUDGED]):
-            if index % AT_A_TIME == AT_A_TIME - 1:
-                await asyncio.sleep(0)
-            if self._find_place(each, name) is not None:
-                movables.append(each)
-        return movables
+        devices = count_devices(self._drainer.relocation.view(gang).totals().items())
+        wait = (claim.start - now).total_seconds()
+        for each in list_worthy(weighed, devices=devices, wait=wait)[:MOST_JUDGED]:
+            await asyncio.sleep(0)
+            movable = self._weigh(each.key, now)
+            if movable is None or not fits(frozenset({each.key})):
+                continue
+            place = self._find_place(movable, name)
+            if place is None:
+                continue
+            only = frozenset({movable.key})
+            run = DrainRun(name=name, bucket=Bucket.full(now), only=only, arrival=KEPT_OFF)
+            queue = gang.status.admission.cluster_queue
+            move = GangMove(gang=claim.key, queue=queue, movable=movable, run=run)
+            return move if await self._tell(move, place, now) else None
+        return None
 
     def _may_leave(self, workload: api.Workload, claim: ClusterClaim) -> bool:
         status, by_index = workload.status, self._context.informers.workloads.store.by_index
@@ -205,7 +203,7 @@ class Migrations:
         return is_alone and effective_priority(workload, self._options) <= claim.priority
 
     def _weigh(self, key: str, now: datetime) -> Movable | None:
-        (weight,) = self._engine.weigh_moves([key], now)
+        weight = self._engine.weigh_move(key, now)
         workload = self._context.informers.workloads.store.get(key)
         if weight is None or weight.hold_off is not None or workload is None:
             return None
@@ -218,18 +216,17 @@ class Migrations:
             gain=weight.gain,
         )
 
-    def _pick(
-        self, name: str, gang: WorkloadView, movables: list[Movable], now: datetime
-    ) -> tuple[Movable, ...]:
+    def _ask(self, name: str, gang: str) -> Fits | None:
+        """Return a way to ask whether a gang would start on a worker; None: that is not known."""
+        workload = self._context.informers.workloads.store.get(gang)
         forecast = self._fleet.find_part(name, WorkerForecast)
         state = self._fleet.find_part(name, WorkerState)
-        if forecast is None or state is None:
-            return ()
-        queue = state.queue_view(gang.namespace, gang.queue, without=gang.key)
-        asking = Asking(gang, now)
-        if queue is None or forecast.fits_without(asking, queue, frozenset()):
-            return ()
-        return pick_moves(movables, lambda gone: forecast.fits_without(asking, queue, gone))
+        if workload is None or forecast is None or state is None:
+            return None
+        view = self._drainer.relocation.view(workload)
+        queue = state.queue_view(view.namespace, view.queue, without=gang)
+        asking = Asking(view, self._context.clock.now())
+        return None if queue is None else lambda gone: forecast.fits_without(asking, queue, gone)
 
     def _find_place(self, movable: Movable, name: str) -> RelocationProspect | None:
         """Return where a Workload would run at once, and take no room that is kept for others."""
@@ -238,6 +235,7 @@ class Migrations:
             return None
         others = (connection.name for connection in self._fleet.connections)
         taken = [other for other in others if not self._is_open(other)]
+        self._drainer.read_quota(but=movable.key)
         found = self._drainer.relocation.judge(
             movable.key, leaving=name, notice=movable.notice, avoid=taken
         )
@@ -251,121 +249,116 @@ class Migrations:
             return False
         return not self._global_queue.list_claims(name, without="")
 
-    def _reserve(
-        self, name: str, moves: tuple[Movable, ...], now: datetime
-    ) -> dict[str, RelocationProspect] | None:
-        """Keep room for all of them elsewhere; None if one has none beside the others."""
-        weights = self._engine.weigh_moves([each.key for each in moves], now)
-        if any(weight is None or weight.hold_off is not None for weight in weights):
-            return None
-        relocation, found = self._drainer.relocation, dict[str, RelocationProspect]()
-        relocation.refresh(())
-        for each in moves:
-            place = self._find_place(each, name)
-            workload = self._context.informers.workloads.store.get(each.key)
-            if place is None or place.claim is None or workload is None:
-                for key, earlier in found.items():
-                    relocation.forget(key, earlier.cluster)
-                return None
-            found[each.key] = place
-            relocation.take(place.claim)
-            relocation.expect(workload, place.cluster)
-        return found
+    # ------------------------------------------------------------ how it moves
 
-    # ------------------------------------------------------------ how they move
+    async def _tell(self, move: GangMove, place: RelocationProspect, now: datetime) -> bool:
+        """Keep room for a Workload and tell it to leave; return whether it does.
 
-    async def _tell(self, move: GangMove, movable: Movable, place: RelocationProspect) -> bool:
-        """Let a Workload leave, after its notice; return whether it does."""
-        workload = self._context.informers.workloads.store.get(movable.key)
+        If that fails, nothing is left of the move, and the next reconcile takes the notice back.
+        """
+        name, key, notice = move.run.name, move.key, None
+        workload = self._context.informers.workloads.store.get(key)
         if workload is None:
             return False
-        words = f'It moves off cluster "{move.run.name}" so that {_name(move, movable.key)} starts'
-        notices, notice, now = self._drainer.notices, None, self._context.clock.now()
-        if movable.notice:
-            notice = await notices.give(workload, movable.notice, words)
-            if notice is None or not notice.is_of_drain:
-                return False
+        gang = name_for(move.gang, workload.metadata.namespace)
+        words = f'It moves off cluster "{name}" so that {gang} starts'
         resident = self._drainer.resident(move.run, workload, now)
-        self._drainer.let_go(move.run, resident, place, notice, now, words=words)
+        self._moves[name] = move
+        self._engine.plan_move(key, self._stop(move, now))
+        self._global_queue.promise(name, move.gang, now + timedelta(seconds=move.movable.seconds))
+        self._drainer.let_go(move.run, resident, place, None, now, words=words)
+        is_told = False
+        try:
+            if move.movable.notice:
+                notice = await self._drainer.notices.give(workload, move.movable.notice, words)
+            is_told = not move.movable.notice or (notice is not None and notice.is_of_drain)
+        finally:
+            if not is_told:
+                self.end(name)
+        if not is_told:
+            return False
+        move.run.leaving[key] = replace(move.run.leaving[key], notice=notice)
+        log.info("workload moves for a gang", gang=move.gang, worker=name, workload=key)
         return True
 
     async def _go_on(self, name: str, move: GangMove) -> None:
         run, now = move.run, self._context.clock.now()
         late = [key for key, (_, until) in run.arriving.items() if now > until]
         self._drainer.follow(run, now)
-        for key in late:
-            self._count(name, key, MigrationResult.NOT_STARTED)
-        run.leaving = {
-            key: entry
-            for key, entry in run.leaving.items()
-            if entry.notice is not None or now < entry.until + GIVE_UP
-        }
-        why = self._find_objection(move, now)
-        if why:
+        for workload in map(self._context.informers.workloads.store.get, late):
+            status = workload.status if workload is not None else None
+            if status is not None and not is_finished(status) and status.cluster_name is None:
+                self._count(name, move.key, MigrationResult.NOT_STARTED)
+        if move.is_stopped:
+            late = [key for key, each in run.leaving.items() if now >= each.until + GIVE_UP]
+            for key in late:
+                del run.leaving[key]
+        elif why := self._find_objection(move, now):
             await self._take_back(move, why)
-        self._drainer.end_notices(run, now)
-        self._send_away(move, now)
-        if not run.leaving and not run.arriving:
+            return
+        else:
+            self._drainer.end_notices(run, now)
+            self._send_away(move, now)
+        self._departures.retain(name, run.leaving)
+        if not run.leaving and (not run.arriving or not move.is_stopped):
             self.end(name)
 
     def _find_objection(self, move: GangMove, now: datetime) -> str:
-        """Return why those who were told should run on; empty if they should not (P-56)."""
-        run = move.run
-        told = [key for key, entry in run.leaving.items() if entry.notice is not None]
-        if not told:
-            return ""
-        if self._global_queue.find_own(move.gang) != run.name:
+        """Return why who is not stopped yet should run on; empty if it should not (P-56)."""
+        name, key = move.run.name, move.key
+        entry, weight = move.run.leaving.get(key), self._engine.weigh_move(key, now)
+        workload = self._context.informers.workloads.store.get(key)
+        if entry is None or workload is None or is_evicted(workload.status):
+            return "it leaves anyway"
+        if self._global_queue.find_own(move.gang) != name:
             return NOT_MOVED
-        if self._fleet.find_session(run.name) is None:
+        if self._fleet.find_session(name) is None:
             return "its cluster cannot be reached"
-        for weight in self._engine.weigh_moves(told, now):
-            if weight is None or weight.hold_off is not None:
-                return (
-                    weight.hold_off.words if weight and weight.hold_off else "it may not be moved"
-                )
-        self._drainer.relocation.refresh(())
-        for key in told:
-            prospect = self._drainer.relocation.judge(key, leaving=run.name)
-            if not prospect.cluster:
-                return prospect.why
+        if weight is None:
+            return "its policy does not move it any more"
+        if weight.hold_off is not None:
+            return weight.hold_off.words
+        fits = self._ask(name, move.gang)
+        if fits is None or fits(frozenset()):
+            return NOT_MOVED
+        if not fits(frozenset({key})):
+            return "its room is not enough any more"
+        place = self._find_place(move.movable, name)
+        if place is None or place.claim is None or place.cluster != entry.cluster:
+            return f'cluster "{entry.cluster}" has no room for it any more'
+        self._drainer.relocation.take(place.claim)
         return ""
 
     async def _take_back(self, move: GangMove, why: str) -> None:
-        for key, entry in list(move.run.leaving.items()):
-            workload = self._context.informers.workloads.store.get(key)
-            if entry.notice is None:
-                continue
-            del move.run.leaving[key]
-            self._drainer.relocation.forget(key, entry.cluster)
-            self._count(move.run.name, key, MigrationResult.RESCINDED)
-            if workload is not None:
-                await self._drainer.notices.take_back(workload, why)
+        """Let who was told run on; if that cannot be written, the next reconcile does it."""
+        workload = self._context.informers.workloads.store.get(move.key)
+        is_there = move.key in move.run.leaving
+        self.end(move.run.name)
+        if is_there and workload is not None:
+            self._count(move.run.name, move.key, MigrationResult.RESCINDED)
+            await self._drainer.notices.take_back(workload, why)
 
     def _send_away(self, move: GangMove, now: datetime) -> None:
-        """Stop those whose notice is over, and keep them off the room that they leave."""
-        name, namespace = move.run.name, move.gang.partition("/")[0]
-        for key, entry in move.run.leaving.items():
-            if entry.notice is not None or self._departures.find(name, key) is not None:
-                continue
-            (weight,) = self._engine.weigh_moves([key], now)
-            cost = weight.loss.cost if weight is not None else 0
-            at = now.replace(microsecond=0)
-            stop = Stop(at, StopCause.MIGRATION, cost, move.queue, namespace=namespace)
-            self._departures.add(name, key, entry.message, stop)
-            why = f"is left to {_name(move, key)} for now"
-            self._departures.keep_off(name, key, why, entry.until + KEPT_OFF)
-            self._count(name, key, MigrationResult.MOVED)
-            self._enqueue(key)
-        self._departures.retain(name, move.run.leaving)
+        """Stop who has had its notice, and keep it off the room that it leaves."""
+        name, key, entry = move.run.name, move.key, move.run.leaving.get(move.key)
+        if entry is None or entry.notice is not None:
+            return
+        stop, move.is_stopped = self._stop(move, now), True
+        self._engine.plan_move(key, stop)
+        self._departures.add(name, key, entry.message, stop)
+        why = f"is left to {name_for(move.gang, key.partition('/')[0])} for now"
+        self._departures.keep_off(name, key, why, entry.until + KEPT_OFF)
+        self._count(name, key, MigrationResult.MOVED)
+        self._enqueue(key)
+
+    def _stop(self, move: GangMove, now: datetime) -> Stop:
+        """Return the stop for the record of who moves, as if it were now."""
+        weight = self._engine.weigh_move(move.key, now)
+        cost = weight.loss.cost if weight is not None else move.movable.cost
+        namespace = move.gang.partition("/")[0]
+        at = now.replace(microsecond=0)
+        return Stop(at, StopCause.MIGRATION, cost, move.queue, namespace=namespace)
 
     def _count(self, name: str, key: str, result: MigrationResult) -> None:
         self._context.metrics.migrations_total.child(name, result).inc()
         log.info("migration", workload=key, worker=name, result=result)
-
-
-def _name(move: GangMove, key: str) -> str:
-    """Name the gang, but only to users of its own namespace."""
-    namespace, _, name = move.gang.partition("/")
-    if key.partition("/")[0] == namespace:
-        return f'Workload "{name}"'
-    return "a Workload of another namespace"

@@ -18,6 +18,7 @@ from multiqueue.api.conditions import NoticeEnd, WorkloadCondition
 from multiqueue.api.notices import Notice
 from multiqueue.api.slices import is_replaced
 from multiqueue.api.workload_state import find, has_quota, is_finished
+from multiqueue.capacity.own_quota import QuotaClaim
 from multiqueue.dispatch.observe.observe import Observer
 from multiqueue.drain.notices import DrainNotices, find_notice, was_taken_back
 from multiqueue.drain.pace import Resident, sort_residents
@@ -52,6 +53,7 @@ class Drainer:
         self._options = options
         self.relocation = Relocation(context, fleet, observer, options)
         self.notices = DrainNotices(context, fleet)
+        self._claims: dict[tuple[str, str], QuotaClaim] = {}
 
     def follow(self, run: DrainRun, now: datetime) -> list[Resident]:
         """Update which Workloads have left; return those that still run, in leaving order."""
@@ -75,6 +77,10 @@ class Drainer:
                     run.moved += 1
                 run.arriving[key] = (entry.cluster, now + run.arrival)
         self._expect(run, now)
+        on_their_way = run.leaving.keys() | run.arriving.keys()
+        for name, key in list(self._claims):
+            if name == run.name and key not in on_their_way:
+                del self._claims[name, key]
         there = (
             workload
             for workload in workloads.by_index(BY_CLUSTER, run.name)
@@ -91,9 +97,7 @@ class Drainer:
     ) -> None:
         """Let the Workloads whose turn it is leave, and note why others stay."""
         run.staying, run.chances, run.looked_at = {}, {}, now
-        on_their_way = run.leaving.keys() | run.arriving.keys()
-        run.claims = {key: run.claims[key] for key in run.claims.keys() & on_their_way}
-        self.relocation.refresh(run.claims.values())
+        self.read_quota()
         for index, resident in enumerate(residents):
             if index % AT_A_TIME == AT_A_TIME - 1:
                 await asyncio.sleep(0)
@@ -172,11 +176,20 @@ class Drainer:
             resident=resident,
         )
         if prospect.claim is not None:
-            run.claims[resident.key] = prospect.claim
+            self._claims[run.name, resident.key] = prospect.claim
             self.relocation.take(prospect.claim)
         workload = self._context.informers.workloads.store.get(resident.key)
         if workload is not None and prospect.cluster:
             self.relocation.expect(workload, prospect.cluster)
+
+    def read_quota(self, *, but: str = "") -> None:
+        """Read the manager's quota again; it counts all who leave some worker, but one."""
+        claims = (claim for (_, key), claim in self._claims.items() if key != but)
+        self.relocation.refresh(claims)
+
+    def end(self, name: str) -> None:
+        """Keep no quota any more for who leaves a worker."""
+        self._claims = {at: claim for at, claim in self._claims.items() if at[0] != name}
 
     def _find_leaving(self, run: DrainRun) -> Iterator[str]:
         """Yield Workloads whose job is there though it may not run: they are leaving.

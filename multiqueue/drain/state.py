@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 
 from multiqueue.api.cluster_orders import DrainOrder, DrainPace
 from multiqueue.api.notices import Notice
-from multiqueue.capacity.own_quota import QuotaClaim
 from multiqueue.drain.chance import Chance
 from multiqueue.drain.pace import Bucket, Resident, estimate_end
 from multiqueue.drain.report import DrainReport
@@ -61,7 +60,6 @@ class DrainRun:
         lost_gpu_seconds: The work of both since their admission.
         leaving: The Workloads that are leaving, by key.
         arriving: Workloads that have left and run nowhere yet: expected cluster, and until when.
-        claims: The manager's quota that leaving Workloads are expected to take.
         staying: Why Workloads stay that could not be moved at the last search.
         chances: For each of them, its chance elsewhere.
         looked_at: When that search was.
@@ -79,7 +77,6 @@ class DrainRun:
     lost_gpu_seconds: float = 0.0
     leaving: dict[str, Leaving] = field(default_factory=dict)
     arriving: dict[str, tuple[str, datetime]] = field(default_factory=dict)
-    claims: dict[str, QuotaClaim] = field(default_factory=dict)
     staying: dict[str, str] = field(default_factory=dict)
     chances: dict[str, Chance] = field(default_factory=dict)
     looked_at: datetime | None = None

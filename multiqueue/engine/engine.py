@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from multiqueue.api.disruptions import Stop
 from multiqueue.engine import queue_states
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cycle import CycleResult, run_cycle
@@ -334,10 +335,13 @@ class Engine:
         """Count a stop no more that was decided and not written; wake who waits for a budget."""
         entry = self._workload_changes.entries.get(key)
         if entry is not None and self._disruption.book.take_back(entry.workload.uid):
-            for name in self._schedule.wake_ends():
-                tree = self._cache.trees.get(name)
-                if tree is not None:
-                    tree.version += 1  # verdicts counted the stop
+            self._wake_for_budgets()
+
+    def _wake_for_budgets(self) -> None:
+        for name in self._schedule.wake_ends():
+            tree = self._cache.trees.get(name)
+            if tree is not None:
+                tree.version += 1  # verdicts counted the stop
 
     def _acquit(self, key: str, *, only_assumed: bool = False) -> None:
         """Drop the entry penalty of a workload whose admission it was charged for (E-125)."""
@@ -491,10 +495,18 @@ class Engine:
         """Return what a cycle would decide about a workload now; changes nothing."""
         return try_workload(self.parts, workload, cluster_queue)
 
-    def weigh_moves(self, keys: Sequence[str], now: datetime) -> list[MoveWeight | None]:
-        """Return what it costs to move these workloads to other workers; None: it never moves."""
+    def weigh_move(self, key: str, now: datetime) -> MoveWeight | None:
+        """Return what it costs to move a workload to another worker; None: it never moves."""
         self._disruption.advance(now)
-        return list(self._disruption.weigh_moves(map(self.parts.entries.get, keys)))
+        return self._disruption.weigh_move(self.parts.entries.get(key))
+
+    def plan_move(self, key: str, stop: Stop | None) -> None:
+        """Count the stop of a workload that is to move until it is written; None: it stays."""
+        entry, book = self.parts.entries.get(key), self._disruption.book
+        if stop is None and book.drop_move(key):
+            self._wake_for_budgets()
+        if stop is not None and entry is not None:
+            book.plan_move(entry.workload, stop)
 
     def changed_since_last_call(self) -> Changed:
         """Return the queues whose state may have changed since the last call."""

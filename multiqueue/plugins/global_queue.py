@@ -75,14 +75,16 @@ def make_way(option: Option, view: DispatchView, turn: datetime | None) -> Optio
     ends, size = _ends_by(view, option), devices_on(view.workload, option)
     for claim in claims:
         if (claim.start is None or ends > claim.start) and size > claim.spare:
-            return replace(option, tier=Tier.WAIT, kept_for=_describe(claim, view.workload))
+            return replace(
+                option, tier=Tier.WAIT, kept_for=name_for(claim.key, view.workload.namespace)
+            )
     return option
 
 
-def _describe(claim: ClusterClaim, workload: WorkloadView) -> str:
-    """Name the Workload that comes first, but only to users of its own namespace."""
-    if claim.key.partition("/")[0] == workload.namespace:
-        return f'Workload "{claim.key}"'
+def name_for(key: str, namespace: str) -> str:
+    """Name a Workload that comes first, but only to users of its own namespace."""
+    if key.partition("/")[0] == namespace:
+        return f'Workload "{key}"'
     return "a Workload of another namespace"
 
 

@@ -7,12 +7,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+import pytest
+
 from multiqueue.api import names
+from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import PREEMPTION_NOTICE, find_condition
 from multiqueue.api.disruptions import StopCause, parse_stops
 from multiqueue.api.notices import parse_notice
 from multiqueue.api.v1beta2 import format_time
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.workload_writer import StatusChange
+from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import CLUSTER_QUEUES, DISRUPTION_POLICIES, JOBS
 from tests.builders.jobs import make_gpu_job
 from tests.builders.workloads import NAMESPACE
@@ -26,12 +31,12 @@ NOTICE = 40
 """Seconds for a job that needs 8 to save its work."""
 
 
-async def set_policy(world: MultiKueueWorld, gain: int) -> None:
+async def set_policy(world: MultiKueueWorld, gain: int, **spec: object) -> None:
     policy = {
         "apiVersion": "multiqueue.dev/v1alpha1",
         "kind": "DisruptionPolicy",
         "metadata": {"name": "gpu"},
-        "spec": {"notice": {"longest": "5m"}, "migration": {"gain": gain}},
+        "spec": {"notice": {"longest": "5m"}, "migration": {"gain": gain}, **spec},
     }
     await world.hub.create(DISRUPTION_POLICIES, policy)
     named = {"metadata": {"annotations": {names.DISRUPTION_POLICY: "gpu"}}}
@@ -49,12 +54,14 @@ SAVES = {names.CHECKPOINT_ON: "Notice", names.CHECKPOINT_SECONDS: "8"}
 
 
 async def run_on(world: MultiKueueWorld, worker: str, name: str, gpus: int, **said: str) -> None:
-    """Have a job run on one worker, while the other is cordoned."""
-    (other,) = set(world.workers) - {worker}
-    await annotate(world, other, cordon="true")
+    """Have a job run on one worker, while the others are cordoned."""
+    others = set(world.workers) - {worker}
+    for other in others:
+        await annotate(world, other, cordon="true")
     await submit(world, name, gpus, **said)
     assert await world.until_ready(name) == worker
-    await annotate(world, other, cordon=None)
+    for other in others:
+        await annotate(world, other, cordon=None)
 
 
 @asynccontextmanager
@@ -174,6 +181,96 @@ async def test_who_was_told_runs_on_if_its_room_elsewhere_goes() -> None:
         await asyncio.sleep(by + 60 - manager.clock.now().timestamp())
         assert where(world, "small") == "a"
         assert not stops(world)
+
+
+@virtual_time
+async def test_room_on_a_third_worker_is_not_the_room_that_was_kept() -> None:
+    """P-98: nobody is stopped whose place went; it may be told anew, with another place."""
+    world_of_three = multikueue_world("a", "b", "c", real_workers=True)
+    async with world_of_three as world, world.manager(SCORE) as manager:
+        await set_policy(world, 2)
+        await world.until_connected()
+        await run_on(world, "a", "small", 2, **SAVES, **{names.RUNTIME: "1h"})
+        await run_on(world, "b", "other", 4, **{names.RUNTIME: "3h"})
+        await run_on(world, "c", "third", 4, **{names.RUNTIME: "3h"})
+        await asyncio.sleep(5)
+        await submit(world, "gang", 8, **{names.RUNTIME: "1h"})
+        by = await until_told(world)
+        await annotate(world, "b", cordon="true")
+        await asyncio.sleep(by + 10 - manager.clock.now().timestamp())
+        assert where(world, "small") == "a"
+        assert (migrations(manager, "Rescinded"), migrations(manager, "Moved")) == (1, 0)
+        await until_on(world, "c", "small")
+        await until_on(world, "a", "gang")
+        assert stops(world) == [StopCause.MIGRATION]
+
+
+@virtual_time
+async def test_a_notice_whose_write_was_not_answered_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with starving_gang() as (world, manager):
+        write, failed = manager.writer.update_status, list[int]()
+
+        async def lose_the_answer(key: str, change: StatusChange) -> api.Workload:
+            written = await write(key, change)
+            notice = parse_notice(written.status.conditions)
+            if notice is not None and not failed:
+                failed.append(notice.by)
+                raise ApiError(500, message="the answer is lost")
+            return written
+
+        monkeypatch.setattr(manager.writer, "update_status", lose_the_answer)
+        await world.until(lambda: failed, "the write is lost")
+        await asyncio.sleep(10)
+        workload = world.workload("small")
+        assert workload is not None
+        assert parse_notice(workload.status.conditions) is None
+        await asyncio.sleep(failed[0] - manager.clock.now().timestamp())
+        assert where(world, "small") == "a"
+        await asyncio.sleep(60)  # it is told again a minute after the first time
+        await until_on(world, "b", "small")
+        await until_on(world, "a", "gang")
+        assert stops(world) == [StopCause.MIGRATION]
+
+
+@virtual_time
+async def test_two_that_move_off_two_workers_are_within_one_budget() -> None:
+    """P-99: the second is not told while the first may still save its work."""
+    calm = {"name": "calm", "window": "24h", "maxWorkloads": 1}
+    world_of_three = multikueue_world("a", "b", "c", real_workers=True)
+    async with world_of_three as world, world.manager(SCORE) as manager:
+        await set_policy(world, 2, budgets=[calm])
+        await world.until_connected()
+        for worker in "ab":
+            said = {**SAVES, names.RUNTIME: "1h"}
+            await run_on(world, worker, f"small-{worker}", 2, **said)
+        await run_on(world, "c", "third", 4, **{names.RUNTIME: "3h"})
+        await asyncio.sleep(5)
+        for gang in ("gang-1", "gang-2"):
+            await submit(world, gang, 8, **{names.RUNTIME: "1h"})
+        await asyncio.sleep(400)
+        moved = [cause for each in "ab" for cause in stops(world, f"small-{each}")]
+        assert moved == [StopCause.MIGRATION]
+        assert migrations(manager, "Rescinded") == 0
+
+
+@virtual_time
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_who_was_stopped_and_found_no_worker_is_counted_while_it_is_there(
+    is_deleted: bool,
+) -> None:
+    async with starving_gang() as (world, manager):
+        await until_told(world)
+        await world.until(lambda: migrations(manager, "Moved"), "small is stopped")
+        await annotate(world, "b", cordon="true")
+        await until_on(world, "a", "gang")
+        if is_deleted:
+            await world.hub.client.delete(
+                JOBS, "small", namespace=NAMESPACE, propagation="Background"
+            )
+        await asyncio.sleep(180)
+        assert migrations(manager, "NotStarted") == (0 if is_deleted else 1)
 
 
 @virtual_time

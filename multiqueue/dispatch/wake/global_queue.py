@@ -32,7 +32,7 @@ class GlobalQueue:
         self._turns: dict[str, tuple[bool, str]] = {}
         self._places: dict[str, str] = {}
         self._claims: dict[str, dict[str, ClusterClaim]] = {}
-        self._promised: dict[str, datetime] = {}
+        self._promised: dict[tuple[str, str], datetime] = {}
 
     def note(self, view: DispatchView, nomination: Nomination) -> None:
         """Record a nomination: the Workload joins the global queue, or is sent to a worker."""
@@ -75,11 +75,14 @@ class GlobalQueue:
         cluster = self._places.pop(key, None)
         return cluster is not None and self._claims[cluster].pop(key, None) is not None
 
-    def promise(self, key: str, start: datetime | None) -> None:
-        """Keep all that becomes free for a Workload's start at this time (P-54); None: no more."""
-        self._promised.pop(key, None)
+    def promise(self, cluster: str, key: str, start: datetime | None) -> None:
+        """Keep all that becomes free on a cluster for a Workload's start at this time (P-54).
+
+        None: no more.
+        """
+        self._promised.pop((cluster, key), None)
         if start is not None:
-            self._promised[key] = start
+            self._promised[cluster, key] = start
 
     def give_turn(self, rank: Rank) -> Rank:
         """Return a Workload's rank with its turn in the global queue."""
@@ -96,10 +99,10 @@ class GlobalQueue:
         if not claims:
             return ()
         others = (c for key, c in claims.items() if key != without and self._is_waiting(key))
-        return tuple(sorted(map(self._with_promise, others), key=_order))
+        return tuple(sorted((self._with_promise(cluster, c) for c in others), key=_order))
 
-    def _with_promise(self, claim: ClusterClaim) -> ClusterClaim:
-        start = self._promised.get(claim.key)
+    def _with_promise(self, cluster: str, claim: ClusterClaim) -> ClusterClaim:
+        start = self._promised.get((cluster, claim.key))
         return claim if start is None else replace(claim, start=start, spare=0)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
 from multiqueue.api.disruptions import LONGEST_WINDOW, Stop, StopCause
@@ -75,6 +76,7 @@ class StopBook:
         self._owner_of = owner_of
         self._written: dict[str, Record] = {}
         self._told: dict[str, Record] = {}
+        self._planned: dict[str, Record] = {}
         self._accounts: dict[Account, list[BookedStop]] | None = None
 
     def observe(self, workload: Workload, *, is_told: bool) -> None:
@@ -89,6 +91,7 @@ class StopBook:
         if not is_told and self._told.pop(uid, None) is not None:
             self.forget_sums()
         if workload.stops and (known is None or known.stops != workload.stops):
+            self._planned.pop(workload.key, None)
             self._written[uid] = Record(workload.namespace, workload.queue, workload.stops)
             self.forget_sums()
 
@@ -110,6 +113,29 @@ class StopBook:
             return False
         self.forget_sums()
         return True
+
+    def plan_move(self, workload: Workload, stop: Stop) -> None:
+        """Count the stop of a move until the record of the Workload has it."""
+        self._planned[workload.key] = Record(workload.namespace, workload.queue, (stop,))
+        self.forget_sums()
+
+    def drop_move(self, key: str) -> Record | None:
+        """Count a move no more; return what was counted."""
+        record = self._planned.pop(key, None)
+        if record is not None:
+            self.forget_sums()
+        return record
+
+    @contextmanager
+    def without_move(self, key: str) -> Iterator[None]:
+        """Do not count the move of a Workload meanwhile."""
+        record = self.drop_move(key)
+        try:
+            yield
+        finally:
+            if record is not None:
+                self._planned[key] = record
+                self.forget_sums()
 
     def forget_sums(self) -> None:
         """Add up anew when asked: a stop, a queue or a policy changed."""
@@ -133,7 +159,7 @@ class StopBook:
             if all(int(stop.at.timestamp()) <= oldest for stop in record.stops):
                 del self._written[uid]
         accounts: dict[Account, list[BookedStop]] = {}
-        for record in (*self._written.values(), *self._told.values()):
+        for record in (*self._written.values(), *self._told.values(), *self._planned.values()):
             cluster_queue = self._queue_of(record.queue)
             for rule in self._governance.of_queue(cluster_queue).budgets:
                 account = account_of(rule, cluster_queue, record.namespace, self._owner_of)

@@ -6,7 +6,7 @@ question is answered by one look-up.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -156,16 +156,15 @@ class Disruption:
         seconds = saves.notice_length(longest)
         return self.now + seconds if seconds else 0
 
-    def weigh_moves(self, entries: Iterable[Entry | None]) -> Iterator[MoveWeight | None]:
-        """Yield what a move to another worker costs each holder; the budgets count those before."""
+    def weigh_move(self, entry: Entry | None) -> MoveWeight | None:
+        """Return what a move costs a holder; its own that is planned does not count against it."""
+        if entry is None:
+            return None
         spending = Spending(self.book, self.governance, self._owner_of, self.now)
-        for entry in entries:
-            if entry is None:
-                yield None
-                continue
-            governed = self.governance.of_queue(entry.charged)
-            loss = self.losses.of(entry, governed.rules.cost)
-            yield weigh_move(entry, governed, loss, spending, self.now)
+        governed = self.governance.of_queue(entry.charged)
+        loss = self.losses.of(entry, governed.rules.cost)
+        with self.book.without_move(entry.key):
+            return weigh_move(entry, governed, loss, spending, self.now)
 
     def stop_of(self, target: Target, queue: str, preemptor: str = "") -> RecordedStop | None:
         """Return the stop to record for a victim; None if no policy governs its tree.

@@ -30,7 +30,7 @@ class MoveWeight(NamedTuple):
 def weigh_move(
     entry: Entry, governed: Governed, loss: Loss, spending: Spending, now: int
 ) -> MoveWeight | None:
-    """Weigh the move of one holder of quota, and count it if nothing forbids it.
+    """Weigh the move of one holder of quota.
 
     None for one that is never moved: its policy does not say so, or it does not save its work
     before it is stopped.
@@ -53,8 +53,6 @@ def weigh_move(
     )
     hold_off = hold_off or _find_last_move(entry, rules.protection.window, now)
     hold_off = hold_off or spending.refuse(*whose)
-    if hold_off is None:
-        spending.take(*whose)
     return MoveWeight(loss, rules.gain, saves.notice_length(rules.cost.longest_notice), hold_off)
 
 

@@ -96,7 +96,12 @@ GENTLE = DisruptionRules(
     prefer=Preference.LEAST_LOST_WORK,
     budgets=(BudgetRule(policy="gentle", name="loss", window=86_400, max_lost_percent=3),),
     protection=ProtectionRule(
-        min_run={StopCause.QUEUE: 600, StopCause.RECLAIM: 600, StopCause.FAIR_SHARE: 3600},
+        min_run={
+            StopCause.QUEUE: 600,
+            StopCause.RECLAIM: 600,
+            StopCause.FAIR_SHARE: 3600,
+            StopCause.MIGRATION: 3600,
+        },
         growth=2,
         longest=7200,
         max_preemptions=3,

@@ -119,11 +119,18 @@ def test_what_becomes_free_is_kept_for_who_is_promised_to_start() -> None:
     """P-54, P-98: others may go first only if they end before that."""
     global_queue = GlobalQueue(lambda _: True)
     stand(global_queue, "gang")
-    global_queue.promise("team/gang", T0 + HOUR / 20)
+    global_queue.promise("a", "team/gang", T0 + HOUR / 20)
     (claim,) = global_queue.list_claims("a", without="")
     assert (claim.start, claim.spare) == (T0 + HOUR / 20, 0)
     stand(global_queue, "gang")
     assert global_queue.list_claims("a", without="") == (claim,)
-    global_queue.promise("team/gang", None)
+    stand(global_queue, "gang", claim="b")
+    (claim,) = global_queue.list_claims("b", without="")
+    assert (claim.start, claim.spare) == (T0 + HOUR, 3), "nothing is promised there"
+    global_queue.promise("b", "team/gang", None)
+    stand(global_queue, "gang")
+    (claim,) = global_queue.list_claims("a", without="")
+    assert claim.spare == 0, "what ends elsewhere leaves it as it is"
+    global_queue.promise("a", "team/gang", None)
     (claim,) = global_queue.list_claims("a", without="")
     assert (claim.start, claim.spare) == (T0 + HOUR, 3)

@@ -11,6 +11,7 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
+from multiqueue.api.disruptions import Stop, StopCause, parse_stops
 from multiqueue.api.serde import decode
 from multiqueue.api.workload_state import evict
 from multiqueue.dispatch.decide.plan import Nominate, SetCheck
@@ -54,6 +55,7 @@ class Writer:
 
     async def update_status(self, key, change):
         self.status = change(self.newest)
+        return msgspec.structs.replace(self.newest, status=self.status)
 
 
 async def test_a_nomination_is_written_to_the_reservation_that_it_is_for():
@@ -84,6 +86,20 @@ async def test_a_cluster_whose_nomination_was_taken_back_meanwhile_does_not_get_
     step = SetCheck(state=CheckState.READY, message="admitted", cluster="a")
     with pytest.raises(Outdated, match='"a" is not nominated any more'):
         await LocalWriter(context).set_check(decided_on, "c", step, None)
+
+
+async def test_the_stop_of_a_migration_is_recorded_in_the_write_that_causes_it():
+    """P-4, P-99: what was not written did not happen."""
+    workload = make_waiting(reserved_at="2026-01-01T00:00:00Z")
+    writer = Writer(workload)
+    recorder = SimpleNamespace(event=lambda *_: None)
+    clock = SimpleNamespace(now=lambda: T0)
+    context = SimpleNamespace(writer=writer, clock=clock, recorder=recorder)
+    stop = Stop(T0, StopCause.MIGRATION, 1680, "gangs", namespace="team")
+    step = SetCheck(state=CheckState.RETRY, message="it moves", stop=stop)
+    await LocalWriter(context).set_check(workload, "c", step, None)
+    assert writer.status.admission_checks[0].state == CheckState.RETRY
+    assert parse_stops(writer.status.conditions) == (stop,)
 
 
 @pytest.mark.parametrize("state", [CheckState.RETRY, CheckState.PENDING])

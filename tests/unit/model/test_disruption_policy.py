@@ -33,6 +33,7 @@ def build(**spec: Any) -> DisruptionRules:
         ({"protection": {"growth": 9}}, "spec.protection.growth: 9 is not between 1 and 4"),
         ({"protection": {"window": "200h"}}, "spec.protection.window"),
         ({"cost": {"restart": "soon"}}, 'spec.cost.restart: "soon" is not a duration'),
+        ({"migration": {"gain": 101}}, "spec.migration.gain: 101 is not between 0 and 100"),
         ({"prefer": "Cheapest"}, 'spec.prefer: "Cheapest" is not one of Default, LeastLostWork'),
         ({"maxDeviceSeconds": -1}, "spec.maxDeviceSeconds: -1 is not between 0 and"),
         ({"budgets": [{"name": "a"}]}, "spec.budgets[0]: set maxWorkloads, maxDeviceSeconds"),

@@ -22,8 +22,8 @@ MOVING = replace(RULES, gain=2)
 HOUR = 3600
 
 
-def weigh(world: NoticeWorld, *names: str) -> list[MoveWeight | None]:
-    return world.engine.weigh_moves([f"{NAMESPACE}/{name}" for name in names], world.now)
+def weigh(world: NoticeWorld, name: str = "m") -> MoveWeight | None:
+    return world.engine.weigh_move(f"{NAMESPACE}/{name}", world.now)
 
 
 def make_world(rules: DisruptionRules = MOVING, *names: str, saves: object = SAVES) -> NoticeWorld:
@@ -34,14 +34,14 @@ def make_world(rules: DisruptionRules = MOVING, *names: str, saves: object = SAV
     return world
 
 
-def one(world: NoticeWorld) -> MoveWeight:
-    (weight,) = weigh(world, "m")
+def one(world: NoticeWorld, name: str = "m") -> MoveWeight:
+    weight = weigh(world, name)
     assert weight is not None
     return weight
 
 
-def words(world: NoticeWorld) -> str:
-    held = one(world).hold_off
+def words(world: NoticeWorld, name: str = "m") -> str:
+    held = one(world, name).hold_off
     return "" if held is None else held.words
 
 
@@ -62,7 +62,7 @@ def test_a_move_costs_the_saving_and_the_restart() -> None:
     ids=["gain 0", "says nothing", "saves at intervals only", "no usable policy"],
 )
 def test_who_is_never_moved(rules: DisruptionRules, saves: SaveHabits | None) -> None:
-    assert weigh(make_world(rules, saves=saves), "m") == [None]
+    assert weigh(make_world(rules, saves=saves)) is None
 
 
 def test_who_saves_its_work_while_it_is_stopped_moves_without_a_notice() -> None:
@@ -73,7 +73,8 @@ def test_who_saves_its_work_while_it_is_stopped_moves_without_a_notice() -> None
 def test_who_is_gone_or_waits_is_not_moved() -> None:
     world = make_world()
     submit(world, world.job("large", 5))
-    assert weigh(world, "gone", "large") == [None, None]
+    assert weigh(world, "gone") is None
+    assert weigh(world, "large") is None
 
 
 def test_who_was_admitted_lately_is_protected_as_against_a_smaller_share() -> None:
@@ -94,19 +95,26 @@ def test_who_was_moved_lately_is_not_moved_again() -> None:
 
 
 @pytest.mark.parametrize("limit", [{"max_workloads": 1}, {"max_device_seconds": 300}])
-def test_budgets_count_those_that_move_together(limit: dict[str, int]) -> None:
+def test_a_move_that_is_planned_counts_for_others_until_it_is_taken_back_or_recorded(
+    limit: dict[str, int],
+) -> None:
     rule = BudgetRule(policy=POLICY, name="loss", window=HOUR, **limit)
     world = make_world(replace(MOVING, budgets=(rule,)), "m", "n")
-    if "max_device_seconds" in limit:
-        done = Stop(world.now - seconds(60), StopCause.QUEUE, 1, "cq")
-        world.submit(with_changes(world.old("n"), stops=(done,)))
-    first, second = weigh(world, "m", "n")
-    assert first is not None
-    assert second is not None
-    assert first.hold_off is None
-    assert second.hold_off is not None
-    assert second.hold_off.reason == "budget"
-    assert one(world).hold_off is None, "asking takes nothing from the budgets"
+    stop = Stop(world.now, StopCause.MIGRATION, one(world, "n").loss.cost, "cq")
+    world.engine.plan_move(f"{NAMESPACE}/n", stop)
+    assert "is used up" in words(world)
+    assert not words(world, "n"), "its own does not count against it"
+    world.submit(world.old("n"))
+    assert "is used up" in words(world), "a change of the Workload does not end it"
+    world.engine.plan_move(f"{NAMESPACE}/n", None)
+    assert not words(world)
+    world.engine.plan_move(f"{NAMESPACE}/n", stop)
+    world.submit(with_changes(world.old("n"), stops=(stop,)))
+    assert "is used up" in words(world)
+    world.engine.plan_move(f"{NAMESPACE}/n", None)
+    assert "is used up" in words(world), "it is in the record of the Workload"
+    world.now += seconds(HOUR)
+    assert not words(world)
 
 
 def test_a_move_that_was_recorded_counts_in_a_budget() -> None:
