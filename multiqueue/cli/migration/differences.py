@@ -20,7 +20,34 @@ from multiqueue.cli.migration.findings import MigrationFinding, tells
 from multiqueue.cli.migration.installation import Installation
 
 ALWAYS = (
-    *(1, 2, 3, 4, 5, 16, 20, 25, 26, 27, 29, 30, 32, 34, 35, 56, 62, 63, 67, 68, 85, 86, 89, 90),
+    *(
+        1,
+        2,
+        3,
+        4,
+        5,
+        16,
+        20,
+        25,
+        26,
+        27,
+        29,
+        30,
+        32,
+        34,
+        35,
+        56,
+        62,
+        63,
+        67,
+        68,
+        85,
+        86,
+        89,
+        90,
+        91,
+    ),
+    92,
 )
 """Rows that hold for every installation."""
 
