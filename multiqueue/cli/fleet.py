@@ -64,18 +64,35 @@ async def list_standings(client: KubeClient, **params: str) -> tuple[list[Json],
         client: The cluster's client.
         params: Parameters of the list, such as ``fieldSelector``; only the manager heeds them.
     """
+    rows, problem = await try_list_rows(client, "standings", **params)
+    if not problem:
+        return rows, ""
+    own = await read_standings(client)
+    return own or [], problem if own is None else ""
+
+
+async def read_standings(client: KubeClient, namespace: str = "") -> list[Json] | None:
+    """Return where the Workloads stand as they say themselves, without position and start.
+
+    Args:
+        client: The cluster's client.
+        namespace: The namespace; empty: all.
+
+    Returns:
+        The rows; None if the user may not list Workloads there.
+    """
     from datetime import UTC, datetime
 
     from multiqueue.cli.queue_objects import QueueObjects
     from multiqueue.views.standing import view_standing
 
-    rows, problem = await try_list_rows(client, "standings", **params)
-    if not problem:
-        return rows, ""
     objects = QueueObjects(now=datetime.now(UTC))
-    await objects.list(client, "workloads", "local_queues")
-    for each in objects.workloads.values():
+    await objects.list(client, "workloads", "local_queues", namespace=namespace or None)
+    if "workloads" in objects.hidden:
+        return None
+    rows = []
+    for _, each in sorted(objects.workloads.items()):
         queue = objects.cluster_queue_of(each)
         standing = view_standing(each, None, cluster_queue=queue, team="")
         rows.append({"metadata": standing.metadata(), "status": standing.status(None, None)})
-    return rows, problem if "workloads" in objects.hidden else ""
+    return rows

@@ -26,6 +26,7 @@ COMMANDS = {
     "import": "Put running pods and Jobs into queues, so that they hold quota",
     "queue": "Show who waits in a queue, in which order and why",
     "queues": "Show one queue in numbers, and diagnose it",
+    "workloads": "List Workloads with where they stand",
     "why": "Explain where a job stands and what it waits for",
     "eta": "Say when a waiting job is expected to start",
     "top": "Show how full queues and workers are, live",

@@ -202,6 +202,17 @@ async def test_a_refused_manifest_is_named_and_the_others_are_submitted(
     assert 'unknown field "spec.replicas"' in results[1]["message"]
 
 
+async def check_list(shell: UserShell) -> None:
+    """Check that `workloads list` shows one job that runs and two that wait."""
+    listed = await shell.json("workloads", "list", "-A", "--waiting")
+    assert [each["status"]["job"] for each in listed] == ["Job/first", "Job/second"]
+    assert [each["status"]["position"] for each in listed] == [1, 2]
+    assert await shell.json("workloads", "list", "-n", "team", "--parked") == []
+    row = (await shell.run("workloads", "list", "-n", "team", "--phase", "running")).split()
+    assert row[:5] == ["NAME", "JOB", "PHASE", "GPUS", "WHY"]
+    assert row[6] == "Job/long"
+
+
 async def test_who_waits_sees_position_and_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,6 +234,8 @@ async def test_who_waits_sees_position_and_reason(
         assert rows[0]["start"] is None
         assert {"at", "reason"} & set(rows[1]["start"])
         assert "START" in await shell.run("queue", "jobs", "-n", "team")
+
+        await check_list(shell)
 
         top = await shell.json("top")
         assert [row["status"]["waiting"] for row in top["totals"]] == [2]
