@@ -171,6 +171,7 @@ async def restart(program: str, folder: Path) -> Restart:
             times = [at - begun async for at in admissions(client, newest)]
             await asyncio.sleep(SETTLE_SECONDS)
             memory, cpu = read_memory(manager.pid), cpu_seconds(manager.pid)
+    assert len(times) == QUEUES, f"the watch ended after {len(times)} admissions"
     return Restart(times[0], times[-1], memory, cpu)
 
 
