@@ -114,7 +114,9 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def look(browser: Any, demo: Demo) -> Iterator[Look]:
     """A fresh reader of the demo, on the fleet page."""
-    yield from open_look(browser, demo.address)
+    for found in open_look(browser, demo.address):
+        found.page.get_by_role("navigation").wait_for()  # keys work once it is drawn
+        yield found
 
 
 def open_look(browser: Any, address: str, **options: Any) -> Iterator[Look]:

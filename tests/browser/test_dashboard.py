@@ -161,6 +161,17 @@ def test_an_address_that_is_wrongly_encoded_opens(browser: Any, demo: Demo) -> N
         look.page.get_by_role("heading", name="Queue").first.wait_for()
 
 
+def test_an_address_that_changes_before_the_first_picture_is_followed(
+    browser: Any, demo: Demo
+) -> None:
+    for look in open_look(browser, "about:blank"):
+        look.page.add_init_script(
+            "addEventListener('DOMContentLoaded', () => { location.hash = '#/clusters'; })"
+        )
+        look.page.goto(demo.address)
+        look.page.get_by_role("heading", name="Clusters").wait_for()
+
+
 def test_characters_that_turn_text_around_are_shown(look: Look) -> None:
     """Control and bidirectional characters, and separators of lines and paragraphs."""
     turned = "".join(map(chr, (0x07, 0x61C, 0x200F, 0x2028, 0x2029, 0x202E, 0x2066)))

@@ -22,6 +22,7 @@ export function useRoute() {
   useEffect(() => {
     const listener = () => setRoute(parseRoute(location.hash));
     addEventListener("hashchange", listener);
+    listener(); // the address may have changed since the first render
     return () => removeEventListener("hashchange", listener);
   }, []);
   return route;

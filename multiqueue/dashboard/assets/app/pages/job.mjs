@@ -129,6 +129,7 @@ function Pods({ name, panel }) {
   if (error) return html`<section><h3>Pods</h3><${Refusal} ...${error} retry=${again} /></section>`;
   const pods = (data?.items ?? []).map((pod) => ({ ...pod, key: pod.metadata.name }));
   const pod = chosen || pods[0]?.key;
+  const begun = (pods.find((each) => each.key === pod)?.status?.phase ?? "Pending") !== "Pending";
   return html`<section><h3>Pods <span class="soft">${data ? number(pods.length) : ""}</span></h3>
     <${Table} caption="Pods" rows=${pods.slice(0, 200)} columns=${[
       { title: "Name", cell: (p) => html`<button class="plain" aria-pressed=${p.key === pod} onClick=${() => setChosen(p.key)}>${safe(p.key)}</button>` },
@@ -136,7 +137,7 @@ function Pods({ name, panel }) {
       { title: "Node", cell: (p) => safe(p.spec?.nodeName ?? "-") },
       { title: "Restarts", right: true, cell: (p) => number((p.status?.containerStatuses ?? []).reduce((sum, each) => sum + each.restartCount, 0)) },
     ]} />
-    ${!panel && pod && html`<${Log} key=${pod} name=${name} pod=${pod} />`}</section>`;
+    ${!panel && pod && (begun ? html`<${Log} key=${pod} name=${name} pod=${pod} />` : html`<p class="soft">Pod ${safe(pod)} has not begun; its log is shown when it has.</p>`)}</section>`;
 }
 
 /** The log of a pod, followed; the last 5,000 lines are kept. */
