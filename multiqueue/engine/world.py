@@ -18,7 +18,7 @@ from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.engine.nomination import Nominated, Verdict
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.preemption.context import SearchContext
-from multiqueue.engine.preemption.simulation import Freed, without
+from multiqueue.engine.preemption.simulation import LeavingUsage, without
 from multiqueue.engine.preemption.target import Target
 from multiqueue.engine.queues.entry import Entry, Rank, TimeRank
 from multiqueue.engine.queues.pending_queue import PendingQueue
@@ -88,14 +88,14 @@ class Course:
     ``served`` are the heads that got quota, or for which it is kept, with what they use.
     """
 
-    __slots__ = ("_freed", "preempted", "reservations", "served", "tree")
+    __slots__ = ("_leaving", "preempted", "reservations", "served", "tree")
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.reservations = Reservations(tree.forest)
         self.preempted: dict[str, Entry] = {}
         self.served: list[tuple[Head, Assignment]] = []
-        self._freed = Freed(tree)
+        self._leaving = LeavingUsage(tree)
 
     def state(self) -> Hashable:
         """Return a value that is equal if earlier heads did the same to an equal tree."""
@@ -107,13 +107,13 @@ class Course:
             entry = target.entry
             if entry.key not in self.preempted:
                 self.preempted[entry.key] = entry
-                self._freed.add(entry)
+                self._leaving.add(entry)
 
     @contextmanager
     def without_victims(self, targets: tuple[Target, ...]) -> Iterator[None]:
         """Have the victims of this cycle and these targets taken out of the tree inside."""
         others = [each.entry for each in targets if each.entry.key not in self.preempted]
-        with self._freed.taken_out(), without(self.tree, others):
+        with self._leaving.taken_out(), without(self.tree, others):
             yield
 
     def served_before(self, head: Head, assignment: Assignment) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ class PastUsage:
     Shape: ``consumed`` is the decayed history up to ``updated_at``; ``penalties`` by workload are
     entry penalties that are not part of it yet, ``pending`` is their sum. ``persisted_at`` is the
     time of the newest status that is known to be part of the history; None until one was read or
-    written. ``value`` is what LocalQueues are compared by: that of
-    all that share with it (P-121).
+    written. ``value`` is what LocalQueues are compared by. It is that of all LocalQueues that count
+    as one with this one (P-121).
     """
 
     __slots__ = ("consumed", "penalties", "pending", "persisted_at", "updated_at", "value")

@@ -74,10 +74,10 @@ def without(
         simulation.restore()
 
 
-class Freed:
-    """What workloads that leave together take with them: the sum of each queue's.
+class LeavingUsage:
+    """The usage of workloads that leave, summed up for each queue.
 
-    Whoever asks often does not go through all of them each time.
+    It is taken out as sums, so a question that is asked often does not go through all of them.
 
     Args:
         tree: which they all hold quota of.
