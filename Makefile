@@ -16,7 +16,7 @@ help: ## Show the targets
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --group dev --editable ".[local]"
+	$(BIN)/python -m pip install --quiet --group dev --editable ".[fast,local]"
 	@touch $@
 
 demo: $(VENV)/.installed ## A manager and two GPU workers on this machine, with a live screen

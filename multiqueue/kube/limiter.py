@@ -158,8 +158,8 @@ class RateLimiter:
         self._refill(now)
         self.in_flight -= 1
         if write:
-            self.budget.learn(seconds, now, refused=refused)
             own = _TURN.get()
+            self.budget.learn(seconds, now, refused=refused, is_step=own is None)
             if own is None:
                 self.budget.end_step(now)
             else:

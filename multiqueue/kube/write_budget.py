@@ -40,8 +40,31 @@ class WriteClass(IntEnum):
     EXPLANATION = 4
 
 
+class _Answers:
+    """How long a server takes for the answers to writes of one sort."""
+
+    def __init__(self) -> None:
+        self.average = 0.0
+        self._best: float | None = None
+
+    def learn(self, seconds: float) -> None:
+        best = self._best
+        # The best time rises slowly, so that a server that moved away is not slow for ever.
+        self._best = seconds if best is None else min(seconds, best * 1.001)
+        self.average += (seconds - self.average) * (1.0 if best is None else ALPHA)
+
+    @property
+    def are_slow(self) -> bool:
+        usual = SLOW_FACTOR * (self._best or 0.0)
+        return self.average > min(SLOW_SECONDS, max(FAST_SECONDS, usual))
+
+
 class WriteBudget:
-    """The budget of one API server."""
+    """The budget of one API server.
+
+    Steps and what can wait are timed apart: an Event costs the server a fifteenth of a Workload's
+    status, so many quick answers to Events would hide that steps are slow.
+    """
 
     def __init__(self) -> None:
         self.window = MAX_WINDOW
@@ -49,8 +72,8 @@ class WriteBudget:
         self._steps = 0
         self._step_ended_at = float("-inf")
         self._earned = 0.0
-        self._best: float | None = None
-        self._average = 0.0
+        self._of_steps = _Answers()
+        self._of_others = _Answers()
         self._refused_at = float("-inf")
         self._halved_at = float("-inf")
 
@@ -64,23 +87,21 @@ class WriteBudget:
         self._step_ended_at = now
         self._earned = min(MAX_EARNED, self._earned + SHARE)
 
-    def learn(self, seconds: float | None, now: float, *, refused: bool) -> None:
+    def learn(self, seconds: float | None, now: float, *, refused: bool, is_step: bool) -> None:
         """Adapt to the answer to a write of any class.
 
         Args:
             seconds: How long it took; None if that says nothing about the server.
             now: The time.
             refused: Whether the server had no capacity (429, 503) or no time (504) for it.
+            is_step: Whether it was a step.
         """
+        answers = self._of_steps if is_step else self._of_others
         if refused:
             self._refused_at = now
         elif seconds is not None:
-            best = self._best
-            # The best time rises slowly, so that a server that moved away is not slow for ever.
-            self._best = seconds if best is None else min(seconds, best * 1.001)
-            first = best is None
-            self._average += (seconds - self._average) * (1.0 if first else ALPHA)
-        if refused or self._is_slow(now):
+            answers.learn(seconds)
+        if self._has_refused(now) or answers.are_slow:
             if now - self._halved_at >= BACK_OFF_EVERY_SECONDS:
                 self.window = max(1.0, self.window / 2)
                 self._halved_at = now
@@ -89,7 +110,8 @@ class WriteBudget:
 
     def is_saturated(self, now: float) -> bool:
         """Whether steps are under way on a server that is slow or refuses requests."""
-        return self._quiet_in(now) > 0 and self._is_slow(now)
+        is_slow = self._has_refused(now) or self._of_steps.are_slow
+        return is_slow and self._quiet_in(now) > 0
 
     def take(self, now: float, *, scarce: bool = False) -> bool:
         """Begin a write that can wait, if it may be sent now; end it with `give_back`.
@@ -122,11 +144,8 @@ class WriteBudget:
     def _quiet_in(self, now: float) -> float:
         if self._steps:
             return float("inf")
-        pause = min(QUIET_SECONDS, max(FAST_SECONDS, 2 * self._average))
+        pause = min(QUIET_SECONDS, max(FAST_SECONDS, 2 * self._of_steps.average))
         return max(0.0, self._step_ended_at + pause - now)
 
-    def _is_slow(self, now: float) -> bool:
-        if now - self._refused_at < BACK_OFF_EVERY_SECONDS:
-            return True
-        usual = SLOW_FACTOR * (self._best or 0.0)
-        return self._average > min(SLOW_SECONDS, max(FAST_SECONDS, usual))
+    def _has_refused(self, now: float) -> bool:
+        return now - self._refused_at < BACK_OFF_EVERY_SECONDS

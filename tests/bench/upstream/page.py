@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from tests.bench.upstream.run import OURS, UPSTREAM
+from tests.bench.upstream.run import OURS, QUEUE_STATUSES, UPSTREAM
 from tests.bench.upstream.server import WRITES
 
 Run = Mapping[str, Any]
 """One run as `tests.bench.upstream.run.measure` returns it."""
-QUEUE_STATUSES = ("clusterqueues/status", "localqueues/status", "cohorts/status")
 MOST_KINDS = 5
 
 
@@ -32,6 +31,11 @@ def status_writes_apart_from_evictions(run: Run) -> float:
     """Return writes of Workload statuses for one admission; an eviction is one more."""
     of_evictions = run["evictions"] / run["admissions"] if run["admissions"] else 0.0
     return writes_per_admission(run, "workloads/status") - of_evictions
+
+
+def told(run: Run) -> float:
+    """Return the Events and statuses of queues for one admission until the last Workload ended."""
+    return float(run["toldUntilTheEnd"] / run["admissions"]) if run["admissions"] else 0.0
 
 
 def manager_milliseconds(run: Run) -> float:
@@ -67,6 +71,7 @@ def find_goals(limit: int) -> tuple[Goal, ...]:
             1.2,
             is_ratio=False,
         ),
+        Goal("Events and queue statuses until the last end, per admission", told, 0.1, False),
         Goal("Events per admission", lambda run: writes_per_admission(run, "events"), 1.0, False),
         Goal(
             "writes of queue statuses per admission",
@@ -148,6 +153,7 @@ def _render_figures(runs: Sequence[Run], limit: int) -> list[str]:
         ("evictions", lambda run: f"{run['evictions']:,}"),
         ("the manager's writes per admission", lambda run: f"{writes_per_admission(run):.2f}"),
         *((f"- {kind}", _writes(kind)) for kind in _most_written(runs)),
+        ("Events and queue statuses until the last end", lambda run: f"{told(run):.2f}"),
         ("refused because of a conflict", lambda run: f"{run['conflicts']:,}"),
         ("a write of a Workload's status", lambda run: f"{run['statusWriteMilliseconds']:.0f} ms"),
         *((f"CPU, peak memory: {name}", _process(name)) for name in runs[0]["processes"]),

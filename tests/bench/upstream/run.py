@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,9 @@ WATCHED = {"workloads", "clusterqueues", "localqueues", "resourceflavors"}
 """A manager that watches these is ready."""
 THEIRS = {"leases", "namespaces", "nodes", "nodes/status", "topologies"}
 """Kinds that no manager writes in this benchmark."""
+QUEUE_STATUSES = ("clusterqueues/status", "localqueues/status", "cohorts/status")
+TOLD = {"events", *QUEUE_STATUSES}
+"""Kinds that people read, and that a manager need not write while it admits."""
 LOOK_SECONDS = 0.2
 QUIET_SECONDS, SETTLE_SECONDS = 2.0, 30.0
 """Events are written behind what matters more: a run ends when no write was counted for so long,
@@ -106,20 +109,23 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
             watch.start()
             load = os.getloadavg()[0]
             last = programs.with_last_cohort(generator)
-            runner = _run_runner(plane, last, folder, seconds, watch)
+            count = programs.count_workloads(generator)
+            until_end = _AtTheEnd(plane, watch, count)
+            runner = _run_runner(plane, last, folder, seconds, until_end.look)
             after = _settled(plane)
             used = {name: _used(pid) for name, pid in pids.items()}
     spent = {
         name: Used(each.cpu_seconds - idle[name].cpu_seconds, each.peak_mib)
         for name, each in used.items()
     } | {"runner": runner}
-    count = programs.count_workloads(generator)
     figures = describe(watch.course, before, after, programs.cohort_cores(generator))
     _require_all_finished(watch.course, count, folder)
+    assert until_end.requests is not None, "the last end was seen"
     return {
         **asdict(setting),
         "workloads": count,
         **figures,
+        "toldUntilTheEnd": _count_told(until_end.requests.writes - before.writes),
         "processes": {
             name: {"cpuSeconds": round(each.cpu_seconds, 2), "peakMiB": round(each.peak_mib)}
             for name, each in spent.items()
@@ -127,6 +133,36 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
         "loadBefore": round(load, 1),
         "loadAfter": round(os.getloadavg()[0], 1),
     }
+
+
+class _AtTheEnd:
+    """Counts the requests until the last Workload ends: what can wait is written afterwards, too.
+
+    Attributes:
+        requests: The counts; None before that end.
+    """
+
+    def __init__(self, plane: RealControlPlane, watch: WorkloadWatch, count: int) -> None:
+        self._plane = plane
+        self._watch = watch
+        self._count = count
+        self.requests: Requests | None = None
+
+    def look(self) -> None:
+        """Count once, when all have finished.
+
+        Raises:
+            RuntimeError: The watch of the Workloads broke.
+        """
+        if self._watch.broken is not None:
+            raise RuntimeError(f"the watch of Workloads broke: {self._watch.broken}")
+        if self.requests is None and self._watch.course.finished == self._count:
+            self.requests = read_requests(read_metrics(self._plane))
+
+
+def _count_told(writes: Counter[tuple[str, str]]) -> int:
+    """Return how many Events and statuses of queues are among the writes."""
+    return sum(count for (kind, _), count in writes.items() if kind in TOLD)
 
 
 def _require_all_finished(course: Course, count: int, folder: Path) -> None:
@@ -232,7 +268,7 @@ def _run_runner(
     generator: dict[str, Any],
     folder: Path,
     seconds: float,
-    watch: WorkloadWatch,
+    look: Callable[[], None],
 ) -> Used:
     """Run upstream's runner until it has written its summary."""
     out = folder / "runner"
@@ -248,8 +284,7 @@ def _run_runner(
         while process.poll() is None:
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 used = _used(process.pid)
-            if watch.broken is not None:
-                raise RuntimeError(f"{watch.broken}: see {folder}")
+            look()
             time.sleep(LOOK_SECONDS)
     if not (out / "summary.yaml").exists():
         raise RuntimeError(f"upstream's runner has failed: see {folder / 'runner.log'}")

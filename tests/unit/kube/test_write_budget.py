@@ -91,6 +91,15 @@ def test_a_saturated_server_gets_a_tenth_of_a_write_for_each_admission(seconds: 
     run()
 
 
+def test_quick_answers_to_events_do_not_hide_that_steps_are_slow() -> None:
+    budget = WriteBudget()
+    budget.begin_step()
+    budget.learn(0.06, 0.0, refused=False, is_step=True)
+    for _ in range(100):
+        budget.learn(0.004, 0.0, refused=False, is_step=False)
+    assert budget.is_saturated(0.0)
+
+
 @virtual_time
 async def test_they_are_told_as_soon_as_the_steps_end() -> None:
     server, loop = Server(0.1, at_a_time=4), asyncio.get_running_loop()
@@ -170,7 +179,7 @@ def saturated() -> WriteBudget:
     """The budget of a slow server, before any step has ended."""
     budget = WriteBudget()
     for _ in range(20):
-        budget.learn(1.0, 0.0, refused=False)
+        budget.learn(1.0, 0.0, refused=False, is_step=True)
     return budget
 
 
