@@ -117,6 +117,10 @@ class EvictionWriter:
         self._waiting: asyncio.Queue[Change] = asyncio.Queue()
         self._failures: dict[str, int] = {}
 
+    async def wait_tried(self) -> None:
+        """Wait until each eviction so far was written, or failed to be."""
+        await self._waiting.join()
+
     def apply(self, plan: CyclePlan) -> None:
         """Start to write the evictions of a plan; never blocks."""
         for decision in plan.decisions:
@@ -199,6 +203,8 @@ class EvictionWriter:
                 # An unexpected error for one Workload must not stop the writes of the others.
                 log.exception("eviction not written, trying again", workload=change.workload)
                 self._fail(change.workload)
+            finally:
+                self._waiting.task_done()
 
     async def _write(self, change: Change) -> None:
         key, now = change.workload, self._context.clock.now()

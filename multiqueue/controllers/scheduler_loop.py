@@ -1,8 +1,10 @@
 """Runs the engine's cycles and passes their plans to the writers.
 
-The next decision does not wait for a write: the engine works on assumed state. After every call of
-`run_cycle` the loop lets other tasks run, for as long as that call took if it took long. Each call
-ends by itself before it takes too long.
+The next decision does not wait for an admission to be written: the engine works on assumed state.
+It waits for evictions, as upstream's does (E-102): while many wait to be written on a slow API
+server, most of their jobs end by themselves, so that nobody else has to be evicted. After every
+call of `run_cycle` the loop lets other tasks run, for as long as that call took if it took long.
+Each call ends by itself before it takes too long.
 
 If a cycle of a cohort tree raises, the engine undoes what that tree assumed, and goes on. If
 anything else raises, decisions may be lost that the engine has already assumed: quota is held that
@@ -13,6 +15,7 @@ no write will use, or victims wait for an eviction that nobody writes. Then the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
@@ -22,7 +25,7 @@ import structlog
 from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.plan_applier import PlanApplier
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.plan import Admit, CyclePlan, Skip
+from multiqueue.engine.plan import Admit, CyclePlan, EndNotice, Evict, Preempt, Skip
 from multiqueue.jobs.context import ManagerContext, UnrecoverableError
 from multiqueue.jobs.framework.reconciler import wait_settled
 
@@ -35,6 +38,9 @@ SPARE_TURNS = 16
 """Cycles that an idle loop runs for single events in one turn of the event loop."""
 SPARE_SECONDS = 0.01
 """How long all of these may take: meanwhile nothing else runs, and every answer is late."""
+EVICTION_SECONDS = 1.0
+"""How long a cycle waits for evictions at most: one without an answer must not stop all others.
+Deviates (E-102): upstream waits for as long as they take."""
 log = structlog.get_logger("multiqueue.scheduler")
 
 
@@ -89,7 +95,8 @@ class SchedulerLoop:
         if self._spare_turns > 0 and self._spare_seconds > 0:
             self._spare_turns -= 1
             try:
-                self._run_cycle()
+                if _evicts(self._run_cycle()):
+                    self._spare_turns = 0
             except Exception as error:  # noqa: BLE001 - `run` raises it
                 self.fail(error)
             self._spare_seconds -= loop.time() - begun
@@ -121,6 +128,9 @@ class SchedulerLoop:
             await until_fed()
         event_loop = asyncio.get_running_loop()
         while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(EVICTION_SECONDS):
+                    await self._evictions.wait_tried()
             self._woken.clear()
             self._check_state()
             begun = event_loop.time()
@@ -222,3 +232,7 @@ class SchedulerLoop:
         for name, found in plan.recomputed:
             result = "success" if found else "failure"
             metrics.preemption_target_recomputations_total.child(name, result).inc()
+
+
+def _evicts(plan: CyclePlan) -> bool:
+    return any(isinstance(decision, (EndNotice, Evict, Preempt)) for decision in plan.decisions)

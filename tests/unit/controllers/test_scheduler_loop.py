@@ -12,9 +12,15 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from multiqueue.controllers.scheduler_loop import SPARE_SECONDS, SPARE_TURNS, SchedulerLoop
+from multiqueue.api.conditions import Reason
+from multiqueue.controllers.scheduler_loop import (
+    EVICTION_SECONDS,
+    SPARE_SECONDS,
+    SPARE_TURNS,
+    SchedulerLoop,
+)
 from multiqueue.controllers.status_ticker import StatusTicker
-from multiqueue.engine.plan import Admit, CyclePlan, Requeue, RequeueReason, TreeFailure
+from multiqueue.engine.plan import Admit, CyclePlan, Evict, Requeue, RequeueReason, TreeFailure
 from multiqueue.engine.state import Changed
 from multiqueue.jobs.context import UnrecoverableError
 from multiqueue.model.workload import Admission
@@ -40,6 +46,18 @@ REFUSED = CyclePlan(
             requeue_reason=RequeueReason.NO_FIT,
             parked=False,
             explanation=because("WaitingForQuota"),  # type: ignore[arg-type]
+        ),
+    )
+)
+
+
+EVICTED = CyclePlan(
+    decisions=(
+        Evict(
+            workload="team-a/wl",
+            cluster_queue="cq",
+            reason=Reason.CLUSTER_QUEUE_STOPPED,
+            message="The ClusterQueue is stopped",
         ),
     )
 )
@@ -90,6 +108,20 @@ class FakeApplier:
         self.applied.append(plan)
 
 
+class FakeEvictions:
+    """Has written everything while ``written`` is set."""
+
+    def __init__(self) -> None:
+        self.written = asyncio.Event()
+        self.written.set()
+
+    def apply(self, plan: CyclePlan) -> None:
+        """Write nothing."""
+
+    async def wait_tried(self) -> None:
+        await self.written.wait()
+
+
 class Settled:
     """Informers that know everything already."""
 
@@ -101,13 +133,17 @@ class Settled:
 
 @asynccontextmanager
 async def running(
-    engine: FakeEngine, applier: FakeApplier, metrics: ManagerMetrics | None = None
+    engine: FakeEngine,
+    applier: FakeApplier,
+    metrics: ManagerMetrics | None = None,
+    *,
+    evictions: FakeEvictions | None = None,
 ) -> AsyncIterator[SchedulerLoop]:
     context: Any = SimpleNamespace(
         informers=Settled(), clock=LoopClock(), metrics=metrics or ManagerMetrics()
     )
-    nobody: Any = SimpleNamespace(apply=lambda plan, **_: None)
-    loop = SchedulerLoop(context, engine, applier, nobody)  # type: ignore[arg-type]
+    writer: Any = evictions or FakeEvictions()
+    loop = SchedulerLoop(context, engine, applier, writer)  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())
     try:
         yield loop
@@ -175,6 +211,34 @@ async def test_an_event_whose_cycle_fails_harms_nobody_and_ends_the_loop() -> No
         loop.wake()
         with pytest.raises(UnrecoverableError, match=r"not reliable any more.*RuntimeError: a bug"):
             await asyncio.wait_for(loop.run(), 1)
+
+
+@virtual_time
+async def test_it_decides_again_once_evictions_are_written() -> None:
+    """E-102."""
+    engine, evictions = FakeEngine(next_at=lambda now: None), FakeEvictions()
+    async with running(engine, FakeApplier(), evictions=evictions) as loop:
+        await asyncio.sleep(60)
+        evictions.written.clear()
+        engine.results = [EVICTED]
+        for _ in range(3):
+            loop.wake()
+        assert engine.ran_at == [0, 60], "the first event led to an eviction"
+        await asyncio.sleep(0.5)
+        evictions.written.set()
+        await asyncio.sleep(0.1)
+    assert engine.ran_at == [0, 60, 60.5]
+
+
+@virtual_time
+async def test_an_eviction_without_an_answer_does_not_stop_it() -> None:
+    engine, evictions = FakeEngine(next_at=lambda now: None), FakeEvictions()
+    async with running(engine, FakeApplier(), evictions=evictions) as loop:
+        await asyncio.sleep(60)
+        evictions.written.clear()
+        loop.wake()
+        await asyncio.sleep(2 * EVICTION_SECONDS)
+    assert engine.ran_at == [0, 60, 60 + EVICTION_SECONDS]
 
 
 @virtual_time
