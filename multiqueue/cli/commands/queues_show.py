@@ -92,7 +92,9 @@ def _resolve(objects: QueueObjects, name: str, namespace: str) -> tuple[str, str
         return "", bare
     where = f'LocalQueue "{name}" in namespace "{namespace}"' if "/" not in name else f'"{name}"'
     more = "; you may not list ClusterQueues" if "clusterqueues" in objects.hidden else ""
-    raise CliError(f"there is no {where}, and no such ClusterQueue{more}; list them with: queue -A")
+    raise CliError(
+        f"there is no {where}, and no such ClusterQueue{more}; `multiqueue queue -A` lists them"
+    )
 
 
 def _serves(objects: QueueObjects, cluster_queue: str) -> bool:

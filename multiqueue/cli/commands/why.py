@@ -177,7 +177,10 @@ def _show(explanation: WorkloadExplanation, now: datetime) -> None:
     view = explanation.view
     echo(f"Workload {view.key} ({view.job}), {view.gpus} GPUs, priority {view.priority}")
     cohort = f" in cohort {explanation.cohort}" if explanation.cohort else ""
-    behind = explanation.cluster_queue or "no ClusterQueue: the LocalQueue does not exist"
+    behind = explanation.cluster_queue or (
+        "no ClusterQueue: the LocalQueue does not exist; "
+        f"`kubectl get localqueues -n {view.namespace}` lists those that do"
+    )
     echo(f"  Queue:  {view.queue} -> {behind}{cohort}")
     place = f", position {explanation.position}" if explanation.position else ""
     if place and explanation.waiting is not None:

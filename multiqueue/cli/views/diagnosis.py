@@ -132,6 +132,14 @@ def _members(objects: QueueObjects, local_queue: str, cluster_queue: str) -> lis
     return [workload for workload in objects.workloads.values() if own(workload)]
 
 
+_REMEDIES = {
+    "is stopped": "set its stopPolicy to None",
+    "doesn't exist": "create it, or correct the name",
+    "": "create what is missing, or correct the name; `multiqueue lint --cluster` has the fields",
+}
+"""What to do, by words of the cause."""
+
+
 def _inactive(
     objects: QueueObjects, local_queue: str, cluster_queue: str
 ) -> Iterator[QueueFinding]:
@@ -140,8 +148,9 @@ def _inactive(
     if local_queue:
         why = explain_local_queue(objects, local_queue) or why
     if why:
-        todo = "set its stopPolicy to None" if "is stopped" in why else "put that right first"
-        yield QueueFinding(cause="queue inactive", what=f"{why}: nothing is admitted", todo=todo)
+        what = f"{why.rstrip('.')}: nothing is admitted"
+        todo = next(todo for words, todo in _REMEDIES.items() if words in why)
+        yield QueueFinding(cause="queue inactive", what=what, todo=todo)
 
 
 def _blocked(waiting: Sequence[WaitingWorkload]) -> Iterator[QueueFinding]:
