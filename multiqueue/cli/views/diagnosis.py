@@ -115,6 +115,8 @@ def diagnose(
         cluster_queue: The ClusterQueue.
     """
     told: list[QueueFinding] = list(_inactive(objects, local_queue, cluster_queue))
+    if not told:
+        told.extend(_misconfigured(waiting))
     for ask in (_blocked, _too_large, _share, _quota):
         told.extend(ask(waiting))
     told.extend(_workers(objects, cluster_queue))
@@ -151,6 +153,19 @@ def _inactive(
         what = f"{why.rstrip('.')}: nothing is admitted"
         todo = next(todo for words, todo in _REMEDIES.items() if words in why)
         yield QueueFinding(cause="queue inactive", what=what, todo=todo)
+
+
+def _misconfigured(waiting: Sequence[WaitingWorkload]) -> Iterator[QueueFinding]:
+    wrong = [w for w in waiting if w.reason == Reason.MISCONFIGURED]
+    if wrong:
+        in_namespace = "namespace" in wrong[0].words
+        yield QueueFinding(
+            cause="misconfigured",
+            what=f"{_name(wrong)}: {wrong[0].words}",
+            todo="label the namespace as namespaceSelector of the ClusterQueue asks, or change it"
+            if in_namespace
+            else "correct the job, and submit it again",
+        )
 
 
 def _blocked(waiting: Sequence[WaitingWorkload]) -> Iterator[QueueFinding]:

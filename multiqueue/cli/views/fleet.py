@@ -8,6 +8,7 @@ from typing import Any
 
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.cli.views.ages import format_age, format_seconds
+from multiqueue.cli.views.drains import Use
 from multiqueue.model.resources import is_accelerator
 
 Json = dict[str, Any]
@@ -78,7 +79,7 @@ def list_worker_rows(workers: Iterable[Json]) -> list[list[Any]]:
         status = item["status"]
         used, total = status["used"], status["gpus"]
         is_known = used is not None and total is not None
-        state = status["use"]["state"] if status["connected"] else "Disconnected"
+        state = Use(state=status["use"]["state"]).words if status["connected"] else "Disconnected"
         rows.append(
             [
                 item["metadata"]["name"],

@@ -41,6 +41,7 @@ def find_one(workload: Workload, answer: ManagerAnswer | None = None) -> QueueFi
         ("NoMatchingFlavor", {}, "jobs too large"),
         ("WaitingForQuota", {"lacks_share": True}, "share too small"),
         ("PendingEvaluation", {"blocked_by": "team/large"}, "blocked head"),
+        ("Misconfigured", {}, "misconfigured"),
     ],
 )
 def test_each_reason_has_its_cause(reason: str, answer: dict[str, Any], cause: str) -> None:

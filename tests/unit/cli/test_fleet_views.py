@@ -69,6 +69,9 @@ def test_a_worker_out_of_reach_shows_no_number_that_is_not_known() -> None:
     }
     (row,) = list_worker_rows([{"metadata": {"name": "west"}, "status": status}])
     assert row == ["west", "Disconnected", "", "unknown", 1, 0, "the worker does not answer"]
+    status |= {"connected": True, "used": 1, "gpus": 8}
+    (row,) = list_worker_rows([{"metadata": {"name": "west"}, "status": status}])
+    assert row[1] == "In use"  # the words of `multiqueue clusters`
 
 
 def test_the_fleet_in_one_line() -> None:
