@@ -233,7 +233,7 @@ def _show_start(explanation: WorkloadExplanation) -> None:
     if explanation.start:
         from multiqueue.cli.views.start import list_start_lines
 
-        for line in list_start_lines(explanation.start):
+        for line in list_start_lines(explanation.start, explanation.view.why):
             echo(f"  {line}")
 
 
