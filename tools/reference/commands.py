@@ -9,7 +9,6 @@ import click
 from multiqueue.cli.main import NOTES, cli
 from tools.reference.markdown import Reference, code, page, table
 
-
 EXIT_CODES = (
     "1 is also: a drain needs an administrator, workers differ, an error was found. "
     "2 is also, of `clusters verify`: the answer is unknown."
