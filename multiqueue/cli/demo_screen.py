@@ -37,6 +37,7 @@ COLOURS = {
     JobStage.REFUSED: "red",
 }
 _HOLDS_GPUS = frozenset({JobStage.STARTING, JobStage.RUNNING})
+_WAITS = frozenset({JobStage.SUBMITTED, JobStage.QUEUED, JobStage.DISPATCHED})
 _SAYS_ENOUGH = frozenset({JobStage.RUNNING, JobStage.SUCCEEDED})
 _ORDER = (
     JobStage.RUNNING,
@@ -188,11 +189,10 @@ def _render_jobs(tracks: list[Track], now: float) -> Table:
         table.add_column(name, justify="right" if right else "left", no_wrap=True)
     table.add_column("worker or reason", no_wrap=True, overflow="ellipsis", ratio=1)
     for track in tracks:
-        waited = track.waited_seconds
-        if waited is None and not track.stage.is_final:
-            waited = now - track.submitted_at
-        ran = track.ran_seconds
-        if ran is None and track.running_at is not None:
+        waited, ran = track.waited_seconds, track.ran_seconds
+        if track.stage in _WAITS or (waited is None and not track.stage.is_final):
+            waited, ran = now - track.submitted_at, None  # one that was stopped, too
+        elif ran is None and track.running_at is not None:
             ran = now - track.running_at
         kind = f" {track.job.accelerator}" if track.job.accelerator else ""
         table.add_row(
@@ -240,9 +240,9 @@ def _brief(reason: str) -> str:
     promise = PROMISE.search(reason)
     if promise is not None:
         return f"room is kept for it, starts by {promise['at'][11:]}"
-    missing = [f"{each['count']} more {each['flavor']}" for each in _SHORTFALL.finditer(reason)]
+    missing = [f"{each['count']} {each['flavor']}" for each in _SHORTFALL.finditer(reason)]
     if missing:
-        return f"needs {' or '.join(missing)}"
+        return f"lacks {' or '.join(missing)}"
     for text in _BOILERPLATE:
         reason = reason.replace(text, "")
     return reason

@@ -77,14 +77,23 @@ def test_the_screen_tells_how_to_point_kubectl_and_that_the_manager_is_gone() ->
     assert "multiqueue run --config c" in gone
 
 
+def test_a_job_that_was_stopped_waits_and_does_not_run_on() -> None:
+    stopped = Track(
+        job=ONCE[6], submitted_at=80, stage=JobStage.QUEUED, running_at=85, reason=NO_QUOTA
+    )
+    row = next(line for line in draw(stopped).splitlines() if stopped.job.name in line)
+    assert row.split()[3:5] == ["Queued", "20s"]
+    assert row.split()[5] == "lacks"
+
+
 QUOTA = "insufficient unused quota for nvidia.com/gpu in flavor"
 NO_QUOTA = f"WaitingForQuota: couldn't assign flavors to pod set main: {QUOTA} a100, 3 more needed"
 
 
 def test_a_job_waits_for_so_many_of_a_flavor() -> None:
     reasons = {
-        NO_QUOTA: "needs 3 more a100",
-        f"{NO_QUOTA}, {QUOTA} h100, 1 more needed": "or 1 more h100",
+        NO_QUOTA: "lacks 3 a100",
+        f"{NO_QUOTA}, {QUOTA} h100, 1 more needed": "or 1 h100",
     }
     for reason, words in reasons.items():
         text = draw(Track(job=ONCE[6], submitted_at=95, stage=JobStage.QUEUED, reason=reason))
@@ -101,7 +110,7 @@ def test_a_terminal_of_80_by_24_has_the_address_and_many_jobs_and_cuts_nothing()
     assert lines[0].startswith("Dashboard: http://127.0.0.1:8080/?key=k")
     assert len(lines) <= 24
     assert "…" not in text
-    assert sum("needs 3 more a100" in line for line in lines) >= 8
+    assert sum("lacks 3 a100" in line for line in lines) >= 8
     assert sum(" ".join(line.split()).startswith("research 3 a100, 1 h100") for line in lines) == 1
 
 
