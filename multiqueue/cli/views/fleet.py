@@ -9,6 +9,7 @@ from typing import Any
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.cli.views.ages import format_age, format_seconds
 from multiqueue.cli.views.drains import Use
+from multiqueue.lib.words import count_of
 from multiqueue.model.resources import is_accelerator
 
 Json = dict[str, Any]
@@ -27,14 +28,17 @@ def draw_bar(used: float, total: float, *, cells: int = BAR) -> str:
 def describe_totals(totals: Json, now: datetime) -> str:
     """Return the fleet in one line."""
     status = totals["status"]
-    waiting = f"{status['waiting']} waiting for {status['waitingGpus']} GPUs"
+    waiting = f"{status['waiting']} waiting"
+    if status["waiting"]:
+        waiting += f" for {count_of(status['waitingGpus'], 'GPU')}"
     oldest = parse_time(status.get("oldest"))
     if oldest is not None:
         waiting += f", the oldest for {format_age(oldest, now)}"
     start = parse_time(status.get("nextStart"))
     soon = f"; next start about {start.astimezone():%H:%M}" if start is not None else ""
     return (
-        f"{status['used']} of {status['gpus']} GPUs in use, {status['holding']} jobs hold quota, "
+        f"{status['used']} of {status['gpus']} GPUs in use, "
+        f"{count_of(status['holding'], 'job')} with quota, "
         f"{waiting}{soon}"
     )
 

@@ -85,7 +85,7 @@ def test_the_fleet_in_one_line() -> None:
         "nextStart": None,
     }
     assert describe_totals({"status": status}, minutes(5)) == (
-        "10 of 12 GPUs in use, 5 jobs hold quota, 2 waiting for 9 GPUs, the oldest for 5m"
+        "10 of 12 GPUs in use, 5 jobs with quota, 2 waiting for 9 GPUs, the oldest for 5m"
     )
 
 
