@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -97,9 +98,10 @@ async def explain_unseen(client: KubeClient, namespace: str, queue: str, uid: st
     """Return why a job with a queue name has no Workload: its last warning, or what is likely."""
     from multiqueue.cli.visibility import read_local_queue
 
-    listed = await client.list(EVENTS, namespace=namespace)
-    if warning := last_warning(listed.items, uid):
-        return warning
+    with contextlib.suppress(Forbidden):
+        listed = await client.list(EVENTS, namespace=namespace)
+        if warning := last_warning(listed.items, uid):
+            return warning
     if (await read_local_queue(client, namespace, queue)).problem:
         return "no manager has looked at it; does one run?"
     return (
