@@ -10,8 +10,8 @@ from multiqueue.cli.main import NOTES, cli
 from tools.reference.markdown import Reference, code, page, table
 
 EXIT_CODES = (
-    "1 is also: a drain needs an administrator, workers differ, an error was found. "
-    "2 is also, of `clusters verify`: the answer is unknown."
+    "Code 1 also means that a drain needs an administrator, that workers differ, or that an error "
+    "was found; code 2 of `clusters verify`, that the answer is unknown."
 )
 
 
