@@ -14,6 +14,7 @@ help: ## Show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 $(VENV)/.installed: pyproject.toml
+	@echo "Installing into $(VENV); once, a minute or two"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --group dev --editable ".[fast,local]"

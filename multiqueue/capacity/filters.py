@@ -82,7 +82,7 @@ def restriction(candidate: Candidate) -> str:
     listed = list_names(candidate.wanted(CLUSTER_NAMES))
     if not listed or candidate.cluster.metadata.name in listed:
         return ""
-    return f"is not among {', '.join(listed)}, which {CLUSTER_NAMES} allows"
+    return f"is not in {CLUSTER_NAMES} ({', '.join(listed)})"
 
 
 def list_names(wanted: str) -> list[str]:

@@ -38,12 +38,13 @@ def write_package(name: str, folder: Path) -> list[Path]:
     Raises:
         UsageProblem: the name is invalid, or the folder exists already.
     """
-    module = _module_of(name)
-    if name in Dispatchers().names:
-        raise UsageProblem(f'there is a dispatcher "{name}" already; choose another name')
+    _check_form(name)
     target = folder / name
     if target.exists():
         raise UsageProblem(f"{target} exists already; choose another name, or remove it")
+    if name in Dispatchers().names:
+        raise UsageProblem(f'there is a dispatcher "{name}" already; choose another name')
+    module = _module_of(name)
     values = {"name": name, "module": module, "klass": _class_of(name)}
     templates = files("multiqueue.cli") / "dispatcher_template"
     texts = {
@@ -59,12 +60,15 @@ def write_package(name: str, folder: Path) -> list[Path]:
     return [Path(name) / path for path in texts]
 
 
-def _module_of(name: str) -> str:
+def _check_form(name: str) -> None:
     if not NAME.fullmatch(name) or len(name) > MOST_CHARACTERS:
         raise UsageProblem(
             f'"{name}" is no name for a dispatcher: lower-case letters, digits and "-", '
             f"beginning with a letter, at most {MOST_CHARACTERS} characters"
         )
+
+
+def _module_of(name: str) -> str:
     module = name.replace("-", "_")
     if keyword.iskeyword(module) or module in sys.stdlib_module_names or find_spec(module):
         raise UsageProblem(f'"{name}" is a name that Python has already; add a word to it')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,11 @@ from multiqueue.cli.job_names import WAIT_SECONDS, decode_workload, find_current
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
 from multiqueue.kube.resources import EVENTS, WORKLOADS, resource_of
+
+IN_NO_QUEUE = (
+    f"is in no queue: it has no label {QUEUE_NAME}; delete it, and submit it with the label or "
+    "with `multiqueue submit --queue LOCALQUEUE`"
+)
 
 
 async def find_workload(
@@ -49,8 +55,8 @@ async def find_workload(
         told = await _explain_absence(client, namespace, kind.lower(), bare)
         raise CliError(
             told
-            or f'no Workload or job "{name}" in namespace "{namespace}"; a job gets a Workload '
-            f"when it names a queue in its label {QUEUE_NAME} and the manager runs"
+            or f'no Workload or job "{name}" in namespace "{namespace}"; -n names another '
+            "namespace, and `multiqueue workloads list -A` shows all Workloads"
         )
     note_unknown((o.api_version, o.kind) for o in found.metadata.owner_references)
     return found
@@ -83,16 +89,19 @@ async def _explain_job(row: KnownKind, client: KubeClient, namespace: str, name:
         return f"{title}: {found.what}; {found.todo}"
     queue = (obj["metadata"].get("labels") or {}).get(QUEUE_NAME)
     if not queue:
-        return f"{title} is in no queue: it has no label {QUEUE_NAME}"
-    listed = await client.list(EVENTS, namespace=namespace)
-    warning = last_warning(listed.items, obj["metadata"]["uid"])
-    return f"{title} has no Workload: {warning or await explain_unseen(client, namespace, queue)}"
+        return f"{title} {IN_NO_QUEUE}"
+    why = await explain_unseen(client, namespace, queue, obj["metadata"]["uid"])
+    return f"{title} has no Workload: {why}"
 
 
-async def explain_unseen(client: KubeClient, namespace: str, queue: str) -> str:
-    """Return why a job with a queue name may have no Workload, by whether a manager answers."""
+async def explain_unseen(client: KubeClient, namespace: str, queue: str, uid: str) -> str:
+    """Return why a job with a queue name has no Workload: its last warning, or what is likely."""
     from multiqueue.cli.visibility import read_local_queue
 
+    with contextlib.suppress(Forbidden):
+        listed = await client.list(EVENTS, namespace=namespace)
+        if warning := last_warning(listed.items, uid):
+            return warning
     if (await read_local_queue(client, namespace, queue)).problem:
         return "no manager has looked at it; does one run?"
     return (

@@ -18,13 +18,16 @@ class LazyGroup(click.Group):
     """Imports a command only when it is used.
 
     Args:
-        table: The line of help of each command, by name, in the order shown.
+        sections: The line of help of each command, by name, in the order shown; under headings.
         modules: The module of a command, with ``{}`` for its name. Each module has ``command``.
     """
 
-    def __init__(self, *args: Any, table: Mapping[str, str], modules: str, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, sections: Mapping[str, Mapping[str, str]], modules: str, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self._table = dict(table)
+        self._sections = sections
+        self._table = {name: line for each in sections.values() for name, line in each.items()}
         self._modules = modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -44,10 +47,24 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table without importing anything."""
+        """Write the tables without importing anything, all with the same width of names."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list(self._table.items()))
+        width = max(map(len, self._table))
+        for heading, table in self._sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), line) for name, line in table.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; name those that are spelled alike if there is none."""
+        name = args[0]
+        if name not in self._table and not name.startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            alike = " or ".join(f"'{each}'" for each in get_close_matches(name, self._table))
+            ctx.fail(f"No such command '{name}'." + (f" Did you mean {alike}?" if alike else ""))
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin so, without importing anything; and options."""

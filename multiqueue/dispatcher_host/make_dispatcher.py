@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from inspect import iscoroutinefunction
 from typing import Any, cast
 
 from multiqueue.plugins import ChecksArguments, Dispatcher
@@ -34,6 +35,8 @@ def make_dispatcher(value: str) -> Dispatcher:
         raise EntryError(f"({value}) cannot be loaded: {describe_error(error)}") from error
     if not is_one:
         raise EntryError(f"({value}) has no name or no nominate(view)")
+    if iscoroutinefunction(dispatcher.nominate):
+        raise EntryError(f"({value}) has an async nominate; write it with def, without async")
     return cast("Dispatcher", dispatcher)
 
 

@@ -21,7 +21,7 @@ from multiqueue.api.validation.kinds import RULES
 from multiqueue.model.owners import find_owner
 
 OURS = tuple(RULES)
-OWN = {"DispatchProfile": V1ALPHA1, "JobKind": V1ALPHA1}
+OWN = dict.fromkeys(("DispatchProfile", "DisruptionPolicy", "JobKind", "QuotaPlan"), V1ALPHA1)
 """The apiVersion of each kind that upstream does not have."""
 FOREIGN = {
     "ClusterRole": "rbac.authorization.k8s.io/v1",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.lib.words import count_of
 from multiqueue.model.resources import is_accelerator
 from multiqueue.views.usage import read_hold
 
@@ -51,9 +52,9 @@ def say_stops(found: StopSum) -> str:
     """Return the sums as one sentence without its end."""
     if not found.jobs:
         return "no job is stopped"
-    parts = [f"{_count(found.jobs, 'job')} with {_count(found.pods, 'pod')}"]
+    parts = [f"{count_of(found.jobs, 'job')} with {count_of(found.pods, 'pod')}"]
     if found.devices:
-        parts.append(f" on {_count(found.devices, 'device')}")
+        parts.append(f" on {count_of(found.devices, 'device')}")
     lost = [
         f"{_hours(seconds)} {unit}"
         for seconds, unit in (
@@ -69,7 +70,3 @@ def say_stops(found: StopSum) -> str:
 def _hours(seconds: float) -> str:
     hours = round(seconds / 3600, 2)
     return f"{hours:,.2f}" if hours else "under 0.01"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -321,6 +321,21 @@ async def test_a_job_without_workload_is_explained(
         await until(client, EVENTS, lambda all_: any(_warns(event) for event in all_))
         told = await shell.refusal("why", "job/wrong-class")
         assert "WorkloadPriorityClassNotFound: " in told
+        nobody = await shell.refusal("why", "nobody")
+        assert "-n names another namespace" in nobody
+
+
+async def test_submit_says_why_a_job_is_not_queued(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    free = write_job(tmp_path, "free", gpus=1, queue=None)
+    wrong = write_job(tmp_path, "wrong-class", gpus=1, priority="nope")
+    async with queue_cluster(tmp_path, capsys) as (shell, _):
+        text = await shell.run("submit", "-f", free, "-f", wrong, "-n", "team")
+        (told,) = await shell.json("submit", "-f", free, "-n", "team")
+    assert "it is in no queue: it has no label kueue.x-k8s.io/queue-name" in text
+    assert "--queue" in told["message"]
+    assert "no Workload yet: WorkloadPriorityClassNotFound: " in text
 
 
 async def test_what_does_not_exist_is_named_with_what_does(

@@ -9,6 +9,11 @@ import click
 from multiqueue.cli.main import NOTES, cli
 from tools.reference.markdown import Reference, code, page, table
 
+EXIT_CODES = (
+    "Code 1 also means that a drain needs an administrator, that workers differ, or that an error "
+    "was found; code 2 of `clusters verify`, that the answer is unknown."
+)
+
 
 def build() -> Reference:
     """Return the page."""
@@ -21,10 +26,11 @@ def build() -> Reference:
     )
     head = (
         "The same texts as `multiqueue COMMAND --help`. Every command has `-h` and `--help`. As a "
-        "plugin of kubectl the program is called `kubectl multiqueue`."
+        "plugin of kubectl the program is called `kubectl multiqueue`. Commands that show a state "
+        "take `-o json|yaml`. Durations are written as `90s`, `10m` or bare seconds."
     )
     sections = [_section(context) for context in found]
-    text = page("Commands", "`multiqueue/cli`", head, NOTES, index, *sections)
+    text = page("Commands", "`multiqueue/cli`", head, NOTES, EXIT_CODES, index, *sections)
     return Reference(name="commands.md", text=text, undescribed=tuple(missing))
 
 

@@ -37,7 +37,7 @@ HEADERS = ("WORKER", "CONNECTED", "STATE", "GPUS", "USED", "FREE", "RUNNING", "W
 @click.command(
     "clusters",
     cls=LazyGroup,
-    table=SUBCOMMANDS,
+    sections={"Commands": SUBCOMMANDS},
     modules="multiqueue.cli.commands.clusters_{}",
     invoke_without_command=True,
 )

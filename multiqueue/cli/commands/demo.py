@@ -223,6 +223,7 @@ async def _serve(world: DemoWorld, output: str, *, with_jobs: bool) -> None:
     from multiqueue.runtime.demo.tracker import Tracker
     from multiqueue.runtime.demo.world import MANAGER
 
+    _say(f"Setting up three clusters in {world.options.data_dir} ...")
     async with world.running(), _open_dashboard(world) as dashboard, open_scope() as scope:
         if with_jobs:
             tracker = Tracker(world.clients, manager=MANAGER)

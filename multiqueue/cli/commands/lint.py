@@ -16,6 +16,7 @@ from multiqueue.cli.connect import (
 )
 from multiqueue.cli.errors import ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data, print_table
+from multiqueue.lib.words import count_of
 
 if TYPE_CHECKING:
     from multiqueue.lint.finding import Finding
@@ -150,7 +151,7 @@ def _print(findings: Sequence[Finding], world: LintInput, skipped: list[str], ou
     if not world.count:
         echo("nothing was checked: no object is of a kind that a rule reads")
         return
-    echo(f"{world.count} objects: {words if findings else 'nothing found'}")
+    echo(f"{count_of(world.count, 'object')}: {words if findings else 'nothing found'}")
 
 
 def _print_finding(finding: Finding) -> None:

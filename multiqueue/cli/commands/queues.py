@@ -13,7 +13,7 @@ SUBCOMMANDS = {"show": "Show a queue in numbers; --diagnose says why its Workloa
 @click.command(
     "queues",
     cls=LazyGroup,
-    table=SUBCOMMANDS,
+    sections={"Commands": SUBCOMMANDS},
     modules="multiqueue.cli.commands.queues_{}",
 )
 def command() -> None:

@@ -10,6 +10,7 @@ import click
 from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.output import echo, output_option, print_data, print_table
+from multiqueue.lib.words import count_of
 
 if TYPE_CHECKING:
     from multiqueue.cli.queue_objects import QueueObjects
@@ -92,7 +93,9 @@ def _resolve(objects: QueueObjects, name: str, namespace: str) -> tuple[str, str
         return "", bare
     where = f'LocalQueue "{name}" in namespace "{namespace}"' if "/" not in name else f'"{name}"'
     more = "; you may not list ClusterQueues" if "clusterqueues" in objects.hidden else ""
-    raise CliError(f"there is no {where}, and no such ClusterQueue{more}; list them with: queue -A")
+    raise CliError(
+        f"there is no {where}, and no such ClusterQueue{more}; `multiqueue queue -A` lists them"
+    )
 
 
 def _serves(objects: QueueObjects, cluster_queue: str) -> bool:
@@ -140,7 +143,7 @@ def _print(objects: QueueObjects, local: str, cluster: str, quota: list[QuotaRow
     echo(f"LocalQueue {local} -> {cluster}{cohort}" if local else f"ClusterQueue {cluster}{cohort}")
     if status is not None:
         holding, pending = status.reserving_workloads or 0, status.pending_workloads or 0
-        echo(f"  {holding} Workloads hold quota, {pending} wait")
+        echo(f"  {count_of(holding, 'Workload')} with quota, {pending} waiting")
     if quota:
         echo()
         headers = ["FLAVOR", "RESOURCE", "NOMINAL", "USED", "BORROWED"]

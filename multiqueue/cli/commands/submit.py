@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.api.job_kinds import KnownKind, find_job_kind
+from multiqueue.api.names import QUEUE_NAME
 from multiqueue.cli.awaiting import FollowedJob, follow, follow_to_verdict, has_ended
 from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
@@ -116,6 +117,7 @@ async def _submit(
 
 async def _apply(client: KubeClient, namespace: str, manifest: dict[str, Any]) -> _Submitted:
     from multiqueue.api.validation.unqueued import find_unqueued
+    from multiqueue.cli.find import IN_NO_QUEUE
     from multiqueue.kube.errors import ApiError, Unauthorized
     from multiqueue.runtime.manifests import Applier, UnservedKind
 
@@ -147,13 +149,20 @@ async def _apply(client: KubeClient, namespace: str, manifest: dict[str, Any]) -
             message=str(error),
         )
     found = result.obj["metadata"]
+    queue = (found.get("labels") or {}).get(QUEUE_NAME, "")
     return _Submitted(
         title=f"{manifest['kind'].lower()}/{found['name']}",
         namespace=found.get("namespace", ""),
         outcome=str(result.outcome),
+        message=f"it {IN_NO_QUEUE}" if not queue and _is_job(row) else "",
         uid=found["uid"] if row is not None and row.is_queued else "",
-        queue=(found.get("labels") or {}).get("kueue.x-k8s.io/queue-name", ""),
+        queue=queue,
     )
+
+
+def _is_job(row: KnownKind | None) -> bool:
+    """Whether somebody who submits such an object means it to be queued."""
+    return row is not None and row.is_queued and not row.is_service and row.framework != "pod"
 
 
 def _put_into(manifest: dict[str, Any], queue: str) -> None:
@@ -165,12 +174,12 @@ def _put_into(manifest: dict[str, Any], queue: str) -> None:
     for field in filter(None, row.template.split(".")):
         labelled = labelled.setdefault(field, {})
     labels = labelled.setdefault("metadata", {}).setdefault("labels", {})
-    labels["kueue.x-k8s.io/queue-name"] = queue
+    labels[QUEUE_NAME] = queue
 
 
 def _names_queue(manifest: dict[str, Any]) -> bool:
     labels = (manifest.get("metadata") or {}).get("labels") or {}
-    return "kueue.x-k8s.io/queue-name" in labels
+    return QUEUE_NAME in labels
 
 
 def _job_kind(manifest: dict[str, Any]) -> KnownKind | None:
@@ -206,7 +215,7 @@ async def _explain_unseen(client: KubeClient, jobs: list[_Submitted]) -> None:
 
     for job in jobs:
         if job.view is None and job.queue and job.uid and not job.message:
-            job.message = await explain_unseen(client, job.namespace, job.queue)
+            job.message = await explain_unseen(client, job.namespace, job.queue, job.uid)
 
 
 async def _wait_for_end(client: KubeClient, result: _Submitted, output: str) -> None:
@@ -233,6 +242,8 @@ def _show(result: _Submitted) -> None:
         return
     echo(f"{result.title} {result.outcome}")
     if not result.queue or not result.uid:
+        if result.message:
+            echo(f"  {result.message}")
         return
     view = result.view
     if view is None:

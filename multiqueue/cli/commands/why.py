@@ -20,6 +20,7 @@ from multiqueue.cli.connect import (
     with_target,
 )
 from multiqueue.cli.output import echo, output_option, print_data, print_table, style_state
+from multiqueue.lib.words import count_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -175,9 +176,14 @@ def _show(explanation: WorkloadExplanation, now: datetime) -> None:
     from multiqueue.cli.views.ages import format_age
 
     view = explanation.view
-    echo(f"Workload {view.key} ({view.job}), {view.gpus} GPUs, priority {view.priority}")
+    echo(
+        f"Workload {view.key} ({view.job}), {count_of(view.gpus, 'GPU')}, priority {view.priority}"
+    )
     cohort = f" in cohort {explanation.cohort}" if explanation.cohort else ""
-    behind = explanation.cluster_queue or "no ClusterQueue: the LocalQueue does not exist"
+    behind = explanation.cluster_queue or (
+        "no ClusterQueue: the LocalQueue does not exist; "
+        f"`kubectl get localqueues -n {view.namespace}` lists those that do"
+    )
     echo(f"  Queue:  {view.queue} -> {behind}{cohort}")
     place = f", position {explanation.position}" if explanation.position else ""
     if place and explanation.waiting is not None:
@@ -230,7 +236,7 @@ def _show_start(explanation: WorkloadExplanation) -> None:
     if explanation.start:
         from multiqueue.cli.views.start import list_start_lines
 
-        for line in list_start_lines(explanation.start):
+        for line in list_start_lines(explanation.start, explanation.view.why):
             echo(f"  {line}")
 
 

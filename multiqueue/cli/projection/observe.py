@@ -167,7 +167,9 @@ async def read_fleet(
     if source is not None:
         try:
             content = await asyncio.to_thread(Path(source).read_text)
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise UsageProblem(f"cannot read {where}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
             raise UsageProblem(f"cannot read {where}: {error}") from error
     else:
         try:

@@ -115,6 +115,8 @@ def diagnose(
         cluster_queue: The ClusterQueue.
     """
     told: list[QueueFinding] = list(_inactive(objects, local_queue, cluster_queue))
+    if not told:
+        told.extend(_misconfigured(waiting))
     for ask in (_blocked, _too_large, _share, _quota):
         told.extend(ask(waiting))
     told.extend(_workers(objects, cluster_queue))
@@ -132,6 +134,14 @@ def _members(objects: QueueObjects, local_queue: str, cluster_queue: str) -> lis
     return [workload for workload in objects.workloads.values() if own(workload)]
 
 
+_REMEDIES = {
+    "is stopped": "set its stopPolicy to None",
+    "doesn't exist": "create it, or correct the name",
+    "": "create what is missing, or correct the name; `multiqueue lint --cluster` has the fields",
+}
+"""What to do, by words of the cause."""
+
+
 def _inactive(
     objects: QueueObjects, local_queue: str, cluster_queue: str
 ) -> Iterator[QueueFinding]:
@@ -140,8 +150,22 @@ def _inactive(
     if local_queue:
         why = explain_local_queue(objects, local_queue) or why
     if why:
-        todo = "set its stopPolicy to None" if "is stopped" in why else "put that right first"
-        yield QueueFinding(cause="queue inactive", what=f"{why}: nothing is admitted", todo=todo)
+        what = f"{why.rstrip('.')}: nothing is admitted"
+        todo = next(todo for words, todo in _REMEDIES.items() if words in why)
+        yield QueueFinding(cause="queue inactive", what=what, todo=todo)
+
+
+def _misconfigured(waiting: Sequence[WaitingWorkload]) -> Iterator[QueueFinding]:
+    wrong = [w for w in waiting if w.reason == Reason.MISCONFIGURED]
+    if wrong:
+        in_namespace = "namespace" in wrong[0].words
+        yield QueueFinding(
+            cause="misconfigured",
+            what=f"{_name(wrong)}: {wrong[0].words}",
+            todo="label the namespace as namespaceSelector of the ClusterQueue asks, or change it"
+            if in_namespace
+            else "correct the job, and submit it again",
+        )
 
 
 def _blocked(waiting: Sequence[WaitingWorkload]) -> Iterator[QueueFinding]:

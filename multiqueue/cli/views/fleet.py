@@ -8,6 +8,8 @@ from typing import Any
 
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.cli.views.ages import format_age, format_seconds
+from multiqueue.cli.views.drains import Use
+from multiqueue.lib.words import count_of
 from multiqueue.model.resources import is_accelerator
 
 Json = dict[str, Any]
@@ -26,14 +28,17 @@ def draw_bar(used: float, total: float, *, cells: int = BAR) -> str:
 def describe_totals(totals: Json, now: datetime) -> str:
     """Return the fleet in one line."""
     status = totals["status"]
-    waiting = f"{status['waiting']} waiting for {status['waitingGpus']} GPUs"
+    waiting = f"{status['waiting']} waiting"
+    if status["waiting"]:
+        waiting += f" for {count_of(status['waitingGpus'], 'GPU')}"
     oldest = parse_time(status.get("oldest"))
     if oldest is not None:
         waiting += f", the oldest for {format_age(oldest, now)}"
     start = parse_time(status.get("nextStart"))
     soon = f"; next start about {start.astimezone():%H:%M}" if start is not None else ""
     return (
-        f"{status['used']} of {status['gpus']} GPUs in use, {status['holding']} jobs hold quota, "
+        f"{status['used']} of {status['gpus']} GPUs in use, "
+        f"{count_of(status['holding'], 'job')} with quota, "
         f"{waiting}{soon}"
     )
 
@@ -78,7 +83,7 @@ def list_worker_rows(workers: Iterable[Json]) -> list[list[Any]]:
         status = item["status"]
         used, total = status["used"], status["gpus"]
         is_known = used is not None and total is not None
-        state = status["use"]["state"] if status["connected"] else "Disconnected"
+        state = Use(state=status["use"]["state"]).words if status["connected"] else "Disconnected"
         rows.append(
             [
                 item["metadata"]["name"],

@@ -10,6 +10,7 @@ from multiqueue.cli.output import echo, print_table
 from multiqueue.cli.views.ages import format_age, format_seconds
 from multiqueue.cli.views.replay import show_notes, tell_stop
 from multiqueue.lib.digits import is_number
+from multiqueue.lib.words import count_of
 from multiqueue.model.resources import format_amount, is_accelerator
 from multiqueue.whatif.difference import Effect, Effected
 from multiqueue.whatif.documents import workload_to_dict
@@ -59,9 +60,8 @@ def rehearsal_to_dict(snapshot: Snapshot, tried: TriedChanges, keys: Sequence[st
 
 
 def _tell_job(row: ReplayedWorkload, victims: Sequence[Effected]) -> str:
-    job = (
-        f"{row.job} ({row.gpus} GPUs, priority {row.priority}) in ClusterQueue {row.cluster_queue}"
-    )
+    about = f"{count_of(row.gpus, 'GPU')}, priority {row.priority}"
+    job = f"{row.job} ({about}) in ClusterQueue {row.cluster_queue}"
     if not row.fate.has_quota:
         place = f", place {row.position}" if row.position else ""
         return f"{job}: would wait{place}: {'; '.join(filter(None, (row.why, row.refusal)))}"

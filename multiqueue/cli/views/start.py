@@ -13,9 +13,16 @@ from multiqueue.views.start import say_caveats, say_start
 CALIBRATION_HEADERS = ("STAGE", "AHEAD", "CHECKED", "EARLIER", "IN RANGE", "LATER", "FACTOR")
 
 
-def list_start_lines(start: Mapping[str, Any]) -> list[str]:
-    """Return the estimate in local time, and a line for each caveat and for its calibration."""
+def list_start_lines(start: Mapping[str, Any], why: str = "") -> list[str]:
+    """Return the estimate in local time, and a line for each caveat and for its calibration.
+
+    Args:
+        start: The estimate.
+        why: Reason and message that the reader sees beside it, so that it is not told twice.
+    """
     said = say_start(start, datetime.now(UTC).astimezone())
+    _, colon, message = why.partition(": ")
+    said = said.removesuffix(f"{colon}{message}") if message else said
     more = say_caveats(start)
     if calibration := start.get("calibration"):
         more.append(calibration["words"])

@@ -59,7 +59,7 @@ def refused_upstream(obj: Object, _lookup: Lookup) -> Iterator[Hit]:
 def unknown_field(obj: Object, _: Lookup) -> Iterator[Hit]:
     for path, known in _unknown(obj, _schemas()[obj["kind"]], ""):
         close = difflib.get_close_matches(path.rpartition(".")[2], known, n=1)
-        todo = f'did you mean "{close[0]}"?' if close else "remove it"
+        todo = f'did you mean "{close[0]}"?' if close else f"use one of {', '.join(known)}"
         yield Hit(path, "there is no such field", todo)
 
 

@@ -111,7 +111,7 @@ def read_secret(
     values = secret.get("data")
     encoded = values.get(SECRET_KEY) if isinstance(values, Mapping) else None
     if encoded is None:
-        return _bad(f'{where} has no key "{SECRET_KEY}"')
+        return _bad(f'{where} has no key "{SECRET_KEY}"; put the kubeconfig under this key')
     try:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError, TypeError):
@@ -226,7 +226,7 @@ def _find_problems(config: Mapping[str, Any], proxies: Collection[str]) -> Itera
     for what, user in _entries(config, "users"):
         for key, words in _FORBIDDEN_USER_KEYS.items():
             if user.get(key):
-                yield f"{what} uses {words}; only inline data is allowed"
+                yield f"{what} uses {words}; put a token or a client certificate inline"
     for what, cluster in _entries(config, "clusters"):
         if cluster.get("insecure-skip-tls-verify"):
             yield f"{what} does not verify TLS; give it the server's CA"

@@ -47,7 +47,7 @@ def test_only_clusters_that_are_named_are_asked(wanted: str, is_free: bool) -> N
 
 
 def test_the_job_is_asked_where_the_workload_says_nothing() -> None:
-    assert "is not among b" in why_not(candidate(job={CLUSTER_NAMES: "b"}))
+    assert f"is not in {CLUSTER_NAMES} (b)" in why_not(candidate(job={CLUSTER_NAMES: "b"}))
     assert why_not(candidate(constraints={CLUSTER_NAMES: "a"}, job={CLUSTER_NAMES: "b"})) == ""
 
 

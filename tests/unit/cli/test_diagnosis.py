@@ -6,8 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.cli.queue_objects import QueueObjects
 from multiqueue.cli.views.diagnosis import QueueFinding, WaitingWorkload, diagnose, list_waiting
 from multiqueue.cli.visibility import ManagerAnswer, QueuePosition
@@ -38,6 +41,7 @@ def find_one(workload: Workload, answer: ManagerAnswer | None = None) -> QueueFi
         ("NoMatchingFlavor", {}, "jobs too large"),
         ("WaitingForQuota", {"lacks_share": True}, "share too small"),
         ("PendingEvaluation", {"blocked_by": "team/large"}, "blocked head"),
+        ("Misconfigured", {}, "misconfigured"),
     ],
 )
 def test_each_reason_has_its_cause(reason: str, answer: dict[str, Any], cause: str) -> None:
@@ -86,6 +90,18 @@ def test_a_stopped_queue_comes_first() -> None:
     del objects.cluster_queues["cq"]
     found = diagnose(objects, [WaitingWorkload(workload=workload)], **QUEUE)
     assert [f.what for f in found] == ["ClusterQueue cq doesn't exist: nothing is admitted"]
+
+
+def test_an_inactive_queue_says_what_to_create() -> None:
+    objects = make_objects()
+    why = "Can't admit new workloads: references missing ResourceFlavor(s): b100."
+    inactive = condition("Active", "False", "FlavorNotFound", why)
+    queue = objects.cluster_queues["cq"]
+    status = replace(queue.status, conditions=(decode(Condition, inactive),))
+    objects.cluster_queues["cq"] = replace(queue, status=status)
+    (found,) = diagnose(objects, [], **QUEUE)
+    assert "ResourceFlavor(s): b100: nothing is admitted" in found.what
+    assert found.todo.startswith("create what is missing")
 
 
 def test_waiting_workloads_come_in_the_order_of_the_queue() -> None:

@@ -45,6 +45,13 @@ class Failing:
         raise RuntimeError("no idea")
 
 
+class Listing:
+    name = "listing"
+
+    def nominate(self, view: DispatchView) -> list[str]:
+        return []
+
+
 ENDING = """
 import os
 import sys
@@ -129,10 +136,11 @@ class TestNew:
         assert words in capsys.readouterr().err
         assert list(tmp_path.iterdir()) == []
 
-    def test_nothing_is_overwritten(self, tmp_path, capsys):
+    def test_nothing_is_overwritten(self, tmp_path, capsys, monkeypatch):
         (tmp_path / "mine").mkdir()
-        assert main(["dispatcher", "new", "mine", "--directory", str(tmp_path)]) == 2
-        assert "exists already" in capsys.readouterr().err
+        monkeypatch.chdir(tmp_path)
+        assert main(["dispatcher", "new", "mine"]) == 2
+        assert "mine exists already" in capsys.readouterr().err
         assert list((tmp_path / "mine").iterdir()) == []
 
 
@@ -146,6 +154,12 @@ class TestTest:
         told = {each["promise"]: each for each in json.loads(capsys.readouterr().out)}
         assert 'names unknown cluster "moon"' in told.pop("known names")["problem"]
         assert all(each["kept"] for each in told.values())
+
+    def test_what_an_answer_would_show_is_not_known_if_there_is_none(self, capsys):
+        assert main(["dispatcher", "test", f"{HERE}Listing", "-o", "json"]) == 1
+        told = {each["promise"]: each for each in json.loads(capsys.readouterr().out)}
+        assert "answered list, not a Nomination" in told.pop("form")["problem"]
+        assert {each["kept"] for each in told.values()} == {None}
 
     @pytest.mark.usefixtures("package")
     def test_one_that_ends_its_process_ends_nothing_here(self, capsys):

@@ -69,6 +69,9 @@ def test_a_worker_out_of_reach_shows_no_number_that_is_not_known() -> None:
     }
     (row,) = list_worker_rows([{"metadata": {"name": "west"}, "status": status}])
     assert row == ["west", "Disconnected", "", "unknown", 1, 0, "the worker does not answer"]
+    status |= {"connected": True, "used": 1, "gpus": 8}
+    (row,) = list_worker_rows([{"metadata": {"name": "west"}, "status": status}])
+    assert row[1] == "In use"  # the words of `multiqueue clusters`
 
 
 def test_the_fleet_in_one_line() -> None:
@@ -82,7 +85,7 @@ def test_the_fleet_in_one_line() -> None:
         "nextStart": None,
     }
     assert describe_totals({"status": status}, minutes(5)) == (
-        "10 of 12 GPUs in use, 5 jobs hold quota, 2 waiting for 9 GPUs, the oldest for 5m"
+        "10 of 12 GPUs in use, 5 jobs with quota, 2 waiting for 9 GPUs, the oldest for 5m"
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from multiqueue import __version__
 from multiqueue.cli.commands import demo
 from multiqueue.cli.commands.clusters import SUBCOMMANDS
-from multiqueue.cli.main import COMMANDS, main
+from multiqueue.cli.main import COMMANDS, SECTIONS, main
 from multiqueue.cli.manifests import read_manifests
 
 
@@ -20,7 +20,18 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
     assert all(f"  {name} " in text for name in COMMANDS)
+    assert all(f"{heading}:" in text for heading in SECTIONS)
     assert "Exit codes" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"), [(["quueue"], "queue"), (["clusters", "cordonn"], "cordon")]
+)
+def test_a_misspelled_command_is_answered_with_the_right_one(
+    arguments: list[str], command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert f"Did you mean '{command}'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -16,6 +16,13 @@ from multiqueue.dispatcher_host.registry import ENTRY_POINT_GROUP, Dispatchers
 from tests.dispatcher_package import install
 
 
+class Waits:
+    name = "waits"
+
+    async def nominate(self, view: object) -> None:
+        raise NotImplementedError
+
+
 def make_point(name: str, value: str) -> EntryPoint:
     return EntryPoint(name=name, value=value, group=ENTRY_POINT_GROUP)
 
@@ -72,6 +79,7 @@ def test_a_name_with_a_slash_that_is_not_installed_means_somebody_outside():
         ("no_such_module:X", "cannot be loaded: ModuleNotFoundError"),
         ("multiqueue_dispatchers.score:NoSuch", "cannot be loaded: AttributeError"),
         ("builtins:zip", "has no name or no nominate(view)"),
+        (f"{__name__}:Waits", "has an async nominate; write it with def, without async"),
     ],
 )
 def test_one_that_cannot_be_loaded_is_told(value, words):

@@ -48,3 +48,11 @@ def test_fields_that_do_not_exist_are_told_and_arguments_are_free() -> None:
     assert told("unknown-field", profile(dispatchr="x", arguments={"a": {"b": 1}})) == [
         "spec.dispatchr: there is no such field"
     ]
+
+
+def test_fields_of_policies_are_told_with_those_that_there_are() -> None:
+    policy = obj("DisruptionPolicy", "p", {"protection": {"hours": 2}}, version=V1ALPHA1)
+    (found,) = find("unknown-field", policy)
+    assert found.path == "spec.protection.hours"
+    assert found.todo.startswith("use one of ")
+    assert "minRun" in found.todo

@@ -74,7 +74,11 @@ def test_inline_data_is_safe():
         ("user", {"tokenFile": "/t"}, 'user "u" uses a token file'),
         ("user", {"client-certificate": "/c"}, "uses a client certificate file"),
         ("user", {"client-key": "/k"}, "uses a client key file"),
-        ("user", {"exec": {"command": "sh"}}, "uses a program (exec)"),
+        (
+            "user",
+            {"exec": {"command": "sh"}},
+            "uses a program (exec); put a token or a client certificate inline",
+        ),
         ("user", {"auth-provider": {"name": "gcp"}}, "uses an auth-provider"),
         ("user", {"username": "u"}, "uses a password"),
         ("user", {"password": "p"}, "uses a password"),
@@ -251,7 +255,7 @@ def secret(**data: str) -> dict:
     ("value", "words"),
     [
         (None, 'Secret "ns/s" not found'),
-        ({}, 'has no key "kubeconfig"'),
+        ({}, 'has no key "kubeconfig"; put the kubeconfig under this key'),
         (secret(other="x"), 'has no key "kubeconfig"'),
         (secret(kubeconfig=" \n"), 'key "kubeconfig" is empty'),
         ({"data": {"kubeconfig": "%%%"}}, "is not base64"),
