@@ -172,7 +172,7 @@ async def _read_copies(
 
 
 def _show(explanation: WorkloadExplanation, now: datetime) -> None:
-    from multiqueue.cli.views.ages import format_age
+    from multiqueue.views.ages import format_age
 
     view = explanation.view
     echo(f"Workload {view.key} ({view.job}), {view.gpus} GPUs, priority {view.priority}")

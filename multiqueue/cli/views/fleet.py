@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.cli.views.ages import format_age, format_seconds
 from multiqueue.model.resources import is_accelerator
+from multiqueue.views.ages import format_age, format_seconds
 
 Json = dict[str, Any]
 FULL, EMPTY = "█", "░"
