@@ -175,7 +175,8 @@ def _show(explanation: WorkloadExplanation, now: datetime) -> None:
     from multiqueue.views.ages import format_age
 
     view = explanation.view
-    echo(f"Workload {view.key} ({view.job}), {view.gpus} GPUs, priority {view.priority}")
+    gpus = f"{view.gpus} GPU{'s' if view.gpus != 1 else ''}"
+    echo(f"Workload {view.key} ({view.job}), {gpus}, priority {view.priority}")
     cohort = f" in cohort {explanation.cohort}" if explanation.cohort else ""
     behind = explanation.cluster_queue or "no ClusterQueue: the LocalQueue does not exist"
     echo(f"  Queue:  {view.queue} -> {behind}{cohort}")
