@@ -109,14 +109,10 @@ def list_rows(
         told = standings.get(key, NOTHING)
         if told.get("phase") != view.state:  # it was read at another moment
             told = NOTHING
-        rows.append(
-            QueueRow(
-                view=view,
-                position=position,
-                why=told.get("why", view.why),
-                start=told.get("start"),
-            )
-        )
+        why = view.why
+        if view.state is PhaseState.QUEUED and told.get("code"):
+            why = f"{told['code']}: {told['why']}"
+        rows.append(QueueRow(view=view, position=position, why=why, start=told.get("start")))
     return sorted(rows, key=_row_order)
 
 
