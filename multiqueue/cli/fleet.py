@@ -94,5 +94,6 @@ async def read_standings(client: KubeClient, namespace: str = "") -> list[Json] 
     for _, each in sorted(objects.workloads.items()):
         queue = objects.cluster_queue_of(each)
         standing = view_standing(each, None, cluster_queue=queue, team="")
-        rows.append({"metadata": standing.metadata(), "status": standing.status(None, None)})
+        status = standing.status(None, None, standing.why)
+        rows.append({"metadata": standing.metadata(), "status": status})
     return rows

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.validation.access import mapping, text
-from multiqueue.cli.views.ages import format_age
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
 from multiqueue.kube.manager_names import LEASE
 from multiqueue.kube.resources import LEASES
+from multiqueue.views.ages import format_age
 
 ALLOWED = timedelta(seconds=30)
 """The maximum age of the last renewal: more than any hand-over or difference of clocks."""

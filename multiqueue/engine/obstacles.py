@@ -17,6 +17,7 @@ from multiqueue.engine.preemption.candidates import (
     rank_limit,
 )
 from multiqueue.engine.preemption.search import may_preempt
+from multiqueue.engine.queue_states import requests_by_flavor
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.world import EngineParts
 from multiqueue.model.cluster_queue import PreemptionPolicy, QueueingStrategy
@@ -86,18 +87,46 @@ def explain_no_preemption(world: EngineParts, key: str, needed: frozenset[Flavor
             f"ClusterQueue {queue.name} preempts nobody: its preemption.withinClusterQueue and "
             "preemption.reclaimWithinCohort are Never"
         )
+    if _has_to_borrow(world, entry, queue, needed):
+        return (
+            f"it needs more than the nominal quota of ClusterQueue {queue.name}, and a Workload "
+            "that borrows preempts nobody while preemption.borrowWithinCohort is Never"
+        )
     rules = queue.spec.preemption
     own = _count(world, [queue], needed, entry.workload, rules.within_cluster_queue)
     borrowing = _borrowers(world, queue, needed)
     others = _count(world, borrowing, needed, entry.workload, rules.reclaim_within_cohort)
-    if own + others:
-        one = own + others == 1
-        found = "the 1 Workload" if one else f"the {own + others} Workloads"
-        verb = "uses" if one else "use"
-        return f"{found} that it may preempt {verb} too little, or may keep it"
+    if count := own + others:
+        whom, whose = (
+            ("Workload", "its queue is")
+            if count == 1
+            else (f"{count} Workloads", "their queues are")
+        )
+        return (
+            f"the {whom} that it may preempt would not make enough room, or {whose} within the "
+            "nominal quota"
+        )
     within = _within(queue, entry.workload, rules.within_cluster_queue)
     reclaim = _reclaim(queue, borrowing, rules.reclaim_within_cohort, entry.workload)
     return f"it may preempt nobody: {within}; {reclaim}"
+
+
+def _has_to_borrow(
+    world: EngineParts, entry: Entry, queue: CachedQueue, needed: frozenset[FlavorResource]
+) -> bool:
+    """Whether a workload preempts nobody because it would borrow in every flavor (E-48)."""
+    rules, node = queue.spec.preemption, queue.node
+    if rules.borrow_within_cohort is not PreemptionPolicy.NEVER or (
+        world.options.fair_sharing is not None
+        and rules.reclaim_within_cohort is not PreemptionPolicy.NEVER
+    ):
+        return False
+    requests = requests_by_flavor(world, entry)
+    for flavor, resource in needed:
+        slot, asked = node.slot_by_flavor_resource[flavor, resource], requests[flavor][resource]
+        if node.nominal[slot] >= asked or node.borrow_height(slot, asked)[1]:
+            return False
+    return True
 
 
 def _borrowers(

@@ -45,7 +45,7 @@ class Standing:
         uid: Uid of the Workload.
         view: The row that every command shows.
         code: The reason for programs; empty if there is none.
-        why: The reason in full.
+        why: The reason in full, as the Workload's condition has it.
         cluster_queue: The ClusterQueue of its LocalQueue, or the one whose quota it holds.
         flavors: The flavors that hold its quota.
         team: The owner of its namespace.
@@ -71,12 +71,13 @@ class Standing:
             "creationTimestamp": write_time(self.view.created),
         }
 
-    def status(self, position: int | None, start: Mapping[str, Any] | None) -> Json:
+    def status(self, position: int | None, start: Mapping[str, Any] | None, why: str) -> Json:
         """Return the fields of the row.
 
         Args:
             position: The position in the ClusterQueue from 1; None if it does not wait there.
             start: When it starts; None if nothing is known.
+            why: Why it is not further: `why`, or what the engine says now.
         """
         view = self.view
         return {
@@ -96,8 +97,8 @@ class Standing:
             "created": write_time(view.created),
             "since": write_time(view.phase.since),
             "code": self.code,
-            "why": self.why[:MAX_WHY],
-            "cut": len(self.why) > MAX_WHY,
+            "why": why[:MAX_WHY],
+            "cut": len(why) > MAX_WHY,
         }
 
     def find_start(self, start: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from multiqueue.api.v1beta2.meta import format_time, parse_time
+from multiqueue.views.ages import format_seconds
 
 if TYPE_CHECKING:  # the commands, which must start quickly, import this module
     from multiqueue.plugins.forecast import Basis, StartEstimate
@@ -177,6 +178,23 @@ def say_start(start: Json, now: datetime) -> str:
         return promise or f"not known: {start['reason']}"
     when = _say_when(at, earliest, latest, now)
     return "; ".join(filter(None, (when, _say_ahead(start), promise)))
+
+
+def say_start_shortly(start: Json | None, now: datetime) -> str:
+    """Return an estimate for a column, with the time until the start; "kept": room is kept for it.
+
+    Empty if the Workload has started, or never does.
+    """
+    if start is None:
+        return ""
+    kept = ", kept" if start.get("promised") else ""
+    at = parse_time(start.get("at") or start.get("promised"))
+    if at is None:
+        return "unknown"
+    if at > now:
+        return f"in ~{format_seconds((at - now).total_seconds())}{kept}"
+    latest = parse_time(start.get("latest")) or at
+    return f"now{kept}" if now <= latest + SLACK else f"late{kept}"
 
 
 def _say_promise(start: Json, now: datetime) -> str:

@@ -64,8 +64,36 @@ def build_status(
     if engine.usage is not None and engine.usage.counts_in(cluster_queue):
         status["pastUsage"] = _past_usage(engine, cluster_queue)
     if leading:
-        _add_obstacles(engine, key, status, explanation)
+        _add_obstacles(engine, key, status, state, explanation)
     return status
+
+
+def tell_why(engine: Engine, key: str, state: ClusterQueueState) -> str:
+    """Return what a Workload waits for, as the explanation has it, without names elsewhere.
+
+    Args:
+        engine: The leader's engine.
+        key: The Workload's key.
+        state: Its ClusterQueue.
+    """
+    explanation = engine.workload_reason(key)
+    if explanation is None:
+        return ""
+    status: Json = {"clusterQueue": state.name, **_tell_own(engine, key, state, explanation)}
+    ahead = obstacles.find_ahead(engine.parts, key)
+    if ahead is not None:
+        status["blockedBy"] = _blocker(engine, ahead, state)
+    hide_names(status, split_key(key)[0])
+    add_words(status)
+    return str(status.get("why", ""))
+
+
+def _tell_own(engine: Engine, key: str, state: ClusterQueueState, explanation: Explanation) -> Json:
+    return {
+        "flavors": _flavors(engine, key, state),
+        "takenBy": list(explanation.taken_by),
+        **_tell(explanation),
+    }
 
 
 def _shares(engine: Engine, state: ClusterQueueState, explanation: Explanation | None) -> Json:
@@ -82,12 +110,14 @@ def _shares(engine: Engine, state: ClusterQueueState, explanation: Explanation |
     return told
 
 
-def _add_obstacles(engine: Engine, key: str, status: Json, explanation: Explanation) -> None:
+def _add_obstacles(
+    engine: Engine, key: str, status: Json, state: ClusterQueueState, explanation: Explanation
+) -> None:
     """Add who is ahead, who took the room, and why nobody is preempted."""
     status["takenBy"] = list(explanation.taken_by)
     ahead = obstacles.find_ahead(engine.parts, key)
     if ahead is not None:
-        status["blockedBy"] = _blocker(engine, ahead, status["clusterQueue"])
+        status["blockedBy"] = _blocker(engine, ahead, state)
         return
     needed = frozenset(
         (row["name"], row["resource"]) for row in status["flavors"] if row["missing"] is not None
@@ -102,20 +132,15 @@ def _add_obstacles(engine: Engine, key: str, status: Json, explanation: Explanat
         status["preemption"]["refusal"] = str(told)
 
 
-def _blocker(engine: Engine, ahead: Entry, cluster_queue: str) -> Json:
+def _blocker(engine: Engine, ahead: Entry, state: ClusterQueueState) -> Json:
     """Return the head of a queue, and what that waits for."""
-    state, explanation = (
-        engine.cluster_queue_state(cluster_queue),
-        engine.workload_reason(ahead.key),
-    )
-    assert state is not None, "it has a head"
+    explanation = engine.workload_reason(ahead.key)
     assert explanation is not None, "a head waits"
-    own = {"clusterQueue": cluster_queue, "flavors": _flavors(engine, ahead.key, state)}
-    own |= {"takenBy": explanation.taken_by, **_tell(explanation)}
+    own = {"clusterQueue": state.name, **_tell_own(engine, ahead.key, state, explanation)}
     pod_sets = ahead.workload.pod_sets
     return {
         "workload": ahead.key,
-        "strict": engine.parts.pending[cluster_queue].strategy is QueueingStrategy.STRICT_FIFO,
+        "strict": engine.parts.pending[state.name].strategy is QueueingStrategy.STRICT_FIFO,
         "priority": ahead.workload.priority,
         "gpus": sum(
             amount * each.count

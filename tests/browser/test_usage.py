@@ -85,7 +85,7 @@ def test_a_month_is_drawn_and_accessible(look: Look, scheme: str) -> None:
     assert look.page.locator(".days .held").count() == 23 * 6
     assert look.page.locator(".days .lost").count() == 23
     words = look.page.locator(".days").get_attribute("aria-label")
-    assert "23: 120 held, 15 lost" in words
+    assert "23: 120 reserved, 15 lost" in words
     look.page.get_by_text("No manager counted for 20 minutes").wait_for()
     look.picture(f"usage-month-{scheme}")
     found = Axe().run(look.page).response["violations"]

@@ -201,6 +201,20 @@ async def test_lists_are_filtered_sorted_cut_and_known() -> None:
                 assert name in (await answer.json())["message"]
 
 
+async def test_rows_lines_and_stories_say_why_in_the_same_words() -> None:
+    async with waiting("one", "two") as reader:
+        rows = await reader.rows(f"/namespaces/{reader.namespace}/standings")
+        line = await reader.read(f"/lines/{reader.asker.cluster_queue}")
+        whys = {row["workload"].rpartition("/")[2]: row["why"] for row in line["items"]}
+        for name, why in whys.items():
+            story = (await reader.read(f"/namespaces/{reader.namespace}/stories/{name}"))["status"]
+            job = story["standing"]["job"].removeprefix("Job/")
+            told = {story["explanation"]["why"], story["standing"]["why"], rows[job]["why"], why}
+            assert told == {
+                "1 cpu are more than the ClusterQueue can ever use in flavor any, which is 0"
+            }
+
+
 async def test_what_happened_is_a_story_and_a_change() -> None:
     async with waiting("one") as reader:
         await reader.set_quota(1)
@@ -532,7 +546,7 @@ async def test_kubectl_prints_standings_and_follows_them(tmp_path: Path) -> None
         assert re.fullmatch(r"[0-9]+s", row.split()[-1])
         wide = await kubectl("get", "standings", "--output=wide")
         assert wide.splitlines()[0].split() == [*names[1:], "QUEUE", "TEAM", "PRIORITY", "WHY"]
-        assert "insufficient quota for cpu" in wide
+        assert "more than the ClusterQueue can ever use" in wide
         name = row.split()[1]
         printed = await kubectl("get", "standing", name, "--output=jsonpath={.status.phase}")
         assert printed == "Queued"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multiqueue.cli.visibility import Places
     from multiqueue.kube.client import KubeClient
 
-    Starts = Mapping[str, Mapping[str, Any]]
+    Standings = Mapping[str, Mapping[str, Any]]
 
 KINDS = ("cluster_queues", "local_queues", "workloads")
 WATCH_SECONDS = 2.0
@@ -109,18 +109,20 @@ async def _show_cluster_queue(
     from multiqueue.cli.visibility import read_cluster_queue
 
     objects = _make_objects(namespace)
-    _, places, starts = await asyncio.gather(
+    _, places, standings = await asyncio.gather(
         objects.list(client, *KINDS),
         read_cluster_queue(client, name),
-        _read_starts(client, fieldSelector=f"clusterQueue={name}"),
+        _read_standings(client, fieldSelector=f"clusterQueue={name}"),
     )
     await objects.list_jobs(client)
     if "clusterqueues" not in objects.hidden:
         _require(name, objects.cluster_queues, "ClusterQueue")
     if objects.narrowed and places.problem:
         places = await _read_own_places(client, objects, name)
-    rows = list_rows(objects, places.by_key, cluster_queue=name, ended=show_all)
-    _print_rows(rows, places, starts, objects, output)
+    rows = list_rows(
+        objects, places.by_key, cluster_queue=name, ended=show_all, standings=standings
+    )
+    _print_rows(rows, places, objects, output)
 
 
 async def _show_local_queue(client: KubeClient, key: str, *, show_all: bool, output: str) -> None:
@@ -129,15 +131,15 @@ async def _show_local_queue(client: KubeClient, key: str, *, show_all: bool, out
 
     where, name = split_key(key)
     objects = _make_objects(where)
-    _, places, starts = await asyncio.gather(
+    _, places, standings = await asyncio.gather(
         objects.list(client, "local_queues", "workloads", namespace=where),
         read_local_queue(client, where, name),
-        _read_starts(client, namespace=where, fieldSelector=f"localQueue={name}"),
+        _read_standings(client, namespace=where, fieldSelector=f"localQueue={name}"),
     )
     await objects.list_jobs(client, namespace=where)
     _require(key, objects.local_queues, "LocalQueue")
-    rows = list_rows(objects, places.by_key, local_queue=key, ended=show_all)
-    _print_rows(rows, places, starts, objects, output)
+    rows = list_rows(objects, places.by_key, local_queue=key, ended=show_all, standings=standings)
+    _print_rows(rows, places, objects, output)
 
 
 async def _show_summaries(
@@ -160,15 +162,13 @@ def _make_objects(namespace: str) -> QueueObjects:
     return QueueObjects(now=datetime.now(UTC), namespace=namespace)
 
 
-async def _read_starts(client: KubeClient, *, namespace: str = "", **params: str) -> Starts:
-    """Return when Workloads are expected to start; empty if the manager does not say."""
+async def _read_standings(client: KubeClient, *, namespace: str = "", **params: str) -> Standings:
+    """Return what the manager says of Workloads, for start and reason; empty if it does not."""
     from multiqueue.cli.fleet import try_list_rows
 
     rows, _ = await try_list_rows(client, "standings", namespace=namespace, **params)
     return {
-        f"{row['metadata']['namespace']}/{row['metadata']['name']}": row["status"]["start"]
-        for row in rows
-        if row["status"]["start"]
+        f"{row['metadata']['namespace']}/{row['metadata']['name']}": row["status"] for row in rows
     }
 
 
@@ -210,18 +210,16 @@ def _require(name: str, known: Collection[str], kind: str) -> None:
     raise CliError(f'no {kind} "{name}"; {hint}')
 
 
-def _print_rows(
-    rows: list[QueueRow], places: Places, starts: Starts, objects: QueueObjects, output: str
-) -> None:
-    from multiqueue.cli.views.ages import format_age
-    from multiqueue.cli.views.start import say_start_shortly
+def _print_rows(rows: list[QueueRow], places: Places, objects: QueueObjects, output: str) -> None:
+    from multiqueue.views.ages import format_age
+    from multiqueue.views.start import say_start_shortly
 
     _note_narrowed(objects)
     if places.problem:
         note = f"note: {places.problem}. Everything else is read from the objects."
         click.echo(note, err=True)
     if output != "human":
-        print_data([{**row.to_dict(), "start": starts.get(row.view.key)} for row in rows], output)
+        print_data([row.to_dict() for row in rows], output)
         return
     if not rows:
         echo("Nobody waits or runs here.")
@@ -235,9 +233,9 @@ def _print_rows(
             row.view.gpus,
             str(row.view.state),
             row.view.worker or ", ".join(row.view.phase.offered_to),
-            say_start_shortly(starts.get(row.view.key, {}), objects.now),
+            say_start_shortly(row.start, objects.now),
             format_age(row.view.created, objects.now),
-            row.view.why,
+            row.why,
         ]
         for row in rows
     ]

@@ -173,7 +173,7 @@ async def _read_copies(
 
 
 def _show(explanation: WorkloadExplanation, now: datetime) -> None:
-    from multiqueue.cli.views.ages import format_age
+    from multiqueue.views.ages import format_age
 
     view = explanation.view
     echo(

@@ -13,7 +13,7 @@ from multiqueue.api.conditions import ACTIVE, WorkloadCondition, find_condition
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import has_quota, is_admitted, is_finished
-from multiqueue.cli.views.ages import format_age
+from multiqueue.views.ages import format_age
 from multiqueue.views.workloads import view_workload
 
 Json = Mapping[str, Any]

@@ -13,7 +13,7 @@ from multiqueue.api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CON
 from multiqueue.api.v1beta2 import AdmissionCheckState, Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_checks import retry_at
-from multiqueue.cli.views.ages import format_age, format_seconds
+from multiqueue.views.ages import format_age, format_seconds
 
 if TYPE_CHECKING:
     from multiqueue.api.autoscaling import ProvisioningRequest

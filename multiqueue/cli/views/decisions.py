@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from multiqueue.cli.views.ages import format_age, format_seconds
 from multiqueue.plugins import ClusterVerdict, ClusterView, Forecast, Prospect, foresee
 from multiqueue.plugins.foresee import find_largest
 from multiqueue.plugins.recording import Decision
+from multiqueue.views.ages import format_age, format_seconds
 
 HEADERS = ("AGE", "WORKLOAD", "OFFERED TO", "WHY")
 WIDE_HEADERS = (*HEADERS[:-1], "DISPATCHER", "PROFILE", "SCORE", "STOPS", HEADERS[-1])

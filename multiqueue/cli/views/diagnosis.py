@@ -15,10 +15,10 @@ from multiqueue.api import names, workload_state
 from multiqueue.api.conditions import ACTIVE, CheckState, Reason, WorkloadCondition, find_condition
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.cli.views.ages import format_age
 from multiqueue.cli.views.checks import explain_check
 from multiqueue.cli.views.inactive import explain_cluster_queue, explain_local_queue
 from multiqueue.cli.visibility import ManagerAnswer, QueuePosition
+from multiqueue.views.ages import format_age
 from multiqueue.views.phase import PhaseState, find_phase
 
 if TYPE_CHECKING:

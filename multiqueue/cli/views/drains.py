@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from multiqueue.api.cluster_orders import read_orders
 from multiqueue.api.conditions import CORDONED, DRAINED, DrainReason, find_condition
 from multiqueue.api.v1beta2 import MultiKueueCluster
-from multiqueue.cli.views.ages import format_seconds
 from multiqueue.drain.conditions import describe_cordon
 from multiqueue.drain.report import parse_report
+from multiqueue.views.ages import format_seconds
 
 if TYPE_CHECKING:
     from multiqueue.drain.plan import DrainForecast

@@ -8,8 +8,8 @@ from typing import Any
 
 from multiqueue.api.names import CLUSTER
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.cli.views.ages import format_age
 from multiqueue.jobs.belongings import event_time
+from multiqueue.views.ages import format_age
 
 HEADERS = ("LAST SEEN", "CLUSTER", "TYPE", "REASON", "OBJECT", "MESSAGE")
 Event = Mapping[str, Any]

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.cli.views.ages import format_age, format_seconds
 from multiqueue.cli.views.drains import Use
 from multiqueue.lib.words import count_of
 from multiqueue.model.resources import is_accelerator
+from multiqueue.views.ages import format_age, format_seconds
 
 Json = dict[str, Any]
 FULL, EMPTY = "█", "░"

@@ -8,7 +8,7 @@ from typing import Any
 
 from multiqueue.api.names import CLUSTER
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.cli.views.ages import format_age
+from multiqueue.views.ages import format_age
 
 HEADERS = ("NAME", "READY", "STATUS", "RESTARTS", "AGE", "CLUSTER", "NODE")
 WIDE = ("IP", "CONTAINERS", "IMAGES")

@@ -18,19 +18,29 @@ from multiqueue.views.workloads import WorkloadRow, view_workload
 if TYPE_CHECKING:
     from multiqueue.cli.queue_objects import QueueObjects
 
+NOTHING: Mapping[str, Any] = {}
 _WAITING = frozenset({PhaseState.QUEUED, PhaseState.EVICTED, PhaseState.MOVING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
-    """One Workload of a queue; ``position`` counts from 1, None if it does not wait."""
+    """One Workload of a queue.
+
+    Attributes:
+        position: From 1; None if it does not wait.
+        why: What prevents the next stage, as the manager tells it; else from the condition.
+        start: When it is expected to start, as the manager tells it; None if it does not.
+    """
 
     view: WorkloadRow
     position: int | None
+    why: str
+    start: Mapping[str, Any] | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row for ``-o json``."""
-        return {"position": self.position, **self.view.to_dict()}
+        why = self.why or None
+        return {"position": self.position, **self.view.to_dict(), "why": why, "start": self.start}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +80,7 @@ def list_rows(
     cluster_queue: str = "",
     local_queue: str = "",
     ended: bool = False,
+    standings: Mapping[str, Mapping[str, Any]] = NOTHING,
 ) -> list[QueueRow]:
     """Return a queue's Workloads: those that hold quota by age, then waiting ones in order.
 
@@ -79,6 +90,7 @@ def list_rows(
         cluster_queue: Only Workloads of this ClusterQueue.
         local_queue: Only Workloads in this LocalQueue, with their positions in it.
         ended: Whether to include those that have ended.
+        standings: What the manager says of each Workload; empty if it does not.
     """
     rows = []
     for key, workload in objects.workloads.items():
@@ -94,7 +106,13 @@ def list_rows(
         position = None
         if place is not None:
             position = place.in_local_queue if local_queue else place.in_cluster_queue
-        rows.append(QueueRow(view=view, position=position))
+        told = standings.get(key, NOTHING)
+        if told.get("phase") != view.state:  # it was read at another moment
+            told = NOTHING
+        why = view.why
+        if view.state is PhaseState.QUEUED and told.get("code"):
+            why = f"{told['code']}: {told['why']}"
+        rows.append(QueueRow(view=view, position=position, why=why, start=told.get("start")))
     return sorted(rows, key=_row_order)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from multiqueue.api.names import CHECKPOINT_SECONDS
 from multiqueue.cli.output import echo, print_table
-from multiqueue.cli.views.ages import format_age, format_seconds
 from multiqueue.cli.views.replay import show_notes, tell_stop
 from multiqueue.lib.digits import is_number
 from multiqueue.lib.words import count_of
 from multiqueue.model.resources import format_amount, is_accelerator
+from multiqueue.views.ages import format_age, format_seconds
 from multiqueue.whatif.difference import Effect, Effected
 from multiqueue.whatif.documents import workload_to_dict
 from multiqueue.whatif.outcome import ReplayedWorkload

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.cli.output import echo, print_table
-from multiqueue.cli.views.ages import format_seconds
 from multiqueue.engine.preemption.target import HUMAN_REASONS
+from multiqueue.views.ages import format_seconds
 from multiqueue.whatif.documents import describe_snapshot, workload_to_dict
 from multiqueue.whatif.outcome import ReplayedWorkload, ReplayFate, ReplayOutcome, Stop
 from multiqueue.whatif.trial import LEFT_OUT, TriedChanges

@@ -14,7 +14,7 @@ from multiqueue.api import workload_state
 from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.v1beta2 import Condition, Workload
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.cli.views.ages import format_age
+from multiqueue.views.ages import format_age
 from multiqueue.views.workloads import view_workload
 
 if TYPE_CHECKING:

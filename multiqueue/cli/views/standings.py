@@ -7,11 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.cli.views.ages import format_age
-from multiqueue.cli.views.start import say_start_shortly
 from multiqueue.lib.words import words
+from multiqueue.views.ages import format_age
 from multiqueue.views.phase import AT_WORK, ENDED, PhaseState
-from multiqueue.views.start import NoEstimate
+from multiqueue.views.start import NoEstimate, say_start_shortly
 
 Json = dict[str, Any]
 
@@ -68,7 +67,7 @@ def list_standing_rows(
             status["localQueue"],
             status["worker"] or ", ".join(status["offeredTo"]),
             status["priority"],
-            say_start_shortly(status["start"] or {}, now),
+            say_start_shortly(status["start"], now),
             format_age(parse_time(status["created"]), now),
         ]
         rows.append(

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.cli.views.ages import format_seconds
 from multiqueue.views.start import say_caveats, say_start
 
 CALIBRATION_HEADERS = ("STAGE", "AHEAD", "CHECKED", "EARLIER", "IN RANGE", "LATER", "FACTOR")
@@ -42,16 +40,3 @@ def list_calibration_rows(rows: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
         shown = "-" if factor is None else f"{factor:g}"
         table.append([row["stage"], row["horizon"], judged, *shares, shown])
     return table
-
-
-def say_start_shortly(start: Mapping[str, Any], now: datetime) -> str:
-    """Return an estimate for a column: the time until the start; empty if there is none.
-
-    "kept" means that room is kept for the Workload.
-    """
-    kept = ", kept" if start.get("promised") else ""
-    at = parse_time(start.get("at") or start.get("promised"))
-    if at is None:
-        return ""
-    seconds = (at - now).total_seconds()
-    return f"in ~{format_seconds(seconds)}{kept}" if seconds > 0 else f"soon{kept}"

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.cli.views.ages import format_age
+from multiqueue.views.ages import format_age
 from multiqueue.views.phase import ENDED
 
 Json = dict[str, Any]

@@ -20,7 +20,7 @@ from multiqueue.api.names import CORDON, DRAIN
 from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.kube.resources import WORKLOADS
-from multiqueue.views.phase import find_phase
+from multiqueue.views.phase import Phase, PhaseState, find_phase
 from multiqueue.views.spans import PhaseStep
 from multiqueue.views.standing import find_code, write_time
 
@@ -38,6 +38,8 @@ MAX_CHANGES = 1000
 MAX_FIELDS, MAX_VALUE = 20, 120
 """Fields of one change, and characters of a value."""
 MAX_WHY = 120
+OF_PODS = frozenset({PhaseState.STARTING, PhaseState.RUNNING})
+"""Phases that the status of a job tells before, or without, a condition of its Workload."""
 
 
 class SpecChange(NamedTuple):
@@ -91,18 +93,32 @@ class History:
         was, phase = find_phase(old), find_phase(new)
         if (was.state, was.worker, was.offered_to) == (phase.state, phase.worker, phase.offered_to):
             return
-        known = self._transitions.setdefault(new.metadata.key, deque(maxlen=OF_A_WORKLOAD))
+        at = phase.since if phase.since is not None and phase.since <= now else now
+        self._append_step(new, phase, at)
+
+    def note_job(
+        self, workload: Workload, old: Json | None, new: Json | None, now: datetime
+    ) -> None:
+        """Note the phase of a Workload if it changed because of its job's pods."""
+        if new is None:
+            return
+        phase = find_phase(workload, new)
+        if phase.state in OF_PODS and phase.state is not find_phase(workload, old).state:
+            self._append_step(workload, phase, now)
+
+    def _append_step(self, workload: Workload, phase: Phase, at: datetime) -> None:
+        known = self._transitions.setdefault(workload.metadata.key, deque(maxlen=OF_A_WORKLOAD))
         self._kept += len(known) < OF_A_WORKLOAD
         known.append(
             PhaseStep(
-                at=phase.since if phase.since is not None and phase.since <= now else now,
+                at=at,
                 phase=str(phase.state),
                 worker=phase.worker or None,
-                code=find_code(new, phase.state),
+                code=find_code(workload, phase.state),
                 why=phase.why[:MAX_WHY],
             )
         )
-        self._transitions.move_to_end(new.metadata.key)
+        self._transitions.move_to_end(workload.metadata.key)
         while self._kept > self._most:
             self._kept -= len(self._transitions.popitem(last=False)[1])
 

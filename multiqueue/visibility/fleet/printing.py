@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.model.resources import is_accelerator
+from multiqueue.views.ages import format_age
+from multiqueue.views.start import say_start_shortly
 from multiqueue.visibility.fleet.resources import (
     CALIBRATIONS,
     CHANGES,
@@ -42,7 +44,7 @@ def _age(name: str) -> Cell:
 
     def cell(row: FleetRow, now: datetime) -> str:
         at = parse_time(row.status[name])
-        return "" if at is None else _duration(max(0, int((now - at).total_seconds())))
+        return "" if at is None else format_age(at, now)
 
     return cell
 
@@ -69,24 +71,7 @@ def _worker(row: FleetRow, _: datetime) -> str:
 
 
 def _start(row: FleetRow, now: datetime) -> str:
-    start: Mapping[str, Any] | None = row.status["start"]
-    if start is None:
-        return ""
-    at = parse_time(start.get("at"))
-    if at is None:
-        return "unknown"
-    seconds = int((at - now).total_seconds())
-    return f"in {_duration(seconds)}" if seconds > 0 else "due"
-
-
-def _duration(seconds: int) -> str:
-    if seconds < 120:
-        return f"{seconds}s"
-    if seconds < 7200:
-        return f"{seconds // 60}m"
-    if seconds < 48 * 3600:
-        return f"{seconds // 3600}h{seconds % 3600 // 60}m"
-    return f"{seconds // 86400}d"
+    return say_start_shortly(row.status["start"], now)
 
 
 def _use(row: FleetRow, _: datetime) -> str:

@@ -96,7 +96,7 @@ LINES = FleetResource(
     namespaced=True,
     verbs=("get",),
     native=(GET_PENDING,),
-    columns=words("workload position gpus priority created localQueue parked start code why"),
+    columns=words("workload position gpus priority job created localQueue parked start code why"),
     topic="line",
 )
 QUOTAS = FleetResource(

@@ -29,6 +29,7 @@ from multiqueue.visibility.fleet.feed import Feeds
 from multiqueue.visibility.fleet.history import History
 from multiqueue.visibility.fleet.journal import Journal
 from multiqueue.visibility.fleet.queued_starts import QueuedStarts
+from multiqueue.visibility.fleet.reasons import RowReasons
 from multiqueue.visibility.fleet.resources import (
     CALIBRATIONS,
     CHANGES,
@@ -104,7 +105,15 @@ class FleetApi:
         self._census = Census(context.informers.workloads.store.get, engine.find_workload)
         rights, decided = FleetRights(reviewer), DecidedStarts(decisions)
         queued = QueuedStarts(starts, leading, context.clock.now)
-        self.standings = Standings(context, engine, positions, decided, self.journal, queued=queued)
+        self.standings = Standings(
+            context,
+            engine,
+            positions,
+            decided,
+            self.journal,
+            queued=queued,
+            reasons=RowReasons(engine, leading),
+        )
         self._built = FleetSources(
             context,
             engine,
@@ -271,6 +280,7 @@ class FleetApi:
         uid = known["metadata"].get("uid", "")
         for workload in self._context.informers.workloads.store.by_index(BY_OWNER, uid):
             self.journal.note(STANDINGS.plural, workload.metadata.key)
+            self._history.note_job(workload, old, new, self._context.clock.now())
 
     def note_action(self, kind: str, key: str, verb: str, by: str) -> None:
         """Note in ``changes`` what a reader did on the dashboard of this process."""

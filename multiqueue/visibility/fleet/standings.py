@@ -20,6 +20,7 @@ from multiqueue.views.phase import PhaseState
 from multiqueue.views.standing import Standing, view_standing
 from multiqueue.visibility.fleet.journal import Journal
 from multiqueue.visibility.fleet.queued_starts import QueuedStarts
+from multiqueue.visibility.fleet.reasons import RowReasons
 from multiqueue.visibility.fleet.resources import STANDINGS
 from multiqueue.visibility.fleet.rows import FleetRow
 from multiqueue.visibility.positions import PositionReader, Positions
@@ -33,8 +34,8 @@ ORDER_SECONDS, ORDER_SHARE = 1.0, 20
 
 So readers of a deep queue take at most one twentieth of the time.
 """
-MAX_MOVED = 200
-"""Waiting Workloads at the head of a queue whose new positions are sent at once."""
+MAX_MOVED, MAX_RETOLD = 200, 20
+"""Waiting Workloads at the head of a queue whose new positions, or reasons, are sent at once."""
 
 
 class RowStarts(Protocol):
@@ -55,6 +56,7 @@ class _Built(NamedTuple):
     facts: Standing
     position: int | None
     start: Mapping[str, Any] | None
+    why: str
     row: FleetRow
 
 
@@ -66,8 +68,9 @@ class Standings:
         engine: Knows the queues.
         positions: Reads the queues' orders.
         starts: Foresees starts on workers.
+        journal: Where moved positions, new starts and reasons are noted.
         queued: Estimates when Workloads get quota.
-        journal: Where moved positions and starts are noted.
+        reasons: Knows why Workloads wait.
 
     Attributes:
         built: How many rows were built since the start.
@@ -84,12 +87,14 @@ class Standings:
         journal: Journal,
         *,
         queued: QueuedStarts,
+        reasons: RowReasons,
     ) -> None:
         self._context = context
         self._engine = engine
         self._positions = positions
         self._starts = starts
         self._queued = queued
+        self._reasons, self._retold = reasons, 0
         self._journal = journal
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._built: OrderedDict[str, _Built] = OrderedDict()
@@ -135,11 +140,23 @@ class Standings:
         return find_owner(namespace, found.get("metadata", {}).get("labels"))
 
     async def refresh(self) -> None:
-        """Note Workloads whose position at the head of a read queue, or start, changed."""
+        """Note Workloads whose place or reason at the head of a read queue, or start, changed."""
         for name in list(self._orders):
             await self._find_order(name)
+        if self._retold != self._reasons.renew():
+            await self._note_reasons()
         for key in await self._queued.refresh():
             self._journal.note(self.resource.plural, key)
+
+    async def _note_reasons(self) -> None:
+        self._retold = self._reasons.renew()
+        heads = [key for _, order in self._orders.values() for key in order.keys[:MAX_RETOLD]]
+        for count, key in enumerate(heads, start=1):
+            built = self._built.get(key)
+            if built is not None and built.why != self._find_why(key, built.facts):
+                self._journal.note(self.resource.plural, key)
+            if count % STEP == 0:
+                await asyncio.sleep(0)
 
     async def find_rows(self, keys: Sequence[str]) -> list[FleetRow]:
         """Return the rows of these Workloads that exist, in this order."""
@@ -155,13 +172,18 @@ class Standings:
     async def _build(self, key: str, facts: Standing) -> FleetRow:
         position = await self.find_position(key, facts)
         start = await self._find_start(key, facts)
+        why = self._find_why(key, facts)
         built = self._built.get(key)
-        if built is not None and built.facts is facts and built[1:3] == (position, start):
+        if built is not None and built.facts is facts and built[1:4] == (position, start, why):
             return built.row
         self.built += 1
-        row = FleetRow.of(key, facts.metadata(), facts.status(position, start))
-        _keep(self._built, key, _Built(facts, position, start, row))
+        row = FleetRow.of(key, facts.metadata(), facts.status(position, start, why))
+        _keep(self._built, key, _Built(facts, position, start, why, row))
         return row
+
+    def _find_why(self, key: str, facts: Standing) -> str:
+        waits = facts.view.state is PhaseState.QUEUED and facts.cluster_queue
+        return (self._reasons.find_words(key, facts.cluster_queue) if waits else "") or facts.why
 
     async def _find_start(self, key: str, facts: Standing) -> Mapping[str, Any] | None:
         if facts.view.state is PhaseState.QUEUED:

@@ -39,7 +39,9 @@ Json = dict[str, Any]
 
 MAX_MESSAGE = 32 * 1024
 """Characters of a message in a story."""
-STRANGER: Mapping[str, object] = dict.fromkeys(("created", "localQueue", "start", "code", "why"))
+STRANGER: Mapping[str, object] = dict.fromkeys(
+    ("job", "created", "localQueue", "start", "code", "why")
+)
 """What a reader does not learn about Workloads of others."""
 
 
@@ -104,11 +106,13 @@ class Stories:
         if not rows or workload is None:
             raise refusals.workload_not_found(name)
         spans = build_spans(workload, self._history.find_transitions(key))
+        explanation = await self._explain(user, namespace, name, rows[0])
+        why = (explanation or {}).get("why") or rows[0].status["why"]
         return {
-            "standing": rows[0].status,
+            "standing": {**rows[0].status, "why": why},
             "spans": [_show(span) for span in spans],
             "decision": await self._find_decision(user, namespace, name),
-            "explanation": await self._explain(user, namespace, name, rows[0]),
+            "explanation": explanation,
             "conditions": [
                 {**encode(condition), "message": condition.message[:MAX_MESSAGE]}
                 for condition in workload.status.conditions

@@ -140,7 +140,7 @@ CELLS: dict[str, tuple[object, object]] = {
     "SIGNED": ("yes", "no"),
     "SINCE": ("3h12m", "4d"),
     "STAGE": ("ALPHA", "GA"),
-    "START": ("in ~3h12m", "soon"),
+    "START": ("in ~3h12m", "unknown"),
     "STARVED": ("3h12m", "-"),
     "STATE": ("Dispatched", "Running"),
     "STATUS": ("QUOTARESERVED", "True"),

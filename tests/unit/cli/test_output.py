@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from multiqueue.cli.output import format_table, print_data
-from multiqueue.cli.views.ages import format_age, format_seconds
+from multiqueue.views.ages import format_age, format_seconds
 
 
 def test_columns_are_aligned_and_empty_cells_are_dashes() -> None:

@@ -93,6 +93,20 @@ def test_a_manager_that_has_evaluated_nothing_yet_hides_no_reason_that_is_writte
     assert got == ["WaitingForQuota: 2 more needed", "PendingEvaluation: not evaluated yet"]
 
 
+def test_a_queue_says_what_the_manager_says_now_unless_that_is_of_another_moment() -> None:
+    waits = make_workload("waits", condition("QuotaReserved", "False", "WaitingForQuota", "2 more"))
+    told = {"code": "WaitingForQuota", "why": "4 more needed", "start": {"at": "2026-01-01"}}
+    got = []
+    for phase in ("Queued", "Running"):
+        standings = {waits.metadata.key: {**told, "phase": phase}}
+        (row,) = list_rows(make_objects(waits), {}, cluster_queue="cq", standings=standings)
+        got.append((row.why, row.start))
+    assert got == [
+        ("WaitingForQuota: 4 more needed", {"at": "2026-01-01"}),
+        ("WaitingForQuota: 2 more", None),
+    ]
+
+
 def test_without_an_answer_there_are_no_numbers() -> None:
     explanation = explain(make_objects(FIRST, SECOND, RUNNING), SECOND)
     assert (explanation.position, explanation.waiting, explanation.numbers) == (None, None, ())

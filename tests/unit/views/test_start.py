@@ -16,6 +16,7 @@ from multiqueue.views.start import (
     TreeRuntimes,
     say_caveats,
     say_start,
+    say_start_shortly,
     tell_no_start,
     tell_range,
     tell_stage,
@@ -60,6 +61,23 @@ def test_times_are_rounded_to_what_is_known_and_never_past(
     minutes: tuple[float, float, float], said: str
 ) -> None:
     assert say_start(tell(minutes), NOW) == said
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [((5, 10, 20), "in ~10m"), ((-2, -1, 3), "now"), ((-60, -30, -10), "late")],
+)
+def test_a_column_has_the_time_until_the_start(
+    minutes: tuple[float, float, float], said: str
+) -> None:
+    assert say_start_shortly(tell(minutes), NOW) == said
+    promised = with_promise(tell(minutes), NOW + timedelta(hours=1))
+    assert say_start_shortly(promised, NOW) == f"{said}, kept"
+
+
+def test_a_column_is_empty_once_it_has_started_and_says_what_is_not_known() -> None:
+    assert say_start_shortly(None, NOW) == ""
+    assert say_start_shortly(tell_no_start(NoEstimate.STARTING), NOW) == "unknown"
 
 
 def test_a_promise_bounds_the_estimate_and_nobody_passes() -> None:

@@ -86,7 +86,7 @@ def test_a_page_that_begins_at_no_place_is_refused(forged: object) -> None:
 
 def test_the_row_has_the_columns_of_the_feed() -> None:
     for facts in standings().values():
-        assert tuple(facts.status(None, None)) == STANDINGS.columns
+        assert tuple(facts.status(None, None, "")) == STANDINGS.columns
 
 
 # ---------------------------------------------------------------- topics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 from msgspec.structs import replace
@@ -64,6 +65,18 @@ def test_transitions_are_kept_if_phase_or_worker_changes() -> None:
     assert [step.phase for step in history.find_transitions(key)] == ["Admitted"]
     history.note_workload(running, None, minutes(3))
     assert history.find_transitions(key) == ()
+
+
+def test_a_job_whose_pods_start_and_run_is_a_transition_of_its_workload() -> None:
+    history, waiting = History(T0), make_workload("a", queue="q")
+    running = admitted(waiting, on="cq", at=minutes(1))
+    history.note_workload(waiting, running, minutes(1))
+    pods = [{"spec": {"parallelism": 2}, "status": {"ready": ready}} for ready in (0, 1, 2)]
+    for number, (old, new) in enumerate(pairwise([None, *pods]), start=2):
+        history.note_job(running, old, new, minutes(number))
+    history.note_job(running, pods[2], None, minutes(5))
+    told = [(step.phase, step.at) for step in history.find_transitions(running.metadata.key)]
+    assert told == [("Admitted", minutes(1)), ("Starting", minutes(2)), ("Running", minutes(4))]
 
 
 def test_the_transitions_of_the_workload_unchanged_for_longest_go_first() -> None:

@@ -174,3 +174,20 @@ async def test_if_nobody_has_a_lower_priority_that_is_said() -> None:
         "it may preempt nobody: no Workload that runs in cq has a lower priority than 5; no other "
         "queue of the cohort borrows what it needs"
     )
+
+
+async def test_who_has_to_borrow_preempts_nobody_unless_the_queue_allows_it() -> None:
+    rules = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
+    world = EngineWorld(
+        make_queue("cq", flavor_quotas("a100", gpu=4), cohort="all", preemption=rules),
+        make_queue("lender", flavor_quotas("a100", gpu=4), cohort="all"),
+        local_queues={"lq": "cq"},
+    )
+    world.submit(gpu_job("runs", 4))
+    world.write_back(world.cycle())
+    world.submit(gpu_job("waits", 8, at=1, priority=5))
+    world.cycle()
+    assert (await explain(world, "waits"))["preemption"]["refusal"] == (
+        "it needs more than the nominal quota of ClusterQueue cq, and a Workload that borrows "
+        "preempts nobody while preemption.borrowWithinCohort is Never"
+    )

@@ -1,6 +1,7 @@
-// Single questions to the API, beside the feed.
-import { useEffect, useState } from "./html.mjs";
-import { messageOf } from "./feed.mjs";
+// Single questions to the API, and single topics, beside the feed of the fleet.
+import { useEffect, useMemo, useState } from "./html.mjs";
+import { Feed, messageOf } from "./feed.mjs";
+import { Store, useStore } from "./store.mjs";
 
 export const FLEET = "/apis/fleet.multiqueue.dev/v1alpha1";
 /** What the page sends with each action and the logout (empty: nothing), whether it has actions, how often the reader logged in, and what to do if a login is needed. */
@@ -38,4 +39,19 @@ export function useAnswer(path, seconds = 0, body = "", action = false) {
     return () => { abort.abort(); clearTimeout(timer); };
   }, [path, body, round, action ? 0 : session.logins]);
   return { ...answer, again: () => setRound(round + 1) };
+}
+
+/** Follow one topic by a feed of its own. @param {string} topic @param {string} [namespace] That of the topic, if the reader need not see others. @returns {import("./store.mjs").Topic} */
+export function useTopic(topic, namespace) {
+  const store = useMemo(() => new Store(), [topic]);
+  useEffect(() => {
+    const where = namespace ? `/namespaces/${encodeURIComponent(namespace)}` : "";
+    const url = `${FLEET}${where}/feeds?watch=1&interval=1s&topics=${encodeURIComponent(topic)}`;
+    const feed = new Feed(store, () => url, {
+      quiet: true,
+      onRefused: ({ status, message }) => { store.take("hello", { refused: [{ topic, code: status, message }] }); return false; },
+    });
+    return () => feed.close();
+  }, [store]);
+  return useStore(store).topic(topic);
 }

@@ -1,4 +1,4 @@
-// Words and numbers for people. Pure; tested with `node --test`.
+// Words and numbers for people. Pure; tests/unit/dashboard/test_words.py runs it in Node.
 
 /** How each phase is shown: a glyph, a word, and the class of its colour. */
 export const PHASES = {
@@ -43,31 +43,42 @@ export function clock(time, seconds = true) {
   return seconds ? `${short}:${pad(at.getSeconds())}` : short;
 }
 
+const MINUTE = 60_000;
 /** A start so long after its range still counts as inside. */
-const SLACK_MS = 30_000;
+const SLACK = MINUTE / 2;
 
-/** When a job starts, in words. @param {any} start @param {number} now */
+/** When a job starts, in the words of `multiqueue eta` (views/start.py). @param {any} start @param {number} now */
 export function startWords(start, now) {
   if (!start) return "";
-  const kept = start.promised ? `room is kept, by ${clock(start.promised, false)} at the latest` : "";
-  if (start.reason) return kept || "not known";
-  if (start.basis === "Assumed") return kept || "not known yet";
-  const at = Date.parse(start.at);
-  const latest = Date.parse(start.latest);
-  if (at - now < 5000 && latest + SLACK_MS >= now) return "now";
-  if (latest + SLACK_MS < now) return `later than foreseen`;
-  if (at - now < 60_000) return "in under a minute";
-  const range = start.earliest && start.latest && start.earliest !== start.latest
-    ? ` (${clock(start.earliest, false)} to ${clock(start.latest, false)})` : "";
-  return `about ${clock(start.at, false)}${range}${kept && `; ${kept}`}`;
+  const kept = start.promised ? `room is kept for it, by ${moment(start.promised, Date.parse(start.promised) - now, now)} at the latest` : "";
+  if (!start.at) return kept || "not known";
+  const [at, earliest, latest] = [start.at, start.earliest, start.latest].map((time) => Date.parse(time));
+  return [when(at, earliest, latest, now), kept].filter(Boolean).join("; ");
 }
 
-/** A reason without the words that all reasons have. @param {string} why */
+function when(at, earliest, latest, now) {
+  if (at <= now && now <= latest + SLACK) return "now";
+  if (latest + SLACK < now) return `later than foreseen (by ${moment(latest, now - latest, now)})`;
+  if (latest - now < MINUTE) return "in under a minute";
+  const [low, middle, high] = [earliest, at, latest].map((time) => moment(Math.max(time, now), at - now, now));
+  return low === high ? `about ${middle}` : `about ${middle} (${low} to ${high})`;
+}
+
+/** A time, rounded to what is known so far ahead; with its day if that is not today. */
+function moment(time, distance, now) {
+  const step = distance < 120 * MINUTE ? MINUTE : distance < 1440 * MINUTE ? 15 * MINUTE : 60 * MINUTE;
+  const at = new Date(time);
+  const midnight = new Date(at).setHours(0, 0, 0, 0);
+  let rounded = midnight + Math.round((at.getTime() - midnight) / step) * step;
+  if (rounded < now && now <= at.getTime()) rounded += step;
+  const date = new Date(rounded).toDateString();
+  const [weekday, month, day] = date.split(" ");
+  return `${date === new Date(now).toDateString() ? "" : `${weekday} ${day} ${month} `}${clock(rounded, false)}`;
+}
+
+/** A reason with the short name of GPUs. @param {string} why */
 export function brief(why) {
-  return why
-    .replace(/couldn't assign flavors to pod set [^:]+: /g, "")
-    .replace(/insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed/g, "$3 more $1 of $2 needed")
-    .replace(/nvidia\.com\/gpu/g, "GPU");
+  return why.replace(/nvidia\.com\/gpu/g, "GPU");
 }
 
 /** A number with separators, or a dash. @param {number | null | undefined} value */

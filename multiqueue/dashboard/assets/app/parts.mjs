@@ -95,13 +95,13 @@ export function useNow() {
   return now;
 }
 
-/** A table of few rows. @param {{caption: string, columns: any[], rows: any[]}} props */
+/** A table of few rows; on phones each is a card. @param {{caption: string, columns: any[], rows: any[]}} props */
 export function Table({ caption, columns, rows }) {
-  return html`<div class="scroll" tabindex="0" role="group" aria-label=${caption}><table>
+  return html`<div class="scroll cards" tabindex="0" role="group" aria-label=${caption}><table>
     <caption class="hidden">${caption}</caption>
     <thead><tr>${columns.map((c) => html`<th scope="col" class=${c.right ? "right" : ""}>${c.title}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.key}>
-      ${columns.map((c) => html`<td class=${`${c.right ? "right" : ""} ${c.wide ? "wide" : ""}`}>${c.cell(row)}</td>`)}
+      ${columns.map((c) => html`<td class=${`${c.right ? "right" : ""} ${c.wide ? "wide" : ""}`} data-title=${c.title}>${c.cell(row)}</td>`)}
     </tr>`)}</tbody>
   </table></div>`;
 }

@@ -17,13 +17,13 @@ export function ClustersPage({ store, parts }) {
     <${Table} caption="Clusters" rows=${fleet.workers} columns=${[
       { title: "Cluster", cell: (w) => html`<${WorkerLink} name=${w.key} />` },
       { title: "State", cell: (w) => html`<${State} worker=${w} />` },
-      { title: "Since", right: true, cell: (w) => ago(w.since, now) },
+      { title: "For", right: true, cell: (w) => ago(w.since, now) },
       { title: "GPUs", right: true, cell: (w) => number(w.gpus) },
       { title: "Used", right: true, cell: (w) => number(w.used) },
       { title: "Free", right: true, cell: (w) => number(w.free) },
       { title: "Runs", right: true, cell: (w) => number(w.running) },
       { title: "Offered", right: true, cell: (w) => number(w.waiting) },
-      { title: "Words", wide: true, cell: (w) => safe(w.why || w.trouble || w.use?.message || "") },
+      { title: "Why", wide: true, cell: (w) => safe(w.why || w.trouble || w.use?.message || "") },
     ]} /><//></main>`;
 }
 

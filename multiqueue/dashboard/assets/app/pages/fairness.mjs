@@ -11,10 +11,12 @@ export function FairnessPage({ store }) {
   return html`<main id="main"><div class="bar"><h1>Fairness</h1><span class="soft">${fair ? "who is served next has the lowest share" : "fair sharing is off: shares are not computed"}</span></div>
     <${Look} topic=${topic} empty="There is no ClusterQueue yet.">
     <${Table} caption="Shares" rows=${rows} columns=${[
-      { title: "Served", right: true, cell: (row) => (row.rank ? number(row.rank) : "-") },
       { title: "Queue", cell: (row) => html`<${QueueLink} name=${row.key} />` }, { title: "Cohort", cell: (row) => safe(row.cohort ?? "-") },
-      { title: "Weight", right: true, cell: (row) => number(row.weight) },
-      { title: "Share", right: true, cell: (row) => (row.share === null ? "-" : number(row.share / 1000)) },
+      ...(fair ? [
+        { title: "Served", right: true, cell: (row) => (row.rank ? number(row.rank) : "-") },
+        { title: "Weight", right: true, cell: (row) => number(row.weight) },
+        { title: "Share", right: true, cell: (row) => (row.share === null ? "-" : number(row.share / 1000)) },
+      ] : []),
       { title: "Waiting", right: true, cell: (row) => number(row.waiting) },
       { title: "Starved", right: true, cell: (row) => (row.starvedSeconds ? html`<strong>${duration(row.starvedSeconds)}</strong>` : "-") },
       { title: "GPUs in the last 24 h", wide: true, cell: (row) => html`<${Spark} minutes=${row.minutes ?? []} name=${row.key} />` },

@@ -45,7 +45,7 @@ function Head({ store, now, fleet }) {
   return html`<div class="figures">
     <${Figure} value=${`${number(total.used)} of ${number(total.gpus)}`} words=${`GPUs in use${total.borrowed ? `, ${total.borrowed} of them borrowed` : ""}`} />
     <${Figure} value=${number(total.free)} words="free" tone=${total.free && total.waiting ? "warn" : ""} />
-    <${Figure} value=${count(total.waiting, "job")} words=${total.waiting ? `wait for ${count(total.waitingGpus, "GPU")}, longest ${ago(total.oldest, now)}` : "wait"} />
+    <${Figure} value=${count(total.waiting, "job")} words=${total.waiting ? `waiting for ${count(total.waitingGpus, "GPU")}, longest ${ago(total.oldest, now)}` : "waiting"} />
     ${largest && html`<${Figure} value=${count(largest.gpus, "GPU")} words=${html`largest gang that waits: <${JobLink} row=${largest} />, for ${ago(largest.created, now)}; start: ${startWords(largest.start, now) || "not known"}`} />`}
     <${Figure} value=${next} words="next start foreseen" />
   </div>`;

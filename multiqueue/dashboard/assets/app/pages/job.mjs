@@ -1,12 +1,10 @@
 // One job: its way, why it waits, who decided, its pods, log and events. Everything on one page.
-import { html, useEffect, useMemo, useRef, useState } from "../html.mjs";
+import { html, useEffect, useRef, useState } from "../html.mjs";
 import { Actions } from "../actions.mjs";
-import { FLEET, remotePath, session, useAnswer } from "../api.mjs";
-import { Feed } from "../feed.mjs";
-import { ago, brief, clock, duration, number, PHASES, safe, startWords } from "../format.mjs";
+import { remotePath, session, useAnswer, useTopic } from "../api.mjs";
+import { ago, brief, clock, duration, ENDED, number, PHASES, safe, startWords } from "../format.mjs";
 import { jobName, Phase, QueueLink, Refusal, Table, Team, useNow, WorkerLink } from "../parts.mjs";
 import { to } from "../router.mjs";
-import { Store, useStore } from "../store.mjs";
 
 const LINES = 5000;
 const LINE = 8192;
@@ -19,9 +17,7 @@ export function JobPage({ parts }) {
 /** @param {{name: string, panel: boolean}} props `name` is `namespace/name` of the Workload. */
 export function JobView({ name, panel }) {
   const now = useNow();
-  const topic = `story:${name}`;
-  const store = useStory(name, topic);
-  const { refused, loaded, rows } = store.topic(topic);
+  const { refused, loaded, rows } = useTopic(`story:${name}`, name.split("/")[0]);
   if (refused) return html`<${Refusal} ...${refused} />`;
   const story = rows.get(name) ?? [...rows.values()][0];
   if (!story) return html`<div class="loading" role="status">${loaded ? `There is no job ${safe(name)}.` : ""}</div>`;
@@ -37,25 +33,10 @@ export function JobView({ name, panel }) {
     <${Way} spans=${story.spans ?? []} knownSince=${story.knownSince} now=${now} />
     <${Why} standing=${standing} explanation=${story.explanation} />
     <${Decision} decision=${story.decision} />
-    ${standing.worker && html`<${Pods} name=${name} panel=${panel} />`}
-    ${!panel && html`<${Events} name=${name} />`}
+    ${standing.worker && html`<${Pods} key=${`pods on ${standing.worker}`} name=${name} panel=${panel} />`}
+    ${!panel && (standing.worker || standing.offeredTo.length > 0) && html`<${Events} key=${`events on ${standing.worker}`} name=${name} />`}
     ${!panel && html`<${Conditions} conditions=${story.conditions ?? []} />`}
   </article>`;
-}
-
-/** The story of one job, from a feed of its own. */
-function useStory(name, topic) {
-  const store = useMemo(() => new Store(), [name]);
-  useEffect(() => {
-    const [namespace] = name.split("/").map(encodeURIComponent);
-    const url = `${FLEET}/namespaces/${namespace}/feeds?watch=1&interval=1s&topics=${encodeURIComponent(topic)}`;
-    const feed = new Feed(store, () => url, {
-      quiet: true,
-      onRefused: (error) => { store.take("hello", { refused: [{ topic, code: error.status, message: error.message }] }); return false; },
-    });
-    return () => feed.close();
-  }, [store]);
-  return useStore(store);
 }
 
 function Facts({ standing, now, namespace }) {
@@ -65,7 +46,7 @@ function Facts({ standing, now, namespace }) {
     ["Created", `${clock(standing.created)}, ${ago(standing.created, now)} ago`],
     standing.position && ["Place", `${standing.position} in its queue`],
     standing.worker && ["Worker", html`<${WorkerLink} name=${standing.worker} />`],
-    standing.start && ["Start", `${startWords(standing.start, now)}${standing.start.reason ? `: ${standing.start.reason}` : ""}`],
+    standing.start && ["Start", safe(`${startWords(standing.start, now)}${standing.start.reason ? `: ${standing.start.reason}` : ""}`)],
   ].filter(Boolean);
   return html`<dl class="facts">${facts.map(([term, value]) => html`<div><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
@@ -94,7 +75,7 @@ function Way({ spans, knownSince, now }) {
 function Why({ standing, explanation }) {
   if (!standing.why && !explanation) return null;
   const flavors = (explanation?.flavors ?? []).map((flavor) => ({ ...flavor, key: flavor.name + flavor.resource }));
-  return html`<section><h3>Why it waits</h3>
+  return html`<section><h3>${ENDED.has(standing.phase) ? "How it ended" : "Why it waits"}</h3>
     <p>${safe(brief(explanation?.why || standing.why))}</p>
     ${explanation?.preemption?.refusal && html`<p class="soft">Preemption: ${safe(explanation.preemption.refusal)}</p>`}
     ${(explanation?.takenBy ?? []).length > 0 && html`<p class="soft">Taken by ${safe(explanation.takenBy.join(", "))}</p>`}
@@ -123,10 +104,15 @@ function Decision({ decision }) {
     ]} /></section>`;
 }
 
+/** What a worker did not answer; a job that has not reached it yet (409) is no error. */
+function Unanswered({ title, error, again }) {
+  return html`<section><h3>${title}</h3>${error.code === 409 ? html`<p class="empty">${safe(error.message)}</p>` : html`<${Refusal} ...${error} retry=${again} />`}</section>`;
+}
+
 function Pods({ name, panel }) {
   const { data, error, again } = useAnswer(remotePath(name, "pods"), 5);
   const [chosen, setChosen] = useState("");
-  if (error) return html`<section><h3>Pods</h3><${Refusal} ...${error} retry=${again} /></section>`;
+  if (error) return html`<${Unanswered} title="Pods" error=${error} again=${again} />`;
   const pods = (data?.items ?? []).map((pod) => ({ ...pod, key: pod.metadata.name }));
   const pod = chosen || pods[0]?.key;
   const begun = (pods.find((each) => each.key === pod)?.status?.phase ?? "Pending") !== "Pending";
@@ -175,7 +161,7 @@ async function followLog(path, signal, take) {
 
 function Events({ name }) {
   const { data, error, again } = useAnswer(remotePath(name, "events"), 10);
-  if (error) return html`<section><h3>Events</h3><${Refusal} ...${error} retry=${again} /></section>`;
+  if (error) return html`<${Unanswered} title="Events" error=${error} again=${again} />`;
   const events = (data?.items ?? [])
     .map((event) => ({ ...event, key: event.metadata.uid ?? event.metadata.name, at: event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp }))
     .sort((a, b) => (b.at ?? "").localeCompare(a.at ?? ""));

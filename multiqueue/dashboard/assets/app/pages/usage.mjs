@@ -1,4 +1,4 @@
-// Who held how much in a month, what ran of it, and what was lost. The gateway adds up; this page formats.
+// Who reserved how much in a month, what ran of it, and what was lost. The gateway adds up; this page formats.
 import { html } from "../html.mjs";
 import { useAnswer } from "../api.mjs";
 import { amountOfTime, isAccelerator, monthName, number, safe, timeUnit } from "../format.mjs";
@@ -46,15 +46,15 @@ function Month({ data, by }) {
   const top = Math.max(1, ...rows.map((row) => row.reserved_s));
   const figure = (title, field) => ({ title, right: true, cell: (row) => (row[field] ? time(row[field]) : "-") });
   return html`<div class="figures">
-      <${Figure} value=${time(total.reserved_s)} words=${`${words} held`} />
-      <${Figure} value=${time(total.running_s)} words=${`used: jobs ran${share(total.running_s)}`} />
+      <${Figure} value=${time(total.reserved_s)} words=${`${words} reserved`} />
+      <${Figure} value=${time(total.running_s)} words=${`running${share(total.running_s)}`} />
       <${Figure} value=${time(total.lost_s)} words="lost: jobs were stopped" tone=${total.lost_s ? "warn" : ""} />
       <${Figure} value=${time(total.failed_s)} words="failed by themselves" />
     </div>
     <section class="card-like"><h2>${words} by day</h2><${Days} data=${data} by=${by} unit=${unit} /></section>
     <section class="card-like"><${Table} caption="Usage" rows=${rows.map((row) => ({ ...row, key: row[column] }))} columns=${[
       { title: BY.find(([name]) => name === by)[1].replace(/^./, (c) => c.toUpperCase()), cell: (row) => html`<${Name} by=${by} value=${row[column]} />` },
-      figure("Held", "reserved_s"), figure("Used", "running_s"), figure("Kept", "kept_s"), figure("Lost", "lost_s"), figure("Failed", "failed_s"),
+      figure("Reserved", "reserved_s"), figure("Running", "running_s"), figure("Kept", "kept_s"), figure("Lost", "lost_s"), figure("Failed", "failed_s"),
       { title: "Ended", right: true, cell: (row) => number(row.holds) },
       { title: "Of all", wide: true, cell: (row) => html`<${Bar} row=${row} top=${top} colour=${colourOf(by, row[column], rows, column)} total=${total} />` },
     ]} />${data.more && html`<p class="soft">and ${number(data.more.rows)} more with ${time(data.more.reserved_s)} ${words}; the CSV has all</p>`}</section>`;
@@ -67,10 +67,10 @@ function Name({ by, value }) {
   return by === "cluster" ? html`<${WorkerLink} name=${value} />` : safe(value);
 }
 
-/** The part of a row: held, and of it used. */
+/** The part of a row: reserved, and of that running. */
 function Bar({ row, top, colour, total }) {
   const of = Math.round((100 * row.reserved_s) / Math.max(1, total.reserved_s));
-  return html`<svg class=${`share ${colour}`} width="180" height="14" role="img" aria-label=${`${of} % of what was held`}>
+  return html`<svg class=${`share ${colour}`} width="180" height="14" role="img" aria-label=${`${of} % of what was reserved`}>
     <rect class="held" width=${(140 * row.reserved_s) / top} height="14" rx="2" /><rect class="used" width=${(140 * row.running_s) / top} height="14" rx="2" />
     <text x=${(140 * row.reserved_s) / top + 5} y="11">${of} %</text></svg>`;
 }
@@ -82,18 +82,21 @@ function colourOf(by, value, rows, column) {
   return index < SHOWN ? `team-${index}` : "team-other";
 }
 
-/** Days of the month: what was held, upwards, by the largest; what was lost, downwards. */
+/** Days of the month: what was reserved, upwards, by the largest; what was lost, downwards. */
 function Days({ data, by, unit }) {
   const { column, rows } = data;
   const names = rows.slice(0, SHOWN).map((row) => row[column]);
-  const days = Array.from({ length: data.days }, (_, index) => ({ day: `${data.month}-${String(index + 1).padStart(2, "0")}`, held: new Map(), sum: 0, lost: 0 }));
+  const month = Array.from({ length: data.days }, (_, index) => ({ day: `${data.month}-${String(index + 1).padStart(2, "0")}`, held: new Map(), sum: 0, lost: 0 }));
   for (const row of data.byDay) {
-    const day = days[Number(row.day.slice(8)) - 1];
+    const day = month[Number(row.day.slice(8)) - 1];
     const name = names.includes(row[column]) ? row[column] : null;
     day.held.set(name, (day.held.get(name) ?? 0) + row.reserved_s);
     day.sum += row.reserved_s;
     day.lost += row.lost_s;
   }
+  // A phone has room for the ten days up to the last that has something.
+  const last = month.findLastIndex((day) => day.sum || day.lost) + 1;
+  const days = matchMedia("(max-width: 720px)").matches ? month.slice(Math.max(0, last - 10), Math.max(10, last)) : month;
   const up = Math.max(...days.map((day) => day.sum), 1);
   const down = Math.max(...days.map((day) => day.lost), 0);
   const [left, wide, high] = [52, 34, 150];
@@ -102,10 +105,10 @@ function Days({ data, by, unit }) {
   const order = [...names, null];
   const words = (value) => (value === null ? "others" : value ? safe(value) : by === "cause" ? "not stopped" : "none");
   const time = (seconds) => amountOfTime(seconds, unit);
-  const told = days.filter((day) => day.sum || day.lost).map((day) => `${Number(day.day.slice(8))}: ${time(day.sum)} held, ${time(day.lost)} lost`);
+  const told = month.filter((day) => day.sum || day.lost).map((day) => `${Number(day.day.slice(8))}: ${time(day.sum)} reserved, ${time(day.lost)} lost`);
   const bar = (day, index) => {
     let at = high + 8;
-    return html`<g><title>${`${day.day}: ${time(day.sum)} ${unit.words} held, ${time(day.lost)} lost`}</title>
+    return html`<g><title>${`${day.day}: ${time(day.sum)} ${unit.words} reserved, ${time(day.lost)} lost`}</title>
       <rect class="day" x=${left + index * wide} y="8" width=${wide - 3} height=${high} />
       ${order.filter((name) => day.held.get(name)).map((name) => {
         const height = day.held.get(name) * scale;
@@ -113,11 +116,11 @@ function Days({ data, by, unit }) {
         return html`<rect class=${`held ${name === null ? "team-other" : colourOf(by, name, rows, column)}`} x=${left + index * wide} y=${at} width=${wide - 3} height=${height} />`;
       })}
       ${day.lost > 0 && html`<rect class="lost" x=${left + index * wide} y=${high + 9} width=${wide - 3} height=${day.lost * scale} />`}
-      ${(index === 0 || index % 5 === 4) && html`<text x=${left + index * wide + (wide - 3) / 2} y=${bottom + 16} text-anchor="middle">${index + 1}</text>`}</g>`;
+      ${(index === 0 || Number(day.day.slice(8)) % 5 === 0) && html`<text x=${left + index * wide + (wide - 3) / 2} y=${bottom + 16} text-anchor="middle">${Number(day.day.slice(8))}</text>`}</g>`;
   };
-  const shown = order.filter((name) => (name === null ? rows.length > SHOWN : true));
+  const shown = rows.length > SHOWN ? order : names;
   return html`<div class="scroll" tabindex="0" role="group" aria-label="Days of the month">
-    <svg class="days" viewBox=${`0 0 ${left + days.length * wide} ${bottom + 22}`} role="img" aria-label=${`Held and lost by day. ${told.join("; ")}`}>
+    <svg class="days" viewBox=${`0 0 ${left + days.length * wide} ${bottom + 22}`} role="img" aria-label=${`Reserved and lost by day. ${told.join("; ")}`}>
       <text x=${left - 8} y="16" text-anchor="end">${time(up)}</text><text x=${left - 8} y=${high + 8} text-anchor="end">0</text>
       ${days.map(bar)}
       <line x1=${left} x2=${left + days.length * wide - 3} y1=${high + 8.5} y2=${high + 8.5} /></svg></div>

@@ -1,0 +1,54 @@
+"""The page says starts in the same words as the commands. Needs Node, which nothing else does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import multiqueue.dashboard
+from multiqueue.api.v1beta2 import format_time
+from multiqueue.views.start import say_start, with_promise
+
+NODE = shutil.which("node")
+FORMAT = Path(multiqueue.dashboard.__file__).parent / "assets/app/format.mjs"
+NOW = datetime(2026, 1, 5, 12, 0, 20, tzinfo=UTC)
+MINUTES = (
+    (0, 0, 3),
+    (-2, -1, 3),
+    (0.1, 0.3, 0.8),
+    (0.1, 0.3, 5),
+    (50, 80, 110),
+    (-1, 80, 110),
+    (170, 187, 220),
+    (600, 700, 780),
+    (3000, 3030, 3100),
+    (30, 30, 30),
+    (-60, -30, -0.5),
+    (-60, -30, -0.6),
+    (-60, -30, -10),
+)
+
+
+def tell(minutes: tuple[float, float, float]) -> dict[str, Any]:
+    times = (format_time(NOW + timedelta(minutes=each)) for each in minutes)
+    return dict(zip(("earliest", "at", "latest"), times, strict=True), ahead=0)
+
+
+@pytest.mark.skipif(NODE is None, reason="no Node on this machine")
+def test_starts_are_said_as_the_commands_say_them() -> None:
+    told = [*map(tell, MINUTES), with_promise(tell((50, 80, 110)), NOW + timedelta(hours=1))]
+    script = (
+        f"import {{ startWords }} from {json.dumps(FORMAT.as_uri())};"
+        f"console.log(JSON.stringify({json.dumps(told)}"
+        f".map((start) => startWords(start, {NOW.timestamp() * 1000:.0f}))))"
+    )
+    command = [str(NODE), "--input-type=module", "-e", script]
+    answer = subprocess.check_output(command, text=True, env={**os.environ, "TZ": "UTC"})
+    assert json.loads(answer) == [say_start(each, NOW) for each in told]

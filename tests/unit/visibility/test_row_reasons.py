@@ -1,0 +1,65 @@
+"""Why Workloads of rows wait: in the words of the explanation, and not asked for all the time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from multiqueue.model.cluster_queue import QueueingStrategy
+from multiqueue.visibility.fleet.reasons import LEAST_SECONDS, RowReasons
+from tests.builders.engine import NAMESPACE, flavor_quotas, make_queue, make_workload, pod_set
+from tests.engine_world import EngineWorld
+from tests.virtual_time import run_virtual
+
+
+def make_reasons(world: EngineWorld, *, leads: bool = True) -> RowReasons:
+    leading = asyncio.Event()
+    if leads:
+        leading.set()
+    return RowReasons(world.engine, leading)
+
+
+def strict_world() -> EngineWorld:
+    """4 GPUs in a StrictFIFO queue: "runs" has 2, "large" waits for 4, "small" for 2."""
+    strict = QueueingStrategy.STRICT_FIFO
+    world = EngineWorld(make_queue("cq", flavor_quotas("a100", gpu=4), strategy=strict))
+    for name, gpus in (("runs", 2), ("large", 4), ("small", 2)):
+        world.submit(make_workload(name, pod_sets=[pod_set(gpu=gpus)]))
+        world.write_back(world.cycle())
+    return world
+
+
+def test_a_job_behind_the_first_of_a_strict_queue_names_it_and_what_it_waits_for() -> None:
+    async def main() -> None:
+        reasons = make_reasons(strict_world())
+        head = "nvidia.com/gpu in flavor a100: 2 more needed"
+        assert reasons.find_words(f"{NAMESPACE}/large", "cq") == head
+        assert reasons.find_words(f"{NAMESPACE}/small", "cq") == (
+            f"ClusterQueue cq is StrictFIFO, so it waits behind {NAMESPACE}/large (4 GPUs, "
+            f"priority 0), which starts first. That one waits: {head}"
+        )
+
+    run_virtual(main())
+
+
+def test_words_are_those_of_one_moment_and_then_those_of_the_next() -> None:
+    async def main() -> None:
+        world = strict_world()
+        reasons, key = make_reasons(world), f"{NAMESPACE}/large"
+        moment = reasons.renew()
+        assert "2 more needed" in reasons.find_words(key, "cq")
+        world.finish("runs")
+        assert "2 more needed" in reasons.find_words(key, "cq")
+        assert reasons.renew() == moment
+        await asyncio.sleep(LEAST_SECONDS)
+        assert reasons.renew() == moment + 1
+        assert reasons.find_words(key, "cq").startswith("flavor a100 has room now")
+
+    run_virtual(main())
+
+
+def test_only_the_leader_knows() -> None:
+    async def main() -> None:
+        reasons = make_reasons(strict_world(), leads=False)
+        assert reasons.find_words(f"{NAMESPACE}/large", "cq") == ""
+
+    run_virtual(main())
