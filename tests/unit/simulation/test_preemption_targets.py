@@ -150,19 +150,36 @@ def count_gang_stops(runs: list[PoolRun]) -> int:
 
 def test_a_team_that_claims_to_save_all_the_time_is_stopped_more() -> None:
     """S-13: it gains nothing. (Who hides its checkpoints gains 7 % of its wait; the goal is 5.)"""
-    honest, lying = play_teams(lies=False), play_teams(lies=True)
+
+    def lie(_: PoolJob, workload: Workload) -> Workload:
+        return replace(workload, saves=SaveHabits(interval=1, restart=120))
+
+    honest, lying = play_teams(true), play_teams(lie)
     assert mean_wait(lying) >= mean_wait(honest)
     assert count_stops([lying]) > count_stops([honest])
 
 
-def play_teams(*, lies: bool) -> list[PoolRun]:
+def test_a_team_that_declares_too_little_gains_no_places() -> None:
+    """S-13: 1 % at most, of 5, as what its jobs took counts. If nothing is learned, it is 28 %."""
+
+    def tell(job: PoolJob, workload: Workload) -> Workload:
+        return replace(workload, expected_run=round(job.seconds))
+
+    def lie(job: PoolJob, workload: Workload) -> Workload:
+        return replace(workload, expected_run=round(job.seconds / 10))
+
+    honest, lying = (play_teams(says, others=tell, learns=True) for says in (tell, lie))
+    assert mean_wait(lying) >= 0.99 * mean_wait(honest)
+
+
+def play_teams(of_liar: Declare, *, others: Declare = true, learns: bool = False) -> list[PoolRun]:
     """Return the runs of one team of five; two seeds."""
     queues = tuple(map(team_queue, TEAMS))
-    layout = replace(LAYOUT, queues=queues, queue_of={team: team for team in TEAMS})
+    queue_of = {team: team for team in TEAMS}
+    layout = replace(LAYOUT, queues=queues, queue_of=queue_of, learns=learns)
 
     def declare(job: PoolJob, workload: Workload) -> Workload:
-        is_lie = lies and job.team == LIAR
-        return replace(workload, saves=SaveHabits(interval=1, restart=120)) if is_lie else workload
+        return (of_liar if job.team == LIAR else others)(job, workload)
 
     found = []
     for seed in (1, 2):
