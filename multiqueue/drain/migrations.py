@@ -21,6 +21,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import PREEMPTION_NOTICE, find_condition
 from multiqueue.api.disruptions import Stop, StopCause
 from multiqueue.api.notices import parse_notice
 from multiqueue.api.workload_state import is_admitted, is_evicted, is_finished
@@ -53,6 +54,8 @@ MOST_JUDGED = 32
 """Candidates for which room is looked for elsewhere; the cheapest ones come first."""
 KEPT_OFF = timedelta(minutes=2)
 """How long after its stop a Workload is not sent back to the worker that it left."""
+LEFT_ALONE = timedelta(minutes=15)
+"""How long a Workload is told nothing after a notice that was taken back: it saved for nothing."""
 GIVE_UP = timedelta(minutes=5)
 """After this time over that of its stop, who still runs there may stay."""
 NOT_MOVED = "nobody needs its room any more"
@@ -173,7 +176,7 @@ class Migrations:
         if gang is None or gang.status.admission is None or fits is None or fits(frozenset()):
             return None
         here = self._context.informers.workloads.store.by_index(BY_CLUSTER, name)
-        keys = [w.metadata.key for w in here if self._may_leave(w, claim)]
+        keys = [w.metadata.key for w in here if self._may_leave(w, claim, now)]
         weighed = [found for key in keys if (found := self._weigh(key, now)) is not None]
         devices = count_devices(self._drainer.relocation.view(gang).totals().items())
         wait = (claim.start - now).total_seconds()
@@ -192,11 +195,13 @@ class Migrations:
             return move if await self._tell(move, place, now) else None
         return None
 
-    def _may_leave(self, workload: api.Workload, claim: ClusterClaim) -> bool:
+    def _may_leave(self, workload: api.Workload, claim: ClusterClaim, now: datetime) -> bool:
         status, by_index = workload.status, self._context.informers.workloads.store.by_index
         if not is_admitted(status) or is_evicted(status) or is_finished(status):
             return False
-        if parse_notice(status.conditions) is not None or workload.metadata.deletion_timestamp:
+        told = find_condition(status.conditions, PREEMPTION_NOTICE)
+        was_told = told is not None and now < told.transitioned_at + LEFT_ALONE
+        if was_told or parse_notice(status.conditions) or workload.metadata.deletion_timestamp:
             return False
         owners = workload.metadata.owner_references
         is_alone = all(len(list(by_index(BY_OWNER, owner.uid))) == 1 for owner in owners)

@@ -27,6 +27,7 @@ from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
 from multiqueue.engine.preemption.candidates import HolderIndex
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.queue_activation import QueueActivation
+from multiqueue.engine.queues.entry import FindRun
 from multiqueue.engine.queues.pending_order import Placed, ordered_in_steps
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.quota_usage import QuotaUsage
@@ -186,6 +187,13 @@ class Engine:
         """Set the oracle to ask before quota is reserved for workloads of other clusters."""
         self.parts.fleet.oracle = oracle
         self.fleet_changed()
+
+    def ask_run_times(self, find_run: FindRun) -> None:
+        """Set what says how long workloads are expected to run, to be asked for their turns (P-85).
+
+        Without it, they run for as long as they declare.
+        """
+        self._disruption.find_run = find_run
 
     def fleet_changed(self) -> None:
         """Note that the oracle may answer otherwise: try again the workloads that it refused."""

@@ -14,6 +14,7 @@ from multiqueue.forecast.learning import Learning
 from multiqueue.forecast.worker_forecast import WorkerForecast, follow_workers, runtime_on
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.model.build_workload import BuildOptions
+from multiqueue.model.workload import Workload
 from multiqueue.plugins import ClusterView, Forecast, Runtime, WorkloadView, foresee
 from multiqueue.workers.connections.fleet import Fleet
 
@@ -36,6 +37,7 @@ class Forecasts:
         self._fleet = fleet
         self._now = context.clock.now
         self._flavors = context.informers.resource_flavors
+        self._workloads = context.informers.workloads
         self.history = RuntimeHistory()
         self._learning = Learning(context, self.history, options)
         follow_workers(
@@ -71,6 +73,17 @@ class Forecasts:
         """
         traits = self._learning.find_traits(key)
         return runtime_on(self.history, traits, used, self._flavors) if traits else None
+
+    def find_expected_run(self, workload: Workload) -> int:
+        """Return the seconds that one of the manager's Workloads runs on average; 0 if it is gone.
+
+        It is the run time that counts for turns in the global queue, too (P-85).
+        """
+        known = self._workloads.store.get(workload.key)
+        if known is None:
+            return 0
+        traits = self._learning.read_traits(known, tells=False, pod_sets=workload.pod_sets)
+        return max(1, int(self.history.runtime(traits).mean.total_seconds()))
 
     def ask(self, workload: WorkloadView) -> Asking:
         """Begin a decision about a Workload."""

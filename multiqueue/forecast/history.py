@@ -57,6 +57,7 @@ class RuntimeHistory:
         self._ratios: OrderedDict[str, deque[float]] = OrderedDict()
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._outliers = Outliers()
+        self._told: dict[tuple[object, ...], Runtime] = {}
 
     def learn(self, run: FinishedRun) -> None:
         """Learn from a finished run, once."""
@@ -80,6 +81,7 @@ class RuntimeHistory:
             ratios = self._ratios.get(run.traits.namespace, deque(maxlen=RUNS))
             _keep(self._ratios, run.traits.namespace, ratios, CLASSES)
             ratios.append(seconds * speed / REFERENCE / declared.total_seconds())
+        self._told.clear()
 
     def speeds(self, traits: Traits) -> dict[str, int]:
         """Return how fast a job is by flavor, in thousandths; empty if nothing is known.
@@ -101,15 +103,28 @@ class RuntimeHistory:
 
     def runtime(self, traits: Traits) -> Runtime:
         """Return how long a job runs on the reference hardware, with the basis."""
-        found = self._say(traits)
-        return found if traits.limit is not None else self._outliers.mark(found)
+        asked = traits.job_class, traits.declared, traits.limit, *sorted(traits.speeds.items())
+        found = self._told.get(asked)
+        if found is None:
+            found = self._say(traits)
+            found = found if traits.limit is not None else self._outliers.mark(found)
+            if len(self._told) < CLASSES:
+                self._told[asked] = found
+        return found
 
     def _say(self, traits: Traits) -> Runtime:
         found = self._declared(traits) or self._historical(traits) or self._limited(traits)
         if found is None:
-            enough = len(self._any) >= MANY
-            found = summarize(list(self._any), Basis.ASSUMED) if enough else UNKNOWN
+            found = self._assumed()
         return _within(found, traits.limit)
+
+    def _assumed(self) -> Runtime:
+        if len(self._any) < MANY:
+            return UNKNOWN
+        known = self._told.get(())
+        if known is None:
+            known = self._told[()] = summarize(list(self._any), Basis.ASSUMED)
+        return known
 
     def _declared(self, traits: Traits) -> Runtime | None:
         if traits.declared is None:

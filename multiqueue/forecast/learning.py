@@ -5,7 +5,7 @@ Malformed declarations are ignored; each is reported once, as an Event of the ob
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.declarations import find_malformed
@@ -17,6 +17,7 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import reference_of, workload_reference
 from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
 from multiqueue.model.build_workload import BuildOptions, build_pod_sets
+from multiqueue.model.workload import PodSet
 
 EVENT_REASON = "MalformedAnnotation"
 TOLD = 10_000
@@ -47,14 +48,27 @@ class Learning:
         workload = self._context.informers.workloads.store.get(key)
         return self.read_traits(workload) if workload is not None else None
 
-    def read_traits(self, workload: api.Workload, *, tells: bool = True) -> Traits:
-        """Return the traits of a Workload; its annotations have precedence over its job's."""
+    def read_traits(
+        self,
+        workload: api.Workload,
+        *,
+        tells: bool = True,
+        pod_sets: Iterable[PodSet] | None = None,
+    ) -> Traits:
+        """Return the traits of a Workload; its annotations have precedence over its job's.
+
+        Args:
+            workload: The Workload.
+            tells: Whether malformed declarations are reported.
+            pod_sets: Its pod sets, if they were read before.
+        """
         job = find_job(workload, self._context)
         declared = (job["metadata"].get("annotations") or {}) if job is not None else {}
         annotations: Mapping[str, str] = {**declared, **workload.metadata.annotations}
         for words in find_malformed(annotations) if tells else ():
             self._tell(workload.metadata.uid, workload_reference(workload), words)
-        pod_sets, _ = build_pod_sets(workload, self._options)
+        if pod_sets is None:
+            pod_sets, _ = build_pod_sets(workload, self._options)
         return read_traits(workload, annotations, pod_sets)
 
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:

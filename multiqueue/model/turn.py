@@ -34,9 +34,10 @@ def find_head_start(devices: int, runtime: timedelta, percent: int) -> timedelta
 
 def count_devices(amounts: Iterable[tuple[str, Amount]]) -> int:
     """Return the accelerators among amounts of resources; without any, one for each 64 CPUs."""
-    listed = list(amounts)
-    devices = sum(amount for resource, amount in listed if is_accelerator(resource))
-    if devices > 0:
-        return devices
-    cpus = sum(amount for resource, amount in listed if resource == CPU)
-    return max(1, -(-cpus // DEVICE_CPUS))
+    devices = cpus = 0
+    for resource, amount in amounts:
+        if is_accelerator(resource):
+            devices += amount
+        elif resource == CPU:
+            cpus += amount
+    return devices if devices > 0 else max(1, -(-cpus // DEVICE_CPUS))

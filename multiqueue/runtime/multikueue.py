@@ -116,6 +116,7 @@ def build_multikueue(
     capacity = FleetCapacity(context, fleet, limits, options)
     fitting, departures = Fitting(context, fleet, limits), Departures()
     forecasts = Forecasts(context, fleet, options)
+    engine.ask_run_times(forecasts.find_expected_run)
     workloads = WorkloadReconciler(
         context,
         fleet,

@@ -15,6 +15,7 @@ from multiqueue.api.conditions import PREEMPTION_NOTICE, find_condition
 from multiqueue.api.disruptions import StopCause, parse_stops
 from multiqueue.api.notices import parse_notice
 from multiqueue.api.v1beta2 import format_time
+from multiqueue.drain.migrations import LEFT_ALONE
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.workload_writer import StatusChange
 from multiqueue.kube.errors import ApiError
@@ -184,6 +185,22 @@ async def test_who_was_told_runs_on_if_its_room_elsewhere_goes() -> None:
 
 
 @virtual_time
+async def test_who_saved_its_work_for_nothing_is_left_alone_for_a_while() -> None:
+    """Without this, room that comes and goes would have it save its work each minute."""
+    async with starving_gang() as (world, manager):
+        await until_told(world)
+        await annotate(world, "b", cordon="true")
+        await world.until(lambda: migrations(manager, "Rescinded"), "the notice is taken back")
+        await annotate(world, "b", cordon=None)
+        await asyncio.sleep(LEFT_ALONE.total_seconds() - 60)
+        assert (where(world, "small"), where(world, "gang")) == ("a", None)
+        assert (migrations(manager, "Rescinded"), migrations(manager, "Moved")) == (1, 0)
+        await asyncio.sleep(120)
+        await until_on(world, "b", "small")
+        await until_on(world, "a", "gang")
+
+
+@virtual_time
 async def test_room_on_a_third_worker_is_not_the_room_that_was_kept() -> None:
     """P-98: nobody is stopped whose place went; it may be told anew, with another place."""
     world_of_three = multikueue_world("a", "b", "c", real_workers=True)
@@ -200,6 +217,7 @@ async def test_room_on_a_third_worker_is_not_the_room_that_was_kept() -> None:
         await asyncio.sleep(by + 10 - manager.clock.now().timestamp())
         assert where(world, "small") == "a"
         assert (migrations(manager, "Rescinded"), migrations(manager, "Moved")) == (1, 0)
+        await asyncio.sleep(LEFT_ALONE.total_seconds())
         await until_on(world, "c", "small")
         await until_on(world, "a", "gang")
         assert stops(world) == [StopCause.MIGRATION]
@@ -228,7 +246,7 @@ async def test_a_notice_whose_write_was_not_answered_is_taken_back(
         assert parse_notice(workload.status.conditions) is None
         await asyncio.sleep(failed[0] - manager.clock.now().timestamp())
         assert where(world, "small") == "a"
-        await asyncio.sleep(60)  # it is told again a minute after the first time
+        await asyncio.sleep(LEFT_ALONE.total_seconds())
         await until_on(world, "b", "small")
         await until_on(world, "a", "gang")
         assert stops(world) == [StopCause.MIGRATION]
@@ -265,7 +283,7 @@ async def test_a_new_manager_takes_the_notice_back_or_goes_on_without_a_second_c
             await submit(world, "gang", 8, **{names.RUNTIME: "1h"})
             await until_told(world)
         async with world.manager(SCORE):
-            await asyncio.sleep(90)  # it looks at once, before it knows who waits, and then again
+            await asyncio.sleep(LEFT_ALONE.total_seconds() + 60)
             await until_on(world, "a", "gang")
             await until_on(world, "b", "small")
             assert_runs_once(world, ["small", "gang", "other"])

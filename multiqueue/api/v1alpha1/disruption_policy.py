@@ -215,9 +215,10 @@ class ClaimsOfWaiting(Struct, frozen=True, kw_only=True):
         int,
         described(
             "For how long later Workloads of the same priority may pass a waiting one: the "
-            "percentage of its own device time, which is its devices times the run time that it "
-            "declares (multiqueue.dev/runtime, else maximumExecutionTimeSeconds, else an hour). "
-            "Of two Workloads the one comes first that was submitted earlier plus its own time. "
+            "percentage of its own device time, which is its devices times the run time that is "
+            "expected of it: what earlier jobs took, compared with what they declared "
+            "(multiqueue.dev/runtime), or in the same job class. Of two Workloads the one comes "
+            "first that was submitted earlier plus its own time. "
             "0 means the order of submission.",
             default=0,
             minimum=0,

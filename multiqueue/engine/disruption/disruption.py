@@ -32,7 +32,7 @@ from multiqueue.engine.disruption.search_rules import (
     cause_of,
 )
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
-from multiqueue.engine.queues.entry import Entry
+from multiqueue.engine.queues.entry import Entry, FindRun, find_declared_run
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.model.disruption_policy import DisruptionRules, Preference
@@ -67,6 +67,7 @@ class Disruption:
         self.now = 0
         self.claims = Claims(quota_usage.holders)
         self.patience = Patience()
+        self.find_run: FindRun = find_declared_run
         self.notices = Notices(quota_usage, self.governance, self.losses)
         self._narrowed: dict[Hashable, Narrowed] = {}
 
@@ -112,7 +113,7 @@ class Disruption:
             passing = 0 if governed is None else governed[name].rules.waiting.passing
             queue = pending.get(name)
             if queue is not None and queue.passing != passing:
-                queue.let_pass(passing)
+                queue.let_pass(passing, self.find_run)
 
     def observe(self, workload: Workload, entry: Entry | None) -> None:
         """Take over the record of a Workload, and its notice; None if it is finished."""

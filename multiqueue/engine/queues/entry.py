@@ -6,7 +6,7 @@ class cannot be admitted, none can: the whole class parks, and wakes, in O(1) (E
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -28,6 +28,8 @@ TimeRank: TypeAlias = tuple[int, str, str]
 """A rank without the priority."""
 
 K = TypeVar("K", bound=Hashable)
+FindRun = Callable[[Workload], int]
+"""Returns for how many seconds a workload is expected to run; 0 if nothing is known."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _SECOND = 1_000_000
@@ -159,9 +161,9 @@ class Entry:
         self.workload = workload
         self.rank = rank_of(workload, self.head_start)
 
-    def let_pass(self, percent: int) -> None:
+    def let_pass(self, percent: int, find_run: FindRun) -> None:
         """Let others pass for this percentage of its device time; 0 for nobody (P-67)."""
-        self.head_start = _find_head_start(self.workload, percent) if percent else 0
+        self.head_start = _find_head_start(self.workload, percent, find_run) if percent else 0
         self.rank = rank_of(self.workload, self.head_start)
 
     def forget_others(self) -> None:
@@ -242,7 +244,12 @@ def rank_of(workload: Workload, head_start: int = 0) -> Rank:
     return (-workload.priority, micros(workload.queue_order_at) + head_start, uid, workload.key)
 
 
-def _find_head_start(workload: Workload, percent: int) -> int:
+def find_declared_run(workload: Workload) -> int:
+    """Return for how many seconds a workload says that it runs or may run; 0 for neither."""
+    return workload.expected_run or workload.run_limit
+
+
+def _find_head_start(workload: Workload, percent: int, find_run: FindRun) -> int:
     """Return for how many microseconds others may pass; nobody passes a successor slice."""
     if workload.replaces:
         return 0
@@ -251,7 +258,7 @@ def _find_head_start(workload: Workload, percent: int) -> int:
         for pod_set in workload.pod_sets
         for resource, amount in pod_set.requests.items()
     )
-    seconds = workload.expected_run or workload.run_limit
+    seconds = find_run(workload)
     runtime = timedelta(seconds=seconds) if seconds else SOME_TIME
     found = find_head_start(count_devices(amounts), runtime, percent)
     return found // timedelta(microseconds=1)

@@ -16,8 +16,10 @@ from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.queues.entry import (
     Entry,
     EquivalenceClass,
+    FindRun,
     QueuePlace,
     count,
+    find_declared_run,
     is_backoff_over,
 )
 from multiqueue.engine.queues.lanes import Lanes, UsageOf
@@ -37,7 +39,8 @@ class PendingQueue:
     ``active`` of the members are in the heap, ``active_of`` by LocalQueue; the others wait for a
     wake or a backoff. ``restated`` are the LocalQueues of which that changed, until it is cleared.
     ``requested`` is what all members ask for, by resource. ``passing`` is the percentage of its
-    device time for which later workloads may pass one; 0 for never (P-67).
+    device time for which later workloads may pass one; 0 for never (P-67). ``find_run`` says
+    how long one is expected to run.
     ``revision`` is replaced with every change of who waits, or in which order.
     """
 
@@ -50,6 +53,7 @@ class PendingQueue:
         "active_of",
         "classes",
         "cycle",
+        "find_run",
         "members",
         "name",
         "passing",
@@ -64,6 +68,7 @@ class PendingQueue:
         self.name = name
         self.strategy = strategy
         self.passing = 0
+        self.find_run: FindRun = find_declared_run
         self.cycle = 0
         self.revision = object()
         self.sticky: Entry | None = None
@@ -136,7 +141,7 @@ class PendingQueue:
 
     def _enter(self, entry: Entry) -> None:
         if self.passing:
-            entry.let_pass(self.passing)
+            entry.let_pass(self.passing, self.find_run)
         entry.queue = self.name
         self.members[entry.key] = entry
         entry.counted_as = entry.workload
@@ -220,7 +225,7 @@ class PendingQueue:
         entry.queue = ""
         entry.place = QueuePlace.NOWHERE
         if entry.head_start:
-            entry.let_pass(0)
+            entry.let_pass(0, self.find_run)
 
     def _leave_class(self, entry: Entry) -> None:
         equals = entry.equals
@@ -305,12 +310,12 @@ class PendingQueue:
         for entry, shape in queued:
             self._activate(entry, self._class_of(entry, shape))
 
-    def let_pass(self, percent: int) -> None:
+    def let_pass(self, percent: int, find_run: FindRun) -> None:
         """Let workloads pass others for this percentage of their device time (P-67)."""
-        self.passing = percent
+        self.passing, self.find_run = percent, find_run
         self.revision = object()
         for entry in self.members.values():
-            entry.let_pass(percent)
+            entry.let_pass(percent, find_run)
             if entry.equals is not None:
                 entry.equals.move(entry)
                 self._rank_class(entry.equals)

@@ -61,6 +61,7 @@ class PoolJob:
     submitted: float
     seconds: float
     is_interactive: bool
+    person: int = 0
 
     @property
     def saves(self) -> bool:
@@ -75,6 +76,7 @@ class System(StrEnum):
     FIRST_COME = "first-come"
     COHORT = "cohort"
     GENTLE = "cohort+gentle"
+    LEARNED = "gentle+learned"
     TOLD = "gentle+told"
     ONE = "one+gentle"
     ONE_TOLD = "one+told"
@@ -85,7 +87,8 @@ DESCRIPTIONS = {
     System.FIRST_COME: "one queue of 100, StrictFIFO, no priorities",
     System.COHORT: "two queues of 50 in a cohort, BestEffortFIFO, preemption, no policy",
     System.GENTLE: "the same with the sample policy gentle",
-    System.TOLD: "the same, and each job declares exactly how long it runs",
+    System.LEARNED: "the same, and names of jobs tell who submitted them, for which kind of work",
+    System.TOLD: "cohort+gentle, and each job declares exactly how long it runs",
     System.ONE: "cohort+gentle, but one queue of 100 for all, so that nobody takes back quota",
     System.ONE_TOLD: "the same, and each job declares exactly how long it runs",
 }
@@ -136,6 +139,7 @@ def make_jobs(seed: int, rate: float, *, days: float = DAYS) -> tuple[PoolJob, .
             sizes, weights = INTERACTIVE_SIZES, INTERACTIVE_WEIGHTS
         job = PoolJob(
             name=f"job-{len(drafts):05}",
+            person=user,
             team=TEAMS[user % len(TEAMS)],
             gpus=chance.choices(sizes, weights)[0],
             submitted=at,
@@ -174,6 +178,7 @@ class Layout:
         has_priorities: Whether interactive jobs are more urgent.
         policy: What governs the queues.
         tells_run_times: Whether jobs declare how long they run.
+        learns: Whether jobs have names from which the manager learns how long the next ones run.
     """
 
     queues: tuple[ClusterQueue, ...]
@@ -181,6 +186,7 @@ class Layout:
     has_priorities: bool = False
     policy: DisruptionRules | None = None
     tells_run_times: bool = False
+    learns: bool = False
     gpus: int = field(default=GPUS)
 
 
@@ -212,6 +218,7 @@ def lay_out(system: System) -> Layout:
         has_priorities=True,
         policy=policy,
         tells_run_times=system in {System.TOLD, System.ONE_TOLD},
+        learns=system is System.LEARNED,
     )
 
 

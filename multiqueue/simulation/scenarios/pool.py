@@ -14,6 +14,8 @@ from functools import partial
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, Decision, Preempt, PreemptedWorkload, Requeue
+from multiqueue.forecast.history import RuntimeHistory
+from multiqueue.forecast.traits import FinishedRun, Traits
 from multiqueue.model.cluster_queue import LocalQueue
 from multiqueue.model.disruption_policy import SaveHabits
 from multiqueue.model.resource_flavor import ResourceFlavor
@@ -96,6 +98,9 @@ class GpuPool:
             self._engine.upsert_namespace(team, {})
             local = LocalQueue(key=f"{team}/{LOCAL_QUEUE}", cluster_queue=name)
             self._engine.upsert_local_queue(local)
+        self._history = RuntimeHistory()
+        if layout.learns:
+            self._engine.ask_run_times(self._find_run)
         self._runs: dict[str, PoolRun] = {}
         self._cycles = EngineCycles(self._engine, self._agenda, self._apply)
 
@@ -123,6 +128,10 @@ class GpuPool:
         workload = self._declare(job, workload)
         self._runs[workload.key] = PoolRun(job=job, workload=workload)
         self._put(self._runs[workload.key], workload)
+
+    def _find_run(self, workload: Workload) -> int:
+        traits = _traits_of(self._runs[workload.key])
+        return round(self._history.runtime(traits).mean.total_seconds())
 
     def _put(self, run: PoolRun, workload: Workload) -> None:
         run.workload = workload
@@ -161,6 +170,10 @@ class GpuPool:
         run.lost += self._restart(run)
         run.finished = self._agenda.seconds
         run.stays.append((run.admitted, run.finished))
+        took = timedelta(seconds=run.finished - run.admitted)
+        self._history.learn(
+            FinishedRun(uid=run.job.name, traits=_traits_of(run), flavor=FLAVOR, took=took)
+        )
         self._engine.delete_workload(run.workload.key, self._agenda.now)
         self._cycles.rearm()
 
@@ -182,3 +195,13 @@ class GpuPool:
         run.stays.append((run.admitted, self._agenda.seconds))
         ran = sum(end - begin for begin, end in run.stays)
         self._put(run, replace(run.workload, reservation=None, ran_before=int(ran)))
+
+
+def _traits_of(run: PoolRun) -> Traits:
+    """Return what is known of a job if its name tells who submitted it, and the kind of work."""
+    job, says = run.job, run.workload.expected_run
+    kind = "interactive" if job.is_interactive else "batch"
+    return Traits(
+        job_class=f"{job.team}/{job.person}/{kind}/{job.gpus}",
+        declared=timedelta(seconds=says) if says else None,
+    )

@@ -77,6 +77,16 @@ def test_what_is_declared_counts_until_it_turns_out_otherwise() -> None:
     assert (halved.basis, halved.expected) == (Basis.DECLARED, timedelta(hours=1))
 
 
+def test_each_run_changes_what_is_told() -> None:
+    history = learned()
+    for minutes_taken in (60, 20):
+        took = timedelta(minutes=minutes_taken)
+        history.learn(FinishedRun(uid=str(took), traits=traits(), flavor="a100", took=took))
+        told = history.runtime(traits())
+        assert told is history.runtime(traits()), "it is computed once for each class"
+    assert told.expected == timedelta(minutes=40)
+
+
 def test_a_limit_bounds_whatever_is_known() -> None:
     limit = timedelta(minutes=30)
     bounded = learned(*[("a100", 60.0)] * 3).runtime(traits(limit=limit))

@@ -107,6 +107,17 @@ def test_the_turn_depends_on_what_is_known_of_the_run_time(
     assert admitted_then(world) == [first]
 
 
+@pytest.mark.parametrize(("runs", "first"), [(HOUR // 16, "large"), (HOUR, "small"), (0, "small")])
+def test_what_is_known_of_run_times_counts_instead_of_what_is_declared(
+    runs: int, first: str
+) -> None:
+    world = make_world(100)
+    world.engine.ask_run_times(lambda each: runs if each.key == LARGE.key else HOUR)
+    set_passing(world, 99)
+    world.submit(LARGE, SMALL)
+    assert admitted_then(world) == [first]
+
+
 @pytest.mark.parametrize(("before", "now", "first"), [(0, 100, "small"), (100, 0, "large")])
 def test_a_change_of_the_policy_orders_who_waits_already(before: int, now: int, first: str) -> None:
     world = make_world(before)
