@@ -193,8 +193,10 @@ class FleetWorld:
             ("localqueues", make_local_queue()),
         ):
             metadata = obj["metadata"]
-            key = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
-            if server.find(plural, key) is None:
+            namespace = metadata.get("namespace", "")
+            key = "/".join(filter(None, (namespace, metadata["name"])))
+            has_place = not namespace or server.find("namespaces", namespace) is not None
+            if has_place and server.find(plural, key) is None:
                 server.add(plural, obj)
 
     async def close(self) -> None:
