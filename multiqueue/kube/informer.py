@@ -2,7 +2,8 @@
 
 One task per informer (`run`) writes the store and calls the handlers, synchronously and in the
 order of the API server. Guarantees: a handler sees every object at least once and ends with the
-newest state. After a gap (410, a restart of the server) it gets the difference, deletions included.
+newest state. After a gap (410, a restart of the server, a restore from a backup) it gets the
+difference, deletions included.
 Failures are retried with jittered backoff, never in a hot loop. A kind that is not served is
 reported and retried slowly.
 
@@ -191,7 +192,7 @@ class Informer(Generic[T]):
         """List if necessary, then watch; return why the watch ended."""
         listed = False
         try:
-            if self._resource_version is None:
+            if self._resource_version is None or await self._has_gone_back():
                 await self._list()
             listed = True
             await self._watch(self._resource_version or "")
@@ -220,6 +221,27 @@ class Informer(Generic[T]):
             return name
         return "closed"
 
+    async def _has_gone_back(self) -> bool:
+        """Whether the server has an older state than it showed: it was restored from a backup.
+
+        It would take our version for a watch and tell nothing until it has reached that version
+        again. One object of a list is enough to learn its version.
+        """
+        pages = self._client.pages(
+            self.resource,
+            namespace=self._namespace,
+            limit=1,
+            decode=bytes,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        )
+        try:
+            async with aclosing(pages):
+                version = parse_version((await anext(pages)).resource_version)
+        except (ApiError, AnswerTooLarge):
+            return False  # the watch may work all the same
+        return 0 < version < self._progress
+
     async def _list(self) -> None:
         """Bring the store to the state of a list; objects that are not listed are deleted."""
         seen: set[str] = set()
@@ -237,6 +259,8 @@ class Informer(Generic[T]):
         async with aclosing(pages):
             async for page in pages:
                 version = page.resource_version
+                if parse_version(version) < self._progress:
+                    self._observed.clear()  # what we wrote may not be in the backup
                 for count, raw in enumerate(page.items, start=1):
                     self._take_listed(raw, seen)
                     if count % YIELD_EVERY == 0:

@@ -22,6 +22,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock, SystemClock, format_micro_time
 from multiqueue.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from multiqueue.kube.resources import LEASES
+from multiqueue.kube.write_fence import WriteFence
 
 STOP_SECONDS = 20.0
 """How long the work of a manager that lost its Lease may take to end, as in client-go."""
@@ -48,6 +49,7 @@ class LeaderElector:
         renew: How long the holder works on without a successful renewal; below `lease`.
         retry: The pause between renewals, or between attempts to take the Lease.
         clock: The clock for the times in the Lease, which only people read.
+        fence: Told how long the Lease is held; by default nobody is told.
         jitter: Returns a number from 0 to 1.
     """
 
@@ -62,6 +64,7 @@ class LeaderElector:
         renew: timedelta = timedelta(seconds=10),
         retry: timedelta = timedelta(seconds=2),
         clock: Clock | None = None,
+        fence: WriteFence | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         if not retry < renew < lease:
@@ -80,7 +83,7 @@ class LeaderElector:
         self._lease: dict[str, Any] | None = None
         self._record: tuple[Any, ...] | None = None
         self._record_seen_at = float("-inf")
-        self._held_until: float | None = None
+        self._fence = fence or WriteFence()
 
     def check(self) -> str | None:
         """Return a problem of the process: it lost the Lease and should have stopped, but runs.
@@ -88,8 +91,8 @@ class LeaderElector:
         A holder that cannot renew ends its work before another holder begins, and then exits. A
         problem is returned only if that takes too long.
         """
-        now = asyncio.get_running_loop().time()
-        if self._held_until is None or now <= self._held_until + STOP_SECONDS:
+        now, held_until = asyncio.get_running_loop().time(), self._fence.held_until
+        if held_until is None or now <= held_until + STOP_SECONDS:
             return None
         return (
             f'Lease "{self._title}" was not renewed in time, and the work did not end within '
@@ -107,7 +110,7 @@ class LeaderElector:
             of the work are raised.
         """
         renewed_at = await self._acquire()
-        self._held_until = renewed_at + self._renew_seconds
+        self._fence.held_until = renewed_at + self._renew_seconds
         self.is_leader = True
         log.info("became leader", lease=self._title, identity=self.identity)
         work = asyncio.ensure_future(on_started())
@@ -121,7 +124,7 @@ class LeaderElector:
             # The work ends first: an earlier release would let two managers work at once.
             await _cancel(work)
             await _cancel(keeper)
-            self._held_until = None
+            self._fence.held_until = None
             if not lost:
                 await self._release()
         if lost:
@@ -161,7 +164,7 @@ class LeaderElector:
             try:
                 if await self._try(min(left, self._renew_seconds / 2)):
                     renewed_at = begun
-                    self._held_until = begun + self._renew_seconds
+                    self._fence.held_until = begun + self._renew_seconds
                 elif self.holder != self.identity:
                     return
             except KubeError as error:

@@ -40,6 +40,7 @@ from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.retries import KINDS
+from multiqueue.kube.write_fence import WriteFence
 from multiqueue.observability.loop_lag import LoopLag
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
@@ -122,6 +123,7 @@ class Manager:
         self.metrics_port: int | None = None
         self.health_port: int | None = None
         self._credentials = credentials
+        self._fence = WriteFence()
         self.identity = self.options.identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self._metrics = ManagerMetrics()
         self._health = HealthChecks(
@@ -158,7 +160,7 @@ class Manager:
     async def _work(self, scope: TaskScope, context: ManagerContext) -> None:
         engine = build_engine(self.config)
         # Connect before the informers run, so that the engine sees everything from the start.
-        multikueue = build_multikueue(context, engine)
+        multikueue = build_multikueue(context, engine, open_transport=self._fence.open)
         declared = DeclaredKinds(context)
         leading_parts = [
             *build_controllers(context, engine, multikueue.gate),
@@ -324,6 +326,7 @@ class Manager:
             renew=election.renew_deadline,
             retry=election.retry_period,
             clock=self.options.clock,
+            fence=self._fence,
         )
         self._health.add_live("leader-election", elector.check)
         if await elector.run(work) is LeadershipEnd.LOST:
@@ -344,6 +347,7 @@ class Manager:
             user_agent="multiqueue",
             field_manager=names.FIELD_MANAGER,
             on_outcome=self._metrics.request_observer(),
+            open_transport=self._fence.open,
         )
         async with client:
             yield client

@@ -89,6 +89,7 @@ def build_multikueue(
     """
     settings = context.config.multi_kueue
     options = build_options(context.config)
+    own_cluster = OwnCluster(context.informers)
     fleet = Fleet(
         adapters=context.integrations.adapters,
         origin=settings.origin,
@@ -96,7 +97,8 @@ def build_multikueue(
         metrics=context.metrics,
         open_transport=open_transport,
         grace=settings.worker_lost_timeout,
-        is_here=OwnCluster(context.informers).has,
+        is_here=own_cluster.has,
+        count_left=own_cluster.count_left,
     )
     context.integrations.add_listener(
         on_added=partial(_with_adapter, fleet.follow_kind),

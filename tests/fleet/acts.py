@@ -13,6 +13,7 @@ from multiqueue.api import names
 from tests.builders.jobs import make_gpu_job
 from tests.builders.queues import GPU
 from tests.builders.workloads import NAMESPACE
+from tests.fleet import owners
 from tests.fleet.api_server import RefusedError
 from tests.fleet.kinds import make_job, without_manager
 from tests.fleet.objects import Json
@@ -387,7 +388,8 @@ def heal(world: FleetWorld) -> None:
     world.hub.edit("clusterqueues", "cq", {"spec": {"stopPolicy": "None"}})
     for worker, server in world.workers.items():
         server.unserved.clear()
-        world.make_queues(worker, world.plan.workers[worker])
+        owners.make_namespace(world, worker)
+        owners.release(world, worker)
         set_quota(world, worker, world.plan.workers[worker])
         server.edit("clusterqueues", "cq", {"spec": {"stopPolicy": "None"}})
         _remove_foreign(server, (*world.job_plurals, "workloads"))
@@ -399,6 +401,7 @@ def heal(world: FleetWorld) -> None:
         if program is not None and not program.is_running:
             program.start()
     world.set_clusters()
+    world.make_check()
     world.troubled.clear()
     for manager in world.managers:
         manager.resume()
@@ -475,5 +478,13 @@ ACTS: dict[str, Do] = {
         change_priority,
         protect,
         pause_manager_at_write,
+        owners.restore,
+        owners.forbid,
+        owners.hold_deletion,
+        owners.lose_namespace,
+        owners.lose_kinds,
+        owners.edit_there,
+        owners.swap_secret,
+        owners.remake_check,
     )
 }

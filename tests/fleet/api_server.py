@@ -8,6 +8,7 @@ is handled at once and as a whole; how requests get here is `network`'s business
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -43,6 +44,14 @@ class RefusedError(Exception):
         self.details = {"name": name} if name else {}
 
 
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """All objects at one time, by collection and key."""
+
+    version: int
+    objects: dict[str, dict[str, Stored]]
+
+
 class ApiServer:
     """An API server.
 
@@ -66,6 +75,7 @@ class ApiServer:
         self.name = name
         self.unserved: set[str] = set()
         self.tokens: set[str] = set()
+        self.silent_ahead = False
         self.holds_foreground: Callable[[Json], bool] = lambda _: False
         self._now = now
         self._history = history
@@ -192,13 +202,12 @@ class ApiServer:
         since = int(params.get("resourceVersion") or 0)
         if since < collection.forgotten:
             raise RefusedError(410, "Expired", "too old resource version")
-        if since > self._version:
+        if since > self._version and not self.silent_ahead:
             raise RefusedError(504, "Timeout", "Too large resource version")
         pairs = parse_selector(params["labelSelector"]) if "labelSelector" in params else ()
-        watch = Watch(collection, found.namespace, pairs, on_line)
+        watch = Watch(collection, found.namespace, pairs, since, on_line)
         for event in collection.events:
-            if event.version > since:
-                watch.offer(event)
+            watch.offer(event)
         collection.watches[watch] = None
         return watch
 
@@ -352,6 +361,53 @@ class ApiServer:
             for key, stored in list(self._collection(plural).objects.items()):
                 self._remove(plural, key, stored)
         self.compact()
+
+    # ------------------------------------------------------------ backups
+
+    def save(self) -> Backup:
+        """Make a backup of everything."""
+        objects = {
+            plural: dict(collection.objects) for plural, collection in self._collections.items()
+        }
+        return Backup(self._version, objects)
+
+    def restore(self, backup: Backup, *, silent: bool) -> None:
+        """Be again as a backup says, with the resourceVersions of then.
+
+        Args:
+            backup: What was saved.
+            silent: Whether a watch from a version that is not reached yet is silent, not refused.
+        """
+        self.silent_ahead = silent
+        self._pages.clear()
+        before = {plural: dict(each.objects) for plural, each in self._collections.items()}
+        for plural, collection in self._collections.items():
+            collection.objects = dict(backup.objects.get(plural, {}))
+            collection.events.clear()
+            collection.forgotten = backup.version
+        self._version = backup.version
+        self._live = {
+            stored.obj["metadata"]["uid"]
+            for each in self._collections.values()
+            for stored in each.objects.values()
+        }
+        for plural, olds in before.items():
+            now = self._collections[plural].objects
+            for key in {**olds, **now}:
+                old, new = olds.get(key), now.get(key)
+                if old is not new:
+                    self._tell_restored(plural, key, old, new)
+
+    def _tell_restored(self, plural: str, key: str, old: Stored | None, new: Stored | None) -> None:
+        before, after = (each.obj if each is not None else None for each in (old, new))
+        for owner in (after or {"metadata": {}})["metadata"].get("ownerReferences") or ():
+            self._dependents.setdefault(owner["uid"], {})[plural, key] = None
+            if owner["uid"] not in self._live:
+                self._call_later(GC_SECONDS, partial(self._collect, owner["uid"]))
+        if before and after and before["metadata"]["uid"] != after["metadata"]["uid"]:
+            self._history.change(self.name, "backup", "restore", plural, key, before, None)
+            before = None
+        self._history.change(self.name, "backup", "restore", plural, key, before, after)
 
     # ------------------------------------------------------------ storage
 

@@ -18,6 +18,7 @@ from multiqueue.kube.errors import RequestTimeout, TransportError, build_api_err
 from multiqueue.kube.transport import ApiRequest, OnWarning, Response
 from tests.fleet.api_server import ApiServer, RefusedError
 from tests.fleet.history import History
+from tests.fleet.paths import parse_path, parse_query
 from tests.fleet.pipe import Pipe
 from tests.fleet.virtual_loop import WORLD
 from tests.fleet.weather import (
@@ -56,7 +57,7 @@ class Network:
     def calm(self) -> None:
         """Let all faults end; what was held back arrives."""
         for weather in self._weather.values():
-            weather.rates, weather.down = {}, None
+            weather.rates, weather.down, weather.forbidden = {}, None, {}
         for pipe in list(self._pipes):
             if pipe.is_muted:
                 pipe.fail(TransportError(f"{pipe.what}: connection reset"))
@@ -107,7 +108,7 @@ class SimTransport:
     """The requests of one client of one process."""
 
     def __init__(self, network: Network, process: Process, credentials: Credentials) -> None:
-        host = credentials.server.partition("://")[2].partition(".")[0]
+        host = host_of(credentials)
         self._network = network
         self._process = process
         self._credentials = credentials
@@ -134,7 +135,7 @@ class SimTransport:
         """Open a watch through the weather."""
         self._network.requests += 1
         await self._travel(request)
-        self._check_token(request)
+        self._check_rights(request)
         weather, network = self._weather, self._network
         fault = self._draw(request, (*REQUEST_FAULTS, *WATCH_FAULTS)) if weather.rates else None
         if fault is not None:
@@ -194,7 +195,7 @@ class SimTransport:
             if not process.alive:
                 await _forever()
         try:
-            self._check_token(request)
+            self._check_rights(request)
             arguments = process.name, request.method, request.target, request.body
             return WORLD.run(self._server.handle, *arguments)
         except RefusedError as error:
@@ -207,7 +208,11 @@ class SimTransport:
             if request.method != "GET" and process.on_write is not None:
                 process.on_write(process, request.target, True)
 
-    def _check_token(self, request: ApiRequest) -> None:
+    def _check_rights(self, request: ApiRequest) -> None:
+        resource = parse_path(parse_query(request.target)[0]).resource
+        plural = resource.plural if resource is not None else ""
+        if (request.method, plural) in self._weather.forbidden:
+            raise build_api_error(403, {"reason": "Forbidden"}, request=request.what)
         tokens = self._server.tokens
         authorization = self._credentials.material.authorization
         # Without one it is the cluster's own program.
@@ -300,6 +305,11 @@ class _limit:  # noqa: N801 - reads as a word
             raise RequestTimeout(
                 f"{request.what}: no answer within {request.timeout:g} s"
             ) from None
+
+
+def host_of(credentials: Credentials) -> str:
+    """Return the name of the cluster that credentials lead to."""
+    return credentials.server.partition("://")[2].partition(".")[0]
 
 
 async def _forever() -> None:

@@ -10,6 +10,7 @@ from random import Random
 
 from tests.fleet.kinds import JOB, OTHERS
 from tests.fleet.plan import BUSY, Act, JobPlan, Plan, build_plan
+from tests.fleet.plan_owners import draw_owners
 from tests.fleet.trainers import Habit
 from tests.fleet.weather import Down
 
@@ -47,7 +48,8 @@ def make_seed_plan(seed: int) -> Plan:
     plan = _draw_kinds(plan, Random(f"{plan.seed} kinds"))
     plan = _draw_notices(plan, Random(f"{plan.seed} notices"))
     plan = _draw_migrations(plan, Random(f"{plan.seed} migrations"))
-    return _draw_pauses(plan, Random(f"{plan.seed} pauses"))
+    plan = _draw_pauses(plan, Random(f"{plan.seed} pauses"))
+    return draw_owners(plan, Random(f"{plan.seed} owners"))
 
 
 def _draw_pauses(plan: Plan, chance: Random) -> Plan:

@@ -29,6 +29,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
+from multiqueue.kube.write_fence import WriteFence
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins import Dispatcher
 from multiqueue.runtime.multikueue import build_multikueue
@@ -168,10 +169,10 @@ class Program:
             self.failure = error
 
     async def _run(self, process: Process) -> None:
-        open_transport = self._network.transport(process)
+        fence = WriteFence(self._network.transport(process))
         credentials = Credentials.static(f"http://{self._home}.sim")
         async with KubeClient(
-            credentials, field_manager=names.FIELD_MANAGER, open_transport=open_transport
+            credentials, field_manager=names.FIELD_MANAGER, open_transport=fence.open
         ) as client:
             registry = build_registry(self._config)
             informers = build_informers(client, self._config, registry)
@@ -185,16 +186,16 @@ class Program:
                 config=self._config,
                 integrations=registry,
             )
-            parts = self._parts(context, process)
+            parts = self._parts(context, fence)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(context.recorder.run(), name="events")
                 for informer in list_informers(informers):
                     tasks.create_task(informer.run(), name=informer.resource.plural)
                 for informer in list_informers(informers):
                     await informer.settled.wait()
-                await self._lead(client, process, parts)
+                await self._lead(client, process, parts, fence)
 
-    def _parts(self, context: ManagerContext, process: Process) -> list[Runnable]:
+    def _parts(self, context: ManagerContext, fence: WriteFence) -> list[Runnable]:
         engine = build_engine(self._config)
         if not self._multikueue:
             return build_controllers(context, engine)
@@ -208,13 +209,15 @@ class Program:
             context,
             engine,
             Dispatchers(dispatchers),
-            open_transport=self._network.transport(process),
+            open_transport=fence.open,
             open_thread=InlineThread,
         )
         self._on_fleet(ours.fleet)
         return [*build_controllers(context, engine, ours.gate), *ours.parts]
 
-    async def _lead(self, client: KubeClient, process: Process, parts: list[Runnable]) -> None:
+    async def _lead(
+        self, client: KubeClient, process: Process, parts: list[Runnable], fence: WriteFence
+    ) -> None:
         async def work() -> None:
             self.is_leading = True
             try:
@@ -233,6 +236,7 @@ class Program:
             "manager",
             identity=process.name,
             clock=self._clock,
+            fence=fence,
             jitter=self._network.chance.random,
         )
         if await elector.run(work) is LeadershipEnd.LOST:

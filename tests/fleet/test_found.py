@@ -59,6 +59,42 @@ def test_the_quota_is_held_though_the_status_here_never_told_that_pods_run():
     assert not breaches(lost, evicted, workers={"a": 8})
 
 
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize(("at", "seconds"), [(0.5, 20.0), (10.0, 80.0), (30.0, 300.0)])
+def test_a_worker_that_is_restored_from_a_backup_is_seen_as_it_is(at, seconds, silent):
+    """It took the version of our watches, which it was to reach much later, and told nothing."""
+    restored = Act(at, "restore", ("a", seconds, silent))
+    moved = Act(15.0, "drain", ("a", "force", 60.0, "job1"))
+    assert not breaches(restored, moved, jobs=(replace(LONG, seconds=100.0),))
+
+
+GONE = {
+    "the manager is killed": Act(15.0, "kill_manager", (0, 1.0)),
+    "the connection is lost": Act(9.5, "outage", ("a", 10.0, Down.REFUSES)),
+}
+
+
+@pytest.mark.parametrize("seconds", [30.0, 200.0])
+@pytest.mark.parametrize("gone", GONE.values(), ids=list(GONE))
+def test_a_kubeconfig_of_another_cluster_does_not_mean_that_the_jobs_of_the_first_are_gone(
+    gone, seconds
+):
+    """They were started elsewhere at once, beside those that ran on."""
+    unused = Act(0.2, "remake_cluster", ("b", seconds + 20.0))
+    swapped = Act(10.0, "swap_secret", ("a", "b", seconds))
+    assert not breaches(unused, swapped, gone, jobs=(replace(LONG, seconds=100.0),))
+
+
+@pytest.mark.parametrize("seconds", [20.0, 100.0])
+def test_the_kubeconfig_of_another_worker_costs_that_one_no_job(seconds):
+    """The older name counted, and what it found on the worker of the younger one was deleted."""
+    swapped = Act(10.0, "swap_secret", ("a", "b", seconds))
+    job = replace(LONG, gpus=2, seconds=100.0)
+    report = run_plan(make_plan(swapped, workers={"a": 1, "b": 8}, jobs=(job,)))
+    assert not report.breaches
+    assert report.counts["pods"] == 2, "begun once and ended once"
+
+
 @pytest.mark.parametrize("number", range(6, 11))
 def test_a_queue_that_is_held_takes_no_quota_of_what_a_worker_may_run_already(number):
     """The manager ended between the job there and the check here: not admitted, yet it ran."""

@@ -5,11 +5,13 @@ Checkers compare what the managers did with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from multiqueue.workers.connections.fleet import Fleet, FleetListener
+from multiqueue.workers.connections.session import WorkerSession
 from multiqueue.workers.connections.session_run import PING_TIMEOUT
 from tests.fleet.kinds import INTEGRATIONS
+from tests.fleet.network import host_of
 
 FAR_PAST = float("-inf")
 
@@ -71,6 +73,8 @@ class Truth:
         self._last_calm: dict[str, tuple[float, float]] = {}
         self.blows: dict[tuple[str, str], float] = {}
         """When somebody else last did something to the copy or job of a key on a cluster."""
+        self.restored: set[tuple[str, str]] = set()
+        """What a backup of a cluster brought back or took away: cluster and key."""
 
     # ------------------------------------------------------------ connections
 
@@ -101,7 +105,7 @@ class Truth:
 
     def is_connected(self, cluster: str) -> bool:
         """Whether some manager is connected to a worker."""
-        return any(fleet.find_session(cluster) is not None for fleet in self._fleets.values())
+        return any(self._find_sessions(cluster))
 
     def lost_for(self, cluster: str) -> float:
         """For how many seconds no manager has been connected to a worker; 0 where one is."""
@@ -120,11 +124,16 @@ class Truth:
         return self._blind.ended[cluster]
 
     def _sees_jobs(self, cluster: str) -> bool:
-        sessions = (fleet.find_session(cluster) for fleet in self._fleets.values())
         return any(
-            session is not None and all(map(session.knows_jobs, self._kinds))
-            for session in sessions
+            all(map(session.knows_jobs, self._kinds)) for session in self._find_sessions(cluster)
         )
+
+    def _find_sessions(self, cluster: str) -> Iterator[WorkerSession]:
+        """Yield the sessions with a worker: its name may have the kubeconfig of another one."""
+        for fleet in self._fleets.values():
+            session = fleet.find_session(cluster)
+            if session is not None and host_of(session.client.credentials) == cluster:
+                yield session
 
     def _on_connection(self, name: str) -> None:
         if name in self._lost.since:

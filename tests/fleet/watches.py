@@ -38,23 +38,35 @@ class Collection:
 
 
 class Watch:
-    """One open watch: lines wait here until they are fetched."""
+    """One open watch: lines wait here until they are fetched.
+
+    Args:
+        collection: What is watched.
+        namespace: Only this one; empty: all.
+        pairs: Labels that count.
+        since: Only what is later is told.
+        on_line: Called when there is a line.
+    """
 
     def __init__(
         self,
         collection: Collection,
         namespace: str,
         pairs: Selector,
+        since: int,
         on_line: Callable[[], None],
     ) -> None:
         self.lines: list[bytes] = []
         self._collection = collection
         self._namespace = namespace
         self._pairs = pairs
+        self._since = since
         self._on_line = on_line
 
     def offer(self, event: Event) -> None:
         """Take an event as this watch sees it: what leaves its selection is deleted for it."""
+        if event.version <= self._since:
+            return
         before = event.old is not None and self._selects(event.old)
         after = event.new is not None and self._selects(event.new)
         if not before and not after:

@@ -54,17 +54,19 @@ class Weather:
         rates: How likely each fault is for a request, or for a watch that is opened.
         down: How the cluster is out of reach; None while it is not.
         hanging: Requests that hang; what waits for one notices nothing else until its time is up.
+        forbidden: Methods and collections that the cluster refuses with 403.
     """
 
     latency: float = 0.004
     rates: dict[Fault, float] = field(default_factory=dict)
     down: Down | None = None
     hanging: int = 0
+    forbidden: dict[tuple[str, str], None] = field(default_factory=dict)
 
     @property
     def is_calm(self) -> bool:
         """Whether nothing goes wrong now."""
-        return self.down is None and not self.rates and not self.hanging
+        return self.down is None and not self.rates and not self.hanging and not self.forbidden
 
 
 @dataclass(slots=True, eq=False)

@@ -63,6 +63,8 @@ class FleetWorld:
         self.network = Network(Random(plan.seed * 7919 + 2), history)
         self.pods_listeners: list[PodsListener] = []
         self.tokens: dict[str, str] = {}
+        self.leads_to: dict[str, str] = {}
+        """The clusters that kubeconfigs lead to, by the worker that they are of."""
         self.configured: dict[str, None] = dict.fromkeys(plan.workers)
         self.troubled: dict[str, int] = {}
         """Workers by the number of things that are wrong with them on purpose."""
@@ -173,11 +175,7 @@ class FleetWorld:
         for name in self.plan.workers:
             self.put_secret(name, f"token-{name}-1")
             self.add_cluster(name)
-        self.set_clusters()
-        check = _cluster_object(names.V1BETA2, "AdmissionCheck", CHECK)
-        reference = {"apiGroup": names.GROUP, "kind": "MultiKueueConfig", "name": "fleet"}
-        spec = {"controllerName": names.MULTIKUEUE_CONTROLLER, "parameters": reference}
-        self.hub.add("admissionchecks", {**check, "spec": spec})
+        self.make_check()
         for program in (*self.controllers.values(), *self.managers):
             program.start()
 
@@ -195,8 +193,10 @@ class FleetWorld:
             ("localqueues", make_local_queue()),
         ):
             metadata = obj["metadata"]
-            key = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
-            if server.find(plural, key) is None:
+            namespace = metadata.get("namespace", "")
+            key = "/".join(filter(None, (namespace, metadata["name"])))
+            has_place = not namespace or server.find("namespaces", namespace) is not None
+            if has_place and server.find(plural, key) is None:
                 server.add(plural, obj)
 
     async def close(self) -> None:
@@ -208,13 +208,26 @@ class FleetWorld:
 
     # ------------------------------------------------------------ configuration
 
-    def put_secret(self, name: str, token: str, *, valid: bool = True) -> None:
-        """Write the kubeconfig of a worker, with a token that it takes, or not."""
+    def make_check(self) -> None:
+        """Create the AdmissionCheck and its MultiKueueConfig, as far as they are missing."""
+        self.set_clusters()
+        if self.hub.find("admissionchecks", CHECK) is None:
+            check = _cluster_object(names.V1BETA2, "AdmissionCheck", CHECK)
+            reference = {"apiGroup": names.GROUP, "kind": "MultiKueueConfig", "name": "fleet"}
+            spec = {"controllerName": names.MULTIKUEUE_CONTROLLER, "parameters": reference}
+            self.hub.add("admissionchecks", {**check, "spec": spec})
+
+    def put_secret(self, name: str, token: str, *, valid: bool = True, host: str = "") -> None:
+        """Write the kubeconfig of a worker, with a token that it takes, or not.
+
+        A host other than the worker is another cluster's.
+        """
         server = self.workers[name]
-        if valid:
+        self.leads_to[name] = host or name
+        if valid and not host:
             server.tokens.add(token)
             self.tokens[name] = token
-        text = base64.b64encode(orjson.dumps(_kubeconfig(name, token))).decode()
+        text = base64.b64encode(orjson.dumps(_kubeconfig(host or name, token))).decode()
         data = {"kubeconfig": text}
         if self.hub.edit("secrets", f"{SYSTEM}/{name}", {"data": data}) is None:
             body = _cluster_object("v1", "Secret", name)
@@ -445,11 +458,14 @@ class FleetWorld:
 
     def _on_change(self, change: Change) -> None:
         """Note what somebody else did to what runs."""
-        if change.cluster == HUB or change.verb not in {"remove", "delete"}:
+        if change.cluster == HUB or change.verb not in {"remove", "delete", "restore"}:
             return
         if change.actor.startswith("manager-") and not change.actor.endswith(LATE):
             return
-        self.truth.strike(change.cluster, workload_key(change.plural, change.old or {}))
+        key = workload_key(change.plural, change.old or change.new or {})
+        self.truth.strike(change.cluster, key)
+        if change.verb == "restore":
+            self.truth.restored.add((change.cluster, key))
 
 
 def at_write(

@@ -9,6 +9,7 @@ from datetime import datetime
 from multiqueue.api.conditions import (
     CREDENTIALS_EXPIRING,
     ORIGIN_SHARED,
+    SERVER_KNOWN,
     ClusterReason,
     find_condition,
     set_condition,
@@ -17,6 +18,8 @@ from multiqueue.api.names import MANAGER, MULTIKUEUE_ORIGIN
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
 from multiqueue.workers.owner import ManagerIdentity
+
+SERVER_WORDS = "the uid of its namespace kube-system is "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +80,34 @@ def note_twins(twins: Collection[str], owner: ManagerIdentity) -> ClusterNote:
             f"{MULTIKUEUE_ORIGIN}={owner.origin} {MANAGER}-"
         ),
     )
+
+
+def note_server(
+    conditions: tuple[Condition, ...], identity: str, *, now: datetime, observed_generation: int
+) -> tuple[Condition, ...]:
+    """Return the conditions with the identity of the server that was used last, if it is known.
+
+    The next manager finds it there: if the kubeconfig leads elsewhere meanwhile, jobs still run on
+    the first server.
+    """
+    if not identity:
+        return conditions
+    return set_condition(
+        conditions,
+        type_=SERVER_KNOWN,
+        status=True,
+        reason=ClusterReason.IDENTIFIED,
+        message=f"{SERVER_WORDS}{identity}",
+        now=now,
+        observed_generation=observed_generation,
+    )
+
+
+def find_server(conditions: tuple[Condition, ...]) -> str:
+    """Return the identity of the server that was used last; "" if it is not known."""
+    known = find_condition(conditions, SERVER_KNOWN)
+    words = known.message if known is not None else ""
+    return words.removeprefix(SERVER_WORDS) if words.startswith(SERVER_WORDS) else ""
 
 
 def find_next_warning(source: SafeKubeconfig, now: datetime) -> datetime | None:

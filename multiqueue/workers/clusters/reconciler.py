@@ -26,8 +26,10 @@ from multiqueue.workers.clusters.notes import (
     ClusterNote,
     apply_notes,
     find_next_warning,
+    find_server,
     list_news,
     note_expiry,
+    note_server,
     note_twins,
 )
 from multiqueue.workers.connections.connection import WorkerConnection
@@ -127,13 +129,17 @@ class ClusterReconciler:
         source = await self._load(cluster)
         self._note_server(cluster, source)
         source = self._refuse_second_name(name, source)
-        connection = self._fleet.ensure(name, lost_for=self._first_lost_for(cluster))
+        connection = self._fleet.ensure(
+            name,
+            lost_for=self._first_lost_for(cluster),
+            known=find_server(cluster.status.conditions),
+        )
         connection.configure(source)
         metrics.worker_connected.child(name).set(connection.session is not None)
         status = source.status if isinstance(source, KubeconfigRefusal) else connection.status
         in_use = connection.source or source
         notes = self._list_notes(connection, in_use)
-        await self._write(cluster, status, notes)
+        await self._write(cluster, status, notes, known=connection.known)
         self._tell(cluster, notes)
         return self._plan(cluster, in_use)
 
@@ -199,7 +205,12 @@ class ClusterReconciler:
     ) -> None:
         age = (cluster.metadata.creation_timestamp, cluster.metadata.name)
         server = source.server if isinstance(source, SafeKubeconfig) else None
-        connected = self._fleet.find_session(cluster.metadata.name) is not None
+        connection = self._fleet.find(cluster.metadata.name)
+        connected = connection is not None and connection.session is not None
+        known = connection.known if connection is not None else ""
+        self._servers.remember(
+            cluster.metadata.name, known or find_server(cluster.status.conditions)
+        )
         self._judge_again(self._servers.update(age, server, connected=connected))
 
     def _judge_again(self, names: Iterable[str]) -> None:
@@ -245,6 +256,8 @@ class ClusterReconciler:
         cluster: api.MultiKueueCluster,
         status: ConnectionStatus | None,
         notes: Iterable[ClusterNote],
+        *,
+        known: str,
     ) -> None:
         conditions, now = cluster.status.conditions, self._context.clock.now()
         generation = cluster.metadata.generation
@@ -259,6 +272,7 @@ class ClusterReconciler:
                 observed_generation=generation,
             )
         conditions = apply_notes(conditions, notes, now=now, observed_generation=generation)
+        conditions = note_server(conditions, known, now=now, observed_generation=generation)
         await write_conditions(self._context, cluster, conditions)
 
     def _on_cluster(

@@ -110,6 +110,15 @@ class Attempt:
         await asyncio.wait({self.task})
 
 
+def build_move_error(count: int) -> OtherClusterError:
+    """Return the error that says what may be left on a cluster that cannot be reached any more."""
+    return OtherClusterError(
+        "the kubeconfig leads to another cluster than before, where workloads of ours may still "
+        f"be ({count}); it is used once they are given up (multiKueue.workerLostTimeout); if this "
+        "is a mistake, put the kubeconfig of the first cluster back"
+    )
+
+
 class SessionMaker:
     """Makes the sessions to one worker: one after the other, or side by side.
 

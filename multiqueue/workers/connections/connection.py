@@ -22,7 +22,12 @@ from multiqueue.api.conditions import ClusterReason
 from multiqueue.api.v1beta2 import format_time
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.clock import Clock, Moment
-from multiqueue.workers.connections.attempt import Attempt, Ended, SessionMaker
+from multiqueue.workers.connections.attempt import (
+    Attempt,
+    Ended,
+    SessionMaker,
+    build_move_error,
+)
 from multiqueue.workers.connections.connection_state import ConnectionState
 from multiqueue.workers.connections.retry_pause import retry_pause
 from multiqueue.workers.connections.session import WorkerSession
@@ -56,6 +61,10 @@ class ConnectionListener(Protocol):
         """Note the identity that a server states; return whether the connection may be used."""
         ...
 
+    def count_left(self, connection: WorkerConnection) -> int:
+        """Return how many Workloads may have objects of ours on the worker."""
+        ...
+
     def attach(self, connection: WorkerConnection, session: WorkerSession) -> None:
         """Add handlers to a session that is about to list."""
         ...
@@ -81,14 +90,16 @@ class WorkerConnection:
         listener: Receives the changes.
         grace: After how long out of reach the worker is given up.
         lost_for: How long it has been lost, as far as an earlier manager knew; None: it did not.
+        known: The identity of the server that an earlier manager used; "" if it is not known.
 
     Attributes:
         session: While connected.
+        known: The identity of the server that was used last; "" if it is not known.
         health: How it does.
         lost: Since when it is not connected; None while it is.
         seen: Whether it was ever connected in this process.
         moving: Whether its kubeconfig leads to another cluster, but objects of ours are on the
-            previous one.
+            previous one, or may be.
     """
 
     def __init__(
@@ -102,8 +113,10 @@ class WorkerConnection:
         listener: ConnectionListener,
         grace: timedelta = GRACE,
         lost_for: timedelta | None = None,
+        known: str = "",
     ) -> None:
         self.name = name
+        self.known = known
         self.state = ConnectionState.CONNECTING
         self.session: WorkerSession | None = None
         self.lost: Moment | None = Moment(ago=lost_for or timedelta())
@@ -311,7 +324,8 @@ class WorkerConnection:
         """Let an attempt go on if no other name is connected to its server.
 
         Raises:
-            OtherClusterError: The server is not the previous one, and objects of ours are there.
+            OtherClusterError: The server is not the previous one, and objects of ours are there, or
+                may be: then the previous one counts as out of reach, and not as empty.
         """
         attempt.identity = identity
         held = self._held
@@ -323,6 +337,18 @@ class WorkerConnection:
         if not await self._listener.identify(self, identity):
             self.let_go()
             await asyncio.get_running_loop().create_future()  # the new configuration cancels it
+        was_lost = held is None and self._is_other(identity) and self._grace_left() > timedelta()
+        if was_lost and (count := self._listener.count_left(self)):
+            self.moving = True
+            raise build_move_error(count)
+
+    def _is_other(self, identity: str) -> bool:
+        """Whether a server is known not to be the one that was used last."""
+        return bool(self.known and identity and identity != self.known)
+
+    def _grace_left(self) -> timedelta:
+        """How long the worker may still come back before it is given up."""
+        return self._grace - (self.lost.elapsed() if self.lost is not None else timedelta())
 
     def _take(self, attempt: Attempt, session: WorkerSession) -> None:
         """Use a session that is ready, and let requests of the previous one end."""
@@ -333,6 +359,7 @@ class WorkerConnection:
         self._plan_attempt(after=0.0)
         self._attempts, self._failure = 0, ""
         self._unusable = None
+        self.known = attempt.identity or self.known
         if before is None or before.session is None or self.session is None:
             self._enter(session)
             return
@@ -375,9 +402,8 @@ class WorkerConnection:
 
     def _plan_retry(self, attempts: int) -> None:
         self._attempts = attempts
-        lost_for = self.lost.elapsed() if self.lost is not None else timedelta()
         # Nothing of ours runs where nobody ever was.
-        left = self._grace - lost_for if self._was_there else NEVER_WAS_THERE
+        left = self._grace_left() if self._was_there else NEVER_WAS_THERE
         self._plan_attempt(after=retry_pause(attempts, left=left, steady=self.moving))
 
     def _plan_attempt(self, *, after: float) -> None:

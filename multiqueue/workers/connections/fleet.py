@@ -85,6 +85,7 @@ class Fleet:
         open_transport: Makes the transport that sends requests to workers.
         grace: After how long out of reach a worker is given up.
         is_here: Whether the manager's own cluster has this very Workload or job.
+        count_left: How many Workloads may have objects of ours on the worker of this name.
     """
 
     name = "multikueue-workers"
@@ -99,11 +100,13 @@ class Fleet:
         open_transport: OpenTransport = HttpTransport,
         grace: timedelta = GRACE,
         is_here: Callable[[Resource, ObjectKeyAndVersion], bool] = lambda *_: False,
+        count_left: Callable[[str], int] = lambda _: 0,
     ) -> None:
         self.adapters = adapters
         self.owner = ManagerIdentity(origin=origin)
         self.servers = ServerTable()
         self._is_here = is_here
+        self._count_left = count_left
         self._clock = clock
         self._metrics = metrics
         self._open_transport = open_transport
@@ -222,7 +225,7 @@ class Fleet:
         self.owner = replace(self.owner, manager=manager)
         self.servers.add_own(server, manager)
 
-    def ensure(self, name: str, *, lost_for: timedelta | None) -> WorkerConnection:
+    def ensure(self, name: str, *, lost_for: timedelta | None, known: str = "") -> WorkerConnection:
         """Return the connection of that name, made if there is none."""
         connection = self._connections.get(name)
         if connection is None:
@@ -249,6 +252,7 @@ class Fleet:
                 listener=self,
                 grace=self._grace,
                 lost_for=lost_for,
+                known=known,
             )
             self._connections[name] = connection
             self._unknown_since.pop(name, None)
@@ -324,7 +328,7 @@ class Fleet:
     # ------------------------------------------------------------ events of connections
 
     async def identify(self, connection: WorkerConnection, identity: str) -> bool:
-        """Let only one name of a server be used: the oldest.
+        """Let only one name of a server be used: see `servers`.
 
         Older names are waited for: a younger name that saw their objects would delete them.
         """
@@ -340,6 +344,10 @@ class Fleet:
                 while any(map(self._may_identify, self.servers.find_unidentified(name))):
                     await self._progress.wait()
         return self.servers.find_elder(name) is None
+
+    def count_left(self, connection: WorkerConnection) -> int:
+        """Return how many Workloads may have objects of ours on a worker."""
+        return self._count_left(connection.name)
 
     def _may_identify(self, name: str) -> bool:
         """Whether a worker without a known server identity may still state one soon."""

@@ -1,10 +1,12 @@
 """Which API server each MultiKueueCluster leads to; finds one worker under two names.
 
 Under a second name, the same copies would look like losers and remnants, and be deleted. So only
-the oldest name of a server counts; the others say why they do not. Two names lead to the same
-server if the address is the same, or the identity that the server states when connected: one server
-may have many addresses. The manager's own server is in the table from the beginning, under a name
-older than all others: as a worker, it would have the manager delete its own jobs.
+one name of a server counts; the others say why they do not. It is the name that led to this server
+before, as far as known: a name that gets the kubeconfig of another worker by mistake must not take
+over its jobs. Otherwise it is the oldest. Two names lead to the same server if the address is the
+same, or the identity that the server states when connected: one server may have many addresses. The
+manager's own server is in the table from the beginning, under a name that precedes all others: as a
+worker, it would have the manager delete its own jobs.
 
 Deviates: upstream connects every name, and the names then delete each other's copies.
 """
@@ -26,6 +28,7 @@ class ServerTable:
         self._servers: dict[str, str] = {}
         self._ages: dict[str, Age] = {}
         self._identities: dict[str, str] = {}
+        self._known: dict[str, str] = {}
 
     def add_own(self, server: str, identity: str) -> None:
         """Record the manager's own server, before any name.
@@ -35,7 +38,7 @@ class ServerTable:
             identity: The identity that it states; empty if it cannot be read.
         """
         self._servers[HERE], self._ages[HERE] = server, (HERE, HERE)
-        self._identities[HERE] = identity or "the manager's own"
+        self._identities[HERE] = self._known[HERE] = identity or "the manager's own"
 
     def note_own(self, name: str) -> tuple[str, ...]:
         """Record that a name leads to the manager's own server, whatever identity that states.
@@ -44,6 +47,10 @@ class ServerTable:
             The other names of the servers that it joined and left: they must be judged again.
         """
         return self.identify(name, self._identities.get(HERE, ""))
+
+    def remember(self, name: str, identity: str) -> None:
+        """Record the identity of the server that a name was last used with; "" if not known."""
+        self._known[name] = identity
 
     def update(self, age: Age, server: str | None, *, connected: bool = False) -> tuple[str, ...]:
         """Record where a name leads; None if that is not known.
@@ -82,10 +89,13 @@ class ServerTable:
         return tuple(sorted((left | set(self._others(name))) - {HERE}))
 
     def find_elder(self, name: str) -> str | None:
-        """Return the oldest other name of the same server if it is older than this one."""
+        """Return the name of the same server that counts instead of this one; None: this one.
+
+        It is the oldest other name that precedes this one.
+        """
         return min(
-            (other for other in self._others(name) if self._ages[other] < self._ages[name]),
-            key=self._ages.__getitem__,
+            (other for other in self._others(name) if self._rank(other) < self._rank(name)),
+            key=self._rank,
             default=None,
         )
 
@@ -96,10 +106,19 @@ class ServerTable:
             if age is not None and self._ages[other] < age and other not in self._identities:
                 yield other
 
+    def _rank(self, name: str) -> tuple[bool, Age]:
+        """Order the names of a server: those that it had before come first, then older ones."""
+        known = self._known.get(name)
+        return not known or known != self._identity_of(name), self._ages[name]
+
+    def _identity_of(self, name: str) -> str:
+        """Return the identity of a name's server: what it states, or else what it was before."""
+        return self._identities.get(name, self._known.get(name, ""))
+
     def _others(self, name: str) -> Iterator[str]:
         """Yield the other names that lead to the same server."""
-        server, identity = self._servers.get(name), self._identities.get(name)
+        server, identity = self._servers.get(name), self._identity_of(name)
         for other, address in self._servers.items():
-            same = address == server or (identity and self._identities.get(other) == identity)
+            same = address == server or (identity and self._identity_of(other) == identity)
             if other != name and server is not None and same:
                 yield other

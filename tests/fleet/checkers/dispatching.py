@@ -29,7 +29,10 @@ class CopiesAreNominated(Checker):
         if change.cluster == HUB:
             self._look_at_nomination(change)
         elif change.verb == "create" and is_manager(change.actor):
-            until = self._until.get((change.key, change.cluster), -FOREVER)
+            leading = (name for name, host in self.world.leads_to.items() if host == change.cluster)
+            until = max(
+                self._until.get((change.key, name), -FOREVER) for name in (change.cluster, *leading)
+            )
             # A watch of the manager that hangs shows it an old nomination for longer.
             patience = self.UNDER_WAY if self.world.is_hub_heard else HUB_SECONDS
             if change.at - until > patience:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiqueue.api import names
 from tests.fleet.checkers.checker import Checker, Report
-from tests.fleet.checkers.words import gpus_on, has, is_ours, waits
+from tests.fleet.checkers.words import gpus_on, has, is_ours, is_stamped, waits
 from tests.fleet.history import Change
 from tests.fleet.kinds import plural_of
 from tests.fleet.objects import Json
@@ -19,7 +19,7 @@ class NothingForeignTouched(Checker):
         if change.cluster == HUB or not change.actor.startswith("manager-"):
             return
         for what, obj in (("was", change.old), ("becomes", change.new)):
-            if obj is not None and not is_ours(obj):
+            if obj is not None and not is_ours(obj) and not is_stamped(obj):
                 self.report(f"{change}: it {what} none of ours")
 
 

@@ -28,7 +28,8 @@ class AtMostOneRuns(Checker):
     """I-1, for released jobs and for their pods.
 
     A worker is excused that was given up when its job was taken elsewhere, though it came back
-    while that one was being created: what is on its way cannot be called back.
+    while that one was being created: what is on its way cannot be called back. So is one whose
+    backup brought the job back.
     """
 
     UNDER_WAY = 5.0
@@ -51,6 +52,8 @@ class AtMostOneRuns(Checker):
         clusters = self.released.setdefault(key, {})
         if change.old is None:
             self._excuse_given_up(key, change.cluster)
+        if change.verb == "restore":
+            self.excused[change.cluster, key] = self.world.clock()
         if change.new is not None and is_released(change.new):
             if change.cluster not in clusters:
                 clusters[change.cluster] = None
@@ -148,7 +151,8 @@ class FinishedIsFinal(Checker):
                 self.report(f"{change.key} finished, but its job has ended on no worker")
 
     def on_pods(self, cluster: str, key: str, *, begin: bool) -> None:
-        if begin and key in self._ended and not self.is_given_up(cluster):
+        is_restored = (cluster, key) in self.world.truth.restored
+        if begin and key in self._ended and not is_restored and not self.is_given_up(cluster):
             self.report(f"{key} finished at {self._ended[key]:.1f} and begins again on {cluster}")
 
 

@@ -23,6 +23,11 @@ def is_ours(obj: Json) -> bool:
     return bool((obj["metadata"].get("labels") or {}).get(names.MULTIKUEUE_ORIGIN) == ORIGIN)
 
 
+def is_stamped(obj: Json) -> bool:
+    """Whether an object carries the managers' stamp, though maybe not their origin any more."""
+    return names.MANAGER in (obj["metadata"].get("annotations") or {})
+
+
 def is_manager(actor: str) -> bool:
     """Whether a manager does something that it means to."""
     return actor.startswith("manager-") and not actor.endswith(LATE)

@@ -31,7 +31,7 @@ class LatchIsOrderly(Checker):
         if new and old and new != old:
             self.report(f"{change.key} went from {old} to {new} without being sent round")
         if new and not old:
-            self._look_at_marks(change.key, new, change.new)
+            self._look_at_marks(change.key, self.world.leads_to[new], change.new)
 
     def _look_at_marks(self, key: str, cluster: str, workload: Json) -> None:
         """What an earlier reservation left on a worker must go before anything there counts."""

@@ -203,6 +203,20 @@ async def test_a_server_that_does_not_take_our_version_is_listed_again(
 
 
 @virtual_time
+async def test_a_server_that_was_restored_is_listed_again_though_it_takes_our_version() -> None:
+    """kube-apiserver opens such a watch, and tells nothing until it has reached the version."""
+    lists = [pod_list(900, pod("a", 800), pod("kept", 3)), pod_list(7, pod("b", 6), pod("kept", 3))]
+    server = ScriptedServer(lists=lists, watches=[stream(then="drop"), stream(then="hang")])
+    server.version = 7
+    async with server, running(server) as (informer, _):
+        await asyncio.wait_for(informer.synced.wait(), 5)
+        informer.observe(pod("written", 901))
+        await until(lambda: informer.store.keys() == ["team-a/kept", "team-a/b"])
+        await until(lambda: len(server.watches) == 2)
+    assert [watch.query["resourceVersion"] for watch in server.watches] == ["900", "7"]
+
+
+@virtual_time
 async def test_a_server_that_hangs_is_given_up_and_asked_again() -> None:
     server = ScriptedServer(lists=[hang(), pod_list(5, pod("a", 1))], watches=[hang()])
     async with server, running(server) as (informer, _):

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 from multiqueue.kube.clock import Clock
 from multiqueue.workers.connections.attempt import Ended, OtherClusterError
@@ -50,6 +51,7 @@ class Worker:
         self.rotations: list[set[str]] = []
         self.states: list[ConnectionState] = []
         self.lost = asyncio.Event()
+        self.left = 0
 
     async def run(self, attempt, *, attempts, hooks) -> Ended:
         del attempts
@@ -73,6 +75,10 @@ class Worker:
     def attach(self, connection, session) -> None:
         raise AssertionError("nobody lists anything")
 
+    def count_left(self, connection) -> int:
+        del connection
+        return self.left
+
     def state_changed(self, connection) -> None:
         self.states.append(connection.state)
 
@@ -83,11 +89,11 @@ class Worker:
 
 @contextlib.asynccontextmanager
 async def connected_to(
-    worker: Worker, clock: Clock | None = None
+    worker: Worker, clock: Clock | None = None, **options: Any
 ) -> AsyncIterator[WorkerConnection]:
     health, clock = WorkerHealth("w", lambda: None), clock or LoopClock()
     connection = WorkerConnection(
-        "w", adapters=(), maker=worker, health=health, clock=clock, listener=worker
+        "w", adapters=(), maker=worker, health=health, clock=clock, listener=worker, **options
     )
     task = asyncio.create_task(connection.run())
     try:
@@ -248,3 +254,31 @@ async def test_when_the_old_one_fails_too_the_worker_is_lost_since_then():
         assert connection.session is None
         assert connection.lost.elapsed() == timedelta(seconds=3)
         assert connection.status.message.startswith("it was lost")
+
+
+@virtual_time
+async def test_another_cluster_is_not_used_before_what_may_run_on_the_first_is_given_up():
+    """The manager was restarted, so nobody is connected to the first one."""
+    worker = Worker()
+    worker.good, worker.left = [FIRST], 3
+    async with connected_to(worker, known="first", grace=timedelta(minutes=2)) as connection:
+        connection.configure(FIRST)
+        await asyncio.sleep(110)
+        assert connection.session is None
+        assert connection.status is not None
+        assert "another cluster than before" in connection.status.message
+        assert "(3)" in connection.status.message
+        await asyncio.sleep(20)
+        assert connection.session is not None
+        assert connection.known == "uid"
+
+
+@virtual_time
+async def test_another_cluster_is_used_at_once_if_nothing_can_be_left_on_the_first():
+    worker = Worker()
+    worker.good = [FIRST]
+    async with connected_to(worker, known="first") as connection:
+        connection.configure(FIRST)
+        await settle()
+        assert connection.session is not None
+        assert connection.known == "uid"

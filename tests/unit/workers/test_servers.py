@@ -25,6 +25,27 @@ def test_equal_ages_are_told_apart_by_name():
     assert (table.find_elder("y"), table.find_elder("x")) == ("x", None)
 
 
+@pytest.mark.parametrize("stated", ["uid", None], ids=["connected", "after a start"])
+def test_a_name_that_gets_the_kubeconfig_of_another_does_not_take_over_its_server(stated):
+    table = ServerTable()
+    for age, known in ((OLD, "other"), (NEW, "uid")):
+        table.remember(age[1], known)
+        table.update(age, "https://one")
+    if stated:
+        table.identify("a", stated)
+    assert table.identify("b", "uid") == ("a",)
+    assert (table.find_elder("a"), table.find_elder("b")) == (None, "a")
+
+
+def test_a_server_is_known_before_it_states_anything():
+    table = ServerTable()
+    table.remember("a", "uid")
+    table.update(OLD, "https://one")
+    table.update(NEW, "https://two")
+    table.identify("b", "uid")
+    assert (table.find_elder("a"), table.find_elder("b")) == (None, "a")
+
+
 @pytest.mark.parametrize("server", [None, "https://two"])
 def test_the_younger_counts_when_the_older_is_gone_or_elsewhere(server):
     table = ServerTable()

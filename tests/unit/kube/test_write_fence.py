@@ -1,0 +1,85 @@
+"""Writes of a manager whose Lease has run out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import TransportError
+from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
+from multiqueue.kube.resources import PODS
+from multiqueue.kube.transport import ApiRequest, Response
+from multiqueue.kube.write_fence import WriteFence
+from tests.unit.kube.scripted_server import pod
+from tests.virtual_time import virtual_time
+
+POD = b'{"metadata":{"name":"a","resourceVersion":"1"},"spec":{}}'
+
+
+class Transport:
+    """Notes what is sent; everything succeeds at once, until the server is slow."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.slow_for = 0.0
+
+    def __call__(self, credentials: Credentials, **_: Any) -> Transport:
+        del credentials
+        return self
+
+    async def send(self, request: ApiRequest) -> Response:
+        self.sent.append(request.what)
+        await asyncio.sleep(self.slow_for)
+        return Response(200, {}, POD)
+
+    async def stream(self, request: ApiRequest) -> AsyncIterator[list[bytes]]:
+        raise AssertionError(request)
+        yield []
+
+    def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+@virtual_time
+async def test_a_write_is_not_sent_once_the_lease_ran_out_and_a_read_is():
+    transport = Transport()
+    fence = WriteFence(transport)
+    async with KubeClient(Credentials.static("http://a"), open_transport=fence.open) as client:
+        await client.create(PODS, pod("a", 1))
+        fence.held_until = asyncio.get_running_loop().time() + 10
+        await client.create(PODS, pod("a", 1))
+        await asyncio.sleep(10)
+        with pytest.raises(TransportError, match="Lease ran out"):
+            await client.create(PODS, pod("a", 1))
+        await client.get(PODS, "a", namespace="team-a")
+    assert [what.split()[0] for what in transport.sent] == ["POST", "POST", "GET"]
+
+
+@virtual_time
+async def test_the_elector_tells_until_when_the_lease_is_held():
+    transport = Transport()
+    fence = WriteFence(transport)
+    held: list[float] = []
+    async with KubeClient(Credentials.static("http://a"), open_transport=fence.open) as client:
+        elector = LeaderElector(
+            client, "ns", "lease", identity="a", fence=fence, renew=timedelta(seconds=10)
+        )
+
+        async def work() -> None:
+            assert fence.held_until is not None
+            held.append(fence.held_until - asyncio.get_running_loop().time())
+            transport.slow_for = 100.0
+            await asyncio.get_running_loop().create_future()
+
+        assert await elector.run(work) is LeadershipEnd.LOST
+    assert held == [10.0]
+    assert fence.held_until is None
