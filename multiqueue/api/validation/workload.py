@@ -27,6 +27,7 @@ from multiqueue.api.validation.field_error import (
 )
 from multiqueue.api.validation.names import (
     check_domain_prefixed_path,
+    check_qualified_name,
     validate_annotations,
     validate_labels,
 )
@@ -66,6 +67,7 @@ def validate_workload(obj: Object, gates: Gates, old: Object = _NEW) -> Iterator
     yield from validate_pod_sets(obj, gates)
     yield from _priority(mapping(obj, "spec"))
     yield from validate_workload_annotations(obj, gates)
+    yield from _conditions(mapping(obj, "status"))
     yield from _admission(obj, old)
     yield from _reclaimable(obj, old)
     yield from _check_states(obj)
@@ -151,6 +153,13 @@ def pod_counts(obj: Object) -> dict[str, int]:
         text(pod_set.get("name")) or names.DEFAULT_PODSET: number(pod_set.get("count"), 1)
         for _, pod_set in items(mapping(obj, "spec").get("podSets"))
     }
+
+
+def _conditions(status: Object) -> Iterator[FieldError]:
+    for i, condition in items(status.get("conditions")):
+        type_ = text(condition.get("type"))
+        for message in check_qualified_name(type_):
+            yield invalid(f"status.conditions[{i}].type", type_, message)
 
 
 def _admission(obj: Object, old: Object) -> Iterator[FieldError]:

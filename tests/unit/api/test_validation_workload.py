@@ -280,6 +280,13 @@ def test_an_admission_that_is_missing_may_stay_so() -> None:
     assert [e.path for e in validate_workload_update(old, workload())] == ["status.admission"]
 
 
+def test_types_of_conditions_are_qualified_names() -> None:
+    long = workload(status={"conditions": [{**RESERVED, "type": "x" * 64, "status": "False"}]})
+    assert [e.path for e in validate_workload_update(long, workload())] == [
+        "status.conditions[0].type"
+    ]
+
+
 def test_an_admission_counts_with_the_quota_only() -> None:
     other = admitted(workload())
     other["status"]["admission"]["podSetAssignments"][0]["name"] = "other"
