@@ -4,7 +4,8 @@ A table runs on the server under test: on the embedded one with our definitions 
 the real one that CONTRACT_KUBECONFIG names, where both are put first.
 """
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,15 +103,24 @@ async def assert_update_refused(
         status: What the status says before.
         subresource: ``/status``, or nothing.
     """
-    path = path_of(kind, namespace)
-    current = await api.create(path, valid(kind))
-    try:
+    async with stored(api, namespace, kind, valid(kind)) as made:
+        path, current = f"{path_of(kind, namespace)}/a", made
         if status:
-            current = await api.put(f"{path}/a/status", changed(current, status))
+            current = await api.put(f"{path}/status", changed(made, status))
         if kind == "Job":  # its controller writes meanwhile
             del current["metadata"]["resourceVersion"]
-        answer = await api.send("PUT", f"{path}/a{subresource}", changed(current, bad.changes))
+        answer = await api.send("PUT", f"{path}{subresource}", changed(current, bad.changes))
         assert_refused(answer, bad)
+
+
+@contextlib.asynccontextmanager
+async def stored(
+    api: Api, namespace: str, kind: str, body: dict[str, Any]
+) -> AsyncIterator[dict[str, Any]]:
+    """Store an object, which is called ``a``, and remove it at the end."""
+    path = path_of(kind, namespace)
+    try:
+        yield await api.create(path, body)
     finally:
         free = {"metadata": {"finalizers": None}}
         await api.send("PATCH", f"{path}/a", free, content_type=MERGE)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.contract.bad_input import QUOTA, Bad, assert_update_refused
-from tests.contract.client import Api
-from tests.contract.kueue_objects import REMOVED, changed
+from tests.contract.bad_input import QUOTA, Bad, assert_update_refused, stored
+from tests.contract.client import MERGE, Api
+from tests.contract.kueue_objects import REMOVED, changed, path_of, valid
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -97,6 +97,24 @@ UPDATES: list[tuple[str, Bad]] = [
 @pytest.mark.parametrize(("kind", "bad"), UPDATES, ids=str)
 async def test_an_update_is_refused(kueue: tuple[Api, str], kind: str, bad: Bad) -> None:
     await assert_update_refused(*kueue, kind, bad)
+
+
+async def test_a_flavor_with_a_topology_may_change(kueue: tuple[Api, str]) -> None:
+    change = {"spec": {"nodeLabels": {"gpu": "h100"}, "tolerations": None}}
+    async with stored(*kueue, "ResourceFlavor", valid("ResourceFlavor")):
+        path = path_of("ResourceFlavor", kueue[1])
+        answer = await kueue[0].send("PATCH", f"{path}/a", change, content_type=MERGE)
+        assert answer.status == 200, answer.text
+
+
+async def test_levels_change_in_the_newer_version_only(kueue: tuple[Api, str]) -> None:
+    with_hosts = {"spec.levels[1].nodeLabel": "kubernetes.io/hostname"}
+    change = {"spec": {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}}
+    async with stored(*kueue, "Topology", changed(valid("Topology"), with_hosts)):
+        for version, status in (("v1beta1", 422), ("v1beta2", 200)):
+            path = path_of("Topology", kueue[1], version)
+            answer = await kueue[0].send("PATCH", f"{path}/a", change, content_type=MERGE)
+            assert answer.status == status, answer.text
 
 
 ADMISSION = {

@@ -274,6 +274,11 @@ def _provisioning_request_config(schema: Schema) -> None:
     _allow(selector, "x-kubernetes-list-type", "x-kubernetes-list-map-keys")
 
 
+def _topology(schema: Schema) -> None:
+    rules = _properties(schema, "spec")["levels"]["x-kubernetes-validations"]
+    rules[-1] = SchemaRule("self == oldSelf", "field is immutable").as_dict()
+
+
 _CHANGES: Mapping[str, Callable[[Schema], None]] = {
     "AdmissionCheck": _admission_check,
     "ClusterQueue": _cluster_queue,
@@ -281,5 +286,6 @@ _CHANGES: Mapping[str, Callable[[Schema], None]] = {
     "MultiKueueCluster": _multikueue_cluster,
     "MultiKueueConfig": _multikueue_config,
     "ProvisioningRequestConfig": _provisioning_request_config,
+    "Topology": _topology,
     "Workload": _workload,
 }

@@ -19,14 +19,6 @@ class ResourceFlavorSpec(Struct, frozen=True, kw_only=True):
             "(has(self.topologyName) && self.topologyName == oldSelf.topologyName)",
             "topologyName is immutable once it is set",
         ),
-        *(
-            SchemaRule(
-                f"!has(oldSelf.topologyName) || (has(self.{field}) == has(oldSelf.{field}) && "
-                f"(!has(self.{field}) || self.{field} == oldSelf.{field}))",
-                f"{field} is immutable once topologyName is set",
-            )
-            for field in ("nodeLabels", "tolerations")
-        ),
     )
 
     node_labels: Annotated[

@@ -357,9 +357,7 @@ class AdmissionCheckState(Struct, frozen=True, kw_only=True):
 class PodSetRequest(Struct, frozen=True, kw_only=True):
     """Requests of a pod set as last evaluated."""
 
-    name: Annotated[
-        str, described("Name of the pod set.", required=True, default="main", **_POD_SET_NAME)
-    ]
+    name: Annotated[str, described("Name of the pod set.", required=True, **_POD_SET_NAME)]
     resources: Annotated[
         ResourceList, described("Requests of all its pods, overhead and defaults included.")
     ] = {}

@@ -63,16 +63,16 @@ def _fill(parent: dict[str, Any], field: str, **defaults: str) -> None:
             parent[field].setdefault(name, value)
 
 
-def validate_cluster_queue_create(obj: Object, _gates: Gates | None = None) -> list[FieldError]:
+def validate_cluster_queue_create(obj: Object, gates: Gates | None = None) -> list[FieldError]:
     """Return what is wrong with a new ClusterQueue."""
-    return [*_validate(obj), *_on_flavors(obj), *validate_annotations(obj, OF_QUEUES)]
+    return [*_validate(obj, gates), *_on_flavors(obj), *validate_annotations(obj, OF_QUEUES)]
 
 
 def validate_cluster_queue_update(
     new: Object, old: Object, gates: Gates | None = None
 ) -> list[FieldError]:
     """Return what is wrong with an update; unknown flavors of checks may stay as they are."""
-    errors = [*_validate(new), *validate_annotations(new, OF_QUEUES)]
+    errors = [*_validate(new, gates), *validate_annotations(new, OF_QUEUES)]
     legacy = without_empty(mapping(old, "spec", "admissionChecksStrategy"))
     current = without_empty(mapping(new, "spec", "admissionChecksStrategy"))
     strict = gates is not None and gates.enabled(Gate.REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS)
@@ -90,14 +90,15 @@ def warn_cluster_queue(obj: Object) -> list[str]:
     return list(warn_resource_groups(mapping(obj, "spec"), CLUSTER_QUEUE_RULES))
 
 
-def _validate(obj: Object) -> Iterator[FieldError]:
+def _validate(obj: Object, gates: Gates | None) -> Iterator[FieldError]:
     spec = mapping(obj, "spec")
     yield from validate_resource_groups(spec, CLUSTER_QUEUE_RULES)
     yield from validate_label_selector(spec.get("namespaceSelector"), "spec.namespaceSelector")
     yield from _preemption(mapping(spec, "preemption"))
     yield from _fungibility(mapping(spec, "flavorFungibility"))
     yield from validate_weight(spec)
-    yield from _concurrent_admission(spec)
+    if gates is not None and gates.enabled(Gate.CONCURRENT_ADMISSION):
+        yield from _concurrent_admission(spec)
 
 
 def _preemption(preemption: Object) -> Iterator[FieldError]:

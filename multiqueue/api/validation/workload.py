@@ -27,6 +27,7 @@ from multiqueue.api.validation.field_error import (
 )
 from multiqueue.api.validation.names import (
     check_domain_prefixed_path,
+    check_qualified_name,
     validate_annotations,
     validate_labels,
 )
@@ -40,6 +41,8 @@ _ASSIGNMENTS = "status.admission.podSetAssignments"
 RECLAIMABLE = "status.reclaimablePods"
 _INT32 = range(-(2**31), 2**31)
 DEFAULT_GATES = Gates()
+_NEW: Object = {}
+"""The earlier state of a Workload that is created."""
 
 
 def default_workload(obj: Object, gates: Gates = DEFAULT_GATES) -> dict[str, Any]:
@@ -59,13 +62,14 @@ def validate_workload_create(obj: Object, gates: Gates | None = None) -> list[Fi
     return list(validate_workload(obj, gates or DEFAULT_GATES))
 
 
-def validate_workload(obj: Object, gates: Gates) -> Iterator[FieldError]:
-    """Check the rules that do not depend on an earlier state of the Workload."""
+def validate_workload(obj: Object, gates: Gates, old: Object = _NEW) -> Iterator[FieldError]:
+    """Check the rules of a state; what was already wrong in the earlier one may stay so."""
     yield from validate_pod_sets(obj, gates)
     yield from _priority(mapping(obj, "spec"))
     yield from validate_workload_annotations(obj, gates)
-    yield from _admission(obj)
-    yield from _reclaimable(obj)
+    yield from _conditions(mapping(obj, "status"))
+    yield from _admission(obj, old)
+    yield from _reclaimable(obj, old)
     yield from _check_states(obj)
     yield from _clusters(mapping(obj, "status"))
 
@@ -143,23 +147,31 @@ def _parse_gates(value: str) -> list[str]:
     return [gate.strip() for gate in value.split(",")] if value.strip() else []
 
 
-def _counts(obj: Object) -> dict[str, int]:
+def pod_counts(obj: Object) -> dict[str, int]:
+    """Return the number of pods that the spec asks for, by pod set."""
     return {
         text(pod_set.get("name")) or names.DEFAULT_PODSET: number(pod_set.get("count"), 1)
         for _, pod_set in items(mapping(obj, "spec").get("podSets"))
     }
 
 
-def _admission(obj: Object) -> Iterator[FieldError]:
-    admission = mapping(obj, "status").get("admission")
-    reserved = has_condition(obj, "QuotaReserved")
-    if not isinstance(admission, dict):
-        if reserved:
+def _conditions(status: Object) -> Iterator[FieldError]:
+    for i, condition in items(status.get("conditions")):
+        type_ = text(condition.get("type"))
+        for message in check_qualified_name(type_):
+            yield invalid(f"status.conditions[{i}].type", type_, message)
+
+
+def _admission(obj: Object, old: Object) -> Iterator[FieldError]:
+    if not has_condition(obj, "QuotaReserved"):
+        return
+    if _admission_of(obj) is None:
+        if not has_condition(old, "QuotaReserved") or _admission_of(old) is not None:
             yield required("status.admission", "must be set while QuotaReserved is True")
         return
-    assignments = list(items(admission.get("podSetAssignments")))
-    counts = _counts(obj)
-    if reserved and len(assignments) != len(counts):
+    assignments = list(items(mapping(obj, "status", "admission").get("podSetAssignments")))
+    counts = pod_counts(obj)
+    if len(assignments) != len(counts):
         yield invalid(
             _ASSIGNMENTS,
             len(assignments),
@@ -170,6 +182,10 @@ def _admission(obj: Object) -> Iterator[FieldError]:
         if name not in counts:
             yield not_found(f"{_ASSIGNMENTS}[{i}].name", name)
         yield from _usage(assignment, f"{_ASSIGNMENTS}[{i}].resourceUsage")
+
+
+def _admission_of(obj: Object) -> Any:
+    return mapping(obj, "status").get("admission")
 
 
 def _usage(assignment: Object, path: str) -> Iterator[FieldError]:
@@ -185,19 +201,26 @@ def _usage(assignment: Object, path: str) -> Iterator[FieldError]:
             yield invalid(f"{path}[{resource}]", value, f"is not a multiple of {count}")
 
 
-def _reclaimable(obj: Object) -> Iterator[FieldError]:
-    counts = _counts(obj)
-    for _, reclaimable in items(mapping(obj, "status").get("reclaimablePods")):
-        name, count = text(reclaimable.get("name")), number(reclaimable.get("count"))
+def _reclaimable(obj: Object, old: Object) -> Iterator[FieldError]:
+    """Check counts; that of an elastic job may be too high since the job became smaller."""
+    counts = pod_counts(obj)
+    stale = reclaimable_pods(old) if is_elastic(obj) else {}
+    for name, count in reclaimable_pods(obj).items():
         path = f"{RECLAIMABLE}[{name}]"
         if name not in counts:
             yield not_supported(f"{path}.name", name, counts)
-        elif count > counts[name] and not is_elastic(obj):
+        elif count > counts[name] and stale.get(name) != count:
             yield invalid(f"{path}.count", count, f"should be less or equal to {counts[name]}")
 
 
+def reclaimable_pods(obj: Object) -> dict[str, int]:
+    """Return the counts of reclaimable pods, by pod set."""
+    reclaimable = items(mapping(obj, "status").get("reclaimablePods"))
+    return {text(each.get("name")): number(each.get("count")) for _, each in reclaimable}
+
+
 def _check_states(obj: Object) -> Iterator[FieldError]:
-    known = _counts(obj)
+    known = pod_counts(obj)
     for i, state in items(mapping(obj, "status").get("admissionChecks")):
         for j, update in items(state.get("podSetUpdates")):
             path = f"status.admissionChecks[{i}].podSetUpdates[{j}]"

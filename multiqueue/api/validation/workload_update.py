@@ -27,6 +27,8 @@ from multiqueue.api.validation.pod_sets import is_elastic
 from multiqueue.api.validation.workload import (
     DEFAULT_GATES,
     RECLAIMABLE,
+    pod_counts,
+    reclaimable_pods,
     validate_admission_gates_update,
     validate_workload,
 )
@@ -39,7 +41,7 @@ def validate_workload_update(
 ) -> list[FieldError]:
     """Return what is wrong with a change of spec or status."""
     gates = gates or DEFAULT_GATES
-    errors = list(validate_workload(new, gates))
+    errors = list(validate_workload(new, gates, old))
     if has_condition(old, "QuotaReserved"):
         errors.extend(_reserved_spec(new, old, gates))
         if has_condition(new, "QuotaReserved"):
@@ -55,8 +57,8 @@ def validate_workload_update(
 def _reserved_spec(new: Object, old: Object, gates: Gates) -> Iterator[FieldError]:
     before, after = mapping(old, "spec"), mapping(new, "spec")
     old_sets, new_sets = without_empty(before.get("podSets")), without_empty(after.get("podSets"))
-    elastic = gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES) and is_elastic(new)
-    if old_sets != new_sets and not (elastic and _is_scale_down(new_sets, old_sets)):
+    may_shrink = gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
+    if old_sets != new_sets and not (may_shrink and _is_scale_down(new_sets, old_sets)):
         yield immutable("spec.podSets", _names(after.get("podSets")))
     old_queue, new_queue = before.get("queueName"), after.get("queueName")
     if has_condition(new, "QuotaReserved") and old_queue and new_queue != old_queue:
@@ -95,19 +97,26 @@ def _fixed(admission: Object) -> Any:
 
 def _reclaimable(new: Object, old: Object) -> Iterator[FieldError]:
     """Check that reclaimable pods do not decrease while quota is reserved (E-186)."""
-    after = {
-        text(r.get("name")): number(r.get("count"))
-        for _, r in items(mapping(new, "status").get("reclaimablePods"))
-    }
-    if is_elastic(new):
-        return
-    for _, reclaimable in items(mapping(old, "status").get("reclaimablePods")):
-        name, count = text(reclaimable.get("name")), number(reclaimable.get("count"))
+    after = reclaimable_pods(new)
+    shrunk = _find_shrunk(new)
+    for name, count in reclaimable_pods(old).items():
         path = f"{RECLAIMABLE}[{name}]"
+        if name in shrunk:
+            continue
         if name not in after:
             yield required(path, "cannot be removed while quota is reserved")
         elif after[name] < count:
             yield invalid(f"{path}.count", after[name], f"cannot be less than {count}")
+
+
+def _find_shrunk(obj: Object) -> set[str]:
+    """Return the pod sets of an elastic job that are smaller now than when it was admitted."""
+    if not is_elastic(obj):
+        return set()
+    now = pod_counts(obj)
+    assignments = items(mapping(obj, "status", "admission").get("podSetAssignments"))
+    admitted = {text(each.get("name")): number(each.get("count")) for _, each in assignments}
+    return {name for name, count in admitted.items() if count > now.get(name, 0)}
 
 
 def _pod_set_updates(new: Object, old: Object) -> Iterator[FieldError]:

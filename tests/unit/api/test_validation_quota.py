@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from multiqueue.api.config import Gates
+from multiqueue.api.config.gates import Gate
 from multiqueue.api.validation.cluster_queue import (
     default_cluster_queue,
     validate_cluster_queue_create,
@@ -208,7 +209,9 @@ def test_the_concurrent_admission_policy_is_immutable_and_limited() -> None:
         }
     }
     obj = cluster_queue(concurrentAdmissionPolicy=policy, queueingStrategy="StrictFIFO")
-    got = {error.path for error in validate_cluster_queue_create(obj)}
+    assert validate_cluster_queue_create(obj) == []
+    on = Gates({Gate.CONCURRENT_ADMISSION: True})
+    got = {error.path for error in validate_cluster_queue_create(obj, on)}
     at = "spec.concurrentAdmissionPolicy"
     assert got == {
         at,
@@ -221,7 +224,7 @@ def test_the_concurrent_admission_policy_is_immutable_and_limited() -> None:
         group(("a", [quota()])),
         concurrentAdmissionPolicy={"migration": {"mode": "TryPreferredFlavors"}},
     )
-    assert validate_cluster_queue_create(with_policy) == []
+    assert validate_cluster_queue_create(with_policy, on) == []
     (error,) = validate_cluster_queue_update(with_policy, good)
     assert error.detail == "field is immutable"
 

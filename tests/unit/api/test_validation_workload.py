@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from multiqueue.api.config import Gates
+from multiqueue.api.config.gates import Gate
 from multiqueue.api.validation.workload import default_workload, validate_workload_create
 from multiqueue.api.validation.workload_update import validate_workload_update
 
@@ -228,7 +229,7 @@ def test_defaults_name_a_lone_pod_set() -> None:
 def test_pod_sets_and_queue_stay_while_quota_is_reserved() -> None:
     old = admitted(workload())
     new = copy.deepcopy(old)
-    new["spec"]["podSets"][0]["count"] = 1
+    new["spec"]["podSets"][0]["count"] = 3
     new["spec"]["queueName"] = "other"
     got = [error.path for error in validate_workload_update(new, old)]
     assert "spec.podSets" in got
@@ -244,14 +245,54 @@ def test_empty_objects_are_no_change_of_pod_sets() -> None:
     assert validate_workload_update(new, old) == []
 
 
-def test_an_elastic_workload_may_shrink() -> None:
-    elastic = {"kueue.x-k8s.io/elastic-job": "true"}
-    old = admitted(workload(annotations=elastic))
+def test_a_workload_may_shrink_while_quota_is_reserved() -> None:
+    old = admitted(workload())
     new = copy.deepcopy(old)
     new["spec"]["podSets"][0]["count"] = 1
     assert validate_workload_update(new, old) == []
-    new["spec"]["podSets"][0]["count"] = 3
-    assert validate_workload_update(new, old)
+    off = Gates({Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES: False})
+    assert [e.path for e in validate_workload_update(new, old, off)] == ["spec.podSets"]
+
+
+def test_reclaimable_pods_of_a_job_that_shrank() -> None:
+    """E-186."""
+    elastic = {"kueue.x-k8s.io/elastic-job": "true"}
+    two, one = ([{"name": "main", "count": count}] for count in (2, 1))
+    old = admitted(workload(annotations=elastic), reclaimablePods=two)
+    smaller = copy.deepcopy(old)
+    smaller["spec"]["podSets"][0]["count"] = 1
+    assert validate_workload_update(smaller, old) == []
+    fewer = copy.deepcopy(smaller)
+    fewer["status"]["reclaimablePods"] = one
+    assert validate_workload_update(fewer, smaller) == []
+    assert [e.path for e in validate_workload_update(smaller, fewer)] == [
+        "status.reclaimablePods[main].count"
+    ]
+    as_large = admitted(workload(annotations=elastic), reclaimablePods=one)
+    assert [e.path for e in validate_workload_update(as_large, old)] == [
+        "status.reclaimablePods[main].count"
+    ]
+
+
+def test_an_admission_that_is_missing_may_stay_so() -> None:
+    old = workload(status={"conditions": [RESERVED]})
+    assert validate_workload_update(old, old) == []
+    assert [e.path for e in validate_workload_update(old, workload())] == ["status.admission"]
+
+
+def test_types_of_conditions_are_qualified_names() -> None:
+    long = workload(status={"conditions": [{**RESERVED, "type": "x" * 64, "status": "False"}]})
+    assert [e.path for e in validate_workload_update(long, workload())] == [
+        "status.conditions[0].type"
+    ]
+
+
+def test_an_admission_counts_with_the_quota_only() -> None:
+    other = admitted(workload())
+    other["status"]["admission"]["podSetAssignments"][0]["name"] = "other"
+    assert validate_workload_create(other)
+    del other["status"]["conditions"]
+    assert validate_workload_create(other) == []
 
 
 def test_an_admission_is_set_and_removed_as_a_whole() -> None:

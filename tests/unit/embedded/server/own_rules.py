@@ -318,19 +318,6 @@ OWN_RULES: tuple[OwnRule, ...] = (
         ),
         changes=True,
     ),
-    *(
-        OwnRule(
-            kind="ResourceFlavor",
-            path="spec",
-            message=f"{field} is immutable once topologyName is set",
-            values=flavor_specs,
-            holds=lambda value, old, field=field: (
-                "topologyName" not in old or value.get(field) == old.get(field)
-            ),
-            changes=True,
-        )
-        for field in ("nodeLabels", "tolerations")
-    ),
     OwnRule(
         kind="ResourceFlavor",
         path="spec.nodeTaints",
@@ -369,6 +356,16 @@ OWN_RULES: tuple[OwnRule, ...] = (
         values=levels,
         holds=levels_stay,
         changes=True,
+        versions=NEWER,
+    ),
+    OwnRule(
+        kind="Topology",
+        path="spec.levels",
+        message="field is immutable",
+        values=levels,
+        holds=same,
+        changes=True,
+        versions=OLDER,
     ),
     OwnRule(
         kind="Workload",

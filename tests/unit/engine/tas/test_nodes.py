@@ -150,6 +150,15 @@ def test_flavors_that_share_nodes(shares_nodes: bool) -> None:
     assert isinstance(got, dict) != shares_nodes
 
 
+def test_a_flavor_has_other_nodes_once_its_labels_change() -> None:
+    nodes = [make_node("b0-r0-h0"), make_node("b0-r0-h1", labels={"pool": "b"})]
+    forest = make_forest(nodes)
+    assert place(forest, make_pods(2, required=RACK)) == {"b0-r0-h0": 2}
+    moved = ResourceFlavor(name="tas", node_labels={"pool": "b"}, topology_name="dc")
+    forest.set_flavor("tas", moved)
+    assert place(forest, make_pods(2, required=RACK)) == {"b0-r0-h1": 2}
+
+
 def test_assumed_pods_take_room_inside_the_block_only() -> None:
     forest = make_forest({"b0-r0-h0": 4})
     pods = make_pods(3, required=RACK)
