@@ -131,7 +131,7 @@ def _deactivated(view: WorkloadSituation) -> WorkloadStatus:
         now=view.now,
         generation=view.generation,
     )
-    return view.complete(status)
+    return view.complete(view.list_checks(status))
 
 
 def end_backoff(view: WorkloadSituation) -> WorkloadPlan | None:

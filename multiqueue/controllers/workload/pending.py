@@ -13,7 +13,6 @@ import msgspec
 
 from multiqueue.api.conditions import MAX_MESSAGE, Reason, WorkloadCondition
 from multiqueue.api.v1beta2 import WorkloadStatus
-from multiqueue.api.workload_checks import applicable_checks, sync_checks
 from multiqueue.api.workload_state import (
     find,
     has_quota,
@@ -108,9 +107,8 @@ def pending_status(view: WorkloadSituation) -> WorkloadStatus:
     evaluated = find(status, WorkloadCondition.QUOTA_RESERVED) is not None
     if view.options.explicit_status or evaluated:
         status = view.complete(status)
-    if view.cluster_queue is not None and evaluated and not view.is_parent:
-        checks = applicable_checks(view.cluster_queue.spec, None)
-        status = sync_checks(status, checks, view.now)
+    if evaluated:
+        status = view.list_checks(status)
     if status == view.workload.status:
         return status
     return msgspec.structs.replace(status, resource_requests=view.requests)

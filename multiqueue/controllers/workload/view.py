@@ -19,6 +19,7 @@ from multiqueue.api.v1beta2 import (
     WorkloadStatus,
 )
 from multiqueue.api.variants import is_parent
+from multiqueue.api.workload_checks import applicable_checks, sync_checks
 from multiqueue.api.workload_readiness import ReadinessRules, begin_waiting
 from multiqueue.api.workload_state import find
 from multiqueue.engine.pending_reasons import Explanation
@@ -121,6 +122,17 @@ class WorkloadSituation:
     def generation(self) -> int:
         """Generation of the Workload, for its conditions."""
         return self.workload.metadata.generation
+
+    def list_checks(self, status: WorkloadStatus) -> WorkloadStatus:
+        """Return the status without quota, with the checks that any admission would need (E-111).
+
+        While the LocalQueue is stopped, the list stays.
+        """
+        if self.cluster_queue is None or self.local_queue is None or self.is_parent:
+            return status
+        if self.local_queue.spec.stop_policy != "None":
+            return status
+        return sync_checks(status, applicable_checks(self.cluster_queue.spec, None), self.now)
 
     def complete(self, status: WorkloadStatus) -> WorkloadStatus:
         """Return the status to write, with Admitted=False and PodsReady=False (E-110, E-185).

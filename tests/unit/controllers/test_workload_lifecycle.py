@@ -12,6 +12,7 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason
 from multiqueue.api.v1beta2 import ObjectMeta, OwnerReference, WorkloadPriorityClass
+from multiqueue.api.workload_checks import sync_checks
 from multiqueue.api.workload_state import (
     complete_eviction,
     finish,
@@ -114,6 +115,18 @@ def test_deactivating_what_holds_nothing_evicts_too() -> None:
         "Deactivated",
         "The workload is deactivated",
     )
+    assert is_done(decide(view))
+
+
+def test_a_deactivated_workload_has_only_the_checks_that_every_flavor_needs() -> None:
+    """E-111."""
+    workload = after_eviction("DeactivatedDueToAdmissionCheck")
+    workload = msgspec.structs.replace(
+        with_status(workload, sync_checks(workload.status, ["of-its-flavor"], T0)),
+        spec=msgspec.structs.replace(workload.spec, active=False),
+    )
+    view = step(make_view(workload, cluster_queue=make_cluster_queue("of-all")))
+    assert [check.name for check in view.workload.status.admission_checks] == ["of-all"]
     assert is_done(decide(view))
 
 

@@ -17,6 +17,7 @@ from tests.unit.controllers.workload_views import (
     condition_of,
     is_done,
     make_cluster_queue,
+    make_local_queue,
     make_view,
     step,
 )
@@ -71,6 +72,23 @@ def test_with_the_reason_come_the_checks_that_every_flavor_needs() -> None:
     assert [c.name for c in view.workload.status.admission_checks] == ["a"]
     fresh = make_view(make_workload(), cluster_queue=queue, explanation=NOT_YET)
     assert is_done(decide(fresh))
+
+
+def test_in_a_stopped_local_queue_the_list_of_checks_stays() -> None:
+    """E-111."""
+    stopped = make_local_queue(stop_policy="Hold")
+    explained = because(Reason.SUSPENDED)
+    waits = make_view(
+        make_workload(),
+        local_queue=stopped,
+        cluster_queue=make_cluster_queue("a"),
+        explanation=explained,
+    )
+    assert step(waits).workload.status.admission_checks == ()
+    before = step(replace(waits, local_queue=make_local_queue()))
+    assert [check.name for check in before.workload.status.admission_checks] == ["a"]
+    after = replace(before, local_queue=stopped, cluster_queue=make_cluster_queue())
+    assert is_done(decide(after))
 
 
 def test_while_its_admission_is_written_nothing_else_is() -> None:
