@@ -61,7 +61,7 @@ class BatchJob(IntegrationDefaults):
 
     def is_suspended(self, job: Job) -> bool:
         """Whether the spec suspends the Job, and no stop of ours is unfinished."""
-        return bool(job["spec"].get("suspend")) and not _is_stopping(job)
+        return bool(job["spec"].get("suspend")) and not is_stopping(job)
 
     def is_elastic(self, job: Job) -> bool:
         """Whether the Job has the annotation, and its pods the gate that the webhook adds (E-169).
@@ -172,7 +172,7 @@ class BatchJob(IntegrationDefaults):
         patch = _merged(restore_sizes_patch(job), {"spec": restored} if restored else {})
         if not job["spec"].get("suspend"):
             patch = _merged(patch, {"spec": {"suspend": True}})
-        if _is_stopping(job):
+        if is_stopping(job):
             patch = _merged(patch, {"metadata": {"annotations": {names.STOPPING: None}}})
         return JobPatch(patch=patch)
 
@@ -195,11 +195,12 @@ def _status(job: Job) -> Mapping[str, Any]:
     return job.get("status") or {}
 
 
-def _annotations(job: Job) -> Mapping[str, str]:
+def _annotations(job: Mapping[str, Any]) -> Mapping[str, str]:
     return job["metadata"].get("annotations") or {}
 
 
-def _is_stopping(job: Job) -> bool:
+def is_stopping(job: Mapping[str, Any]) -> bool:
+    """Whether a stop of ours is unfinished."""
     return _annotations(job).get(names.STOPPING) == "true"
 
 

@@ -29,6 +29,7 @@ from multiqueue.api.validation.topology_annotations import (
     validate_topology_annotations,
 )
 from multiqueue.api.validation.workload import is_int32
+from multiqueue.jobs.batch_job.integration import is_stopping
 from multiqueue.jobs.framework.defaulting import (
     JobDefaults,
     QueueLookup,
@@ -131,9 +132,14 @@ def validate_job_update(new: Object, old: Object, gates: Gates) -> list[FieldErr
     known = {(error.path, str(error.value)) for error in _validate(old, gates)}
     errors = [e for e in _validate(new, gates) if (e.path, str(e.value)) not in known]
     suspended, was_suspended = _is_suspended(new), _is_suspended(old)
+    # A Job that is being stopped still has pods; its Workload holds the quota of its queue.
     errors.extend(
         validate_job_metadata_update(
-            new, old, gates, suspended=suspended, was_suspended=was_suspended
+            new,
+            old,
+            gates,
+            suspended=suspended and not is_stopping(new),
+            was_suspended=was_suspended and not is_stopping(old),
         )
     )
     errors.extend(

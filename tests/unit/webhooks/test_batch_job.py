@@ -272,6 +272,9 @@ def test_the_queue_stays_while_the_job_runs() -> None:
     assert changed(running, queue="other") == [f"{LABELS}[{K}/queue-name]"]
     assert changed(suspended, queue="other", suspend=True) == []
     assert changed(suspended, queue="other") == [f"{LABELS}[{K}/queue-name]"]
+    stopping = {"annotations": {f"{K}/stopping": "true"}, "suspend": True}
+    assert changed(job(**stopping), **stopping, queue="other") == [f"{LABELS}[{K}/queue-name]"]
+    assert changed(job(**stopping), suspend=True, queue="other") == []
 
 
 def test_the_time_limit_and_the_prebuilt_workload_stay_while_the_job_runs() -> None:
