@@ -22,9 +22,10 @@ RULES: tuple[Rule, ...] = (
     lifecycle.clear_active,
     # Before the rule for inactive Workloads, which leaves an evicted one alone.
     reserved.end_ownerless_eviction,
+    # Also for inactive Workloads: they come back with the present priority.
+    lifecycle.follow_class,
     lifecycle.evict_inactive,
     lifecycle.end_backoff,
-    lifecycle.follow_class,
     lifecycle.sync_gates,
     reserved.restart_broken,
     # Checks evict only after the list is up to date: a removed check evicts nobody.

@@ -202,6 +202,8 @@ def test_another_value_of_its_class_reaches_a_workload() -> None:
         patch={"priority": 7}
     )
     assert is_done(decide(make_view(make_workload(priority=7), priority_class=high)))
+    inactive = step(make_view(make_workload(priority=5, active=False)))
+    assert decide(replace(inactive, priority_class=high)) == PatchSpec(patch={"priority": 7})
 
 
 def test_a_copy_of_another_cluster_keeps_its_priority() -> None:
