@@ -203,7 +203,7 @@ def by_worth(pod: Pod) -> tuple[bool, bool, str, str]:
     return (not is_held(pod), is_gated(pod), *by_age(pod))
 
 
-def by_last_activity(pod: Pod) -> tuple[bool, str, str, str]:
+def by_last_activity(pod: Pod) -> tuple[bool, str]:
     """Return what inactive members are sorted by; those to release come first."""
     failed = next(
         (
@@ -215,4 +215,4 @@ def by_last_activity(pod: Pod) -> tuple[bool, str, str, str]:
     )
     deleted = str(pod["metadata"].get("deletionTimestamp") or "")
     times = [time for time in (failed, deleted) if time]
-    return (is_held(pod), min(times, default="9999"), *by_age(pod))
+    return (is_held(pod), min(times, default="9999"))

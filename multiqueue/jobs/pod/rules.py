@@ -324,9 +324,10 @@ def _kept(job: Job, workload: Workload) -> list[Pod]:
     kept: list[Pod] = []
     for pod_set in workload.spec.pod_sets:
         active = _active(job, pod_set.name)[: pod_set.count]
+        # Newest first: of pods that were active last at the same time, older ones stay.
         inactive = [
             pod
-            for pod in members_of(job)
+            for pod in reversed(members_of(job))
             if role_of(pod) == pod_set.name and not is_active_member(pod)
         ]
         lacking = pod_set.count - len(active)

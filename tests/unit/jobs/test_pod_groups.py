@@ -255,6 +255,23 @@ def test_a_failed_pod_is_waited_for_and_released_with_its_replacement() -> None:
     assert waiting_condition(done) == ("False", "PodsReady")
 
 
+def test_a_replacement_releases_the_newest_of_pods_that_ended_together() -> None:
+    """J-247."""
+    ok = running(make_pod("p0", group="g", total=3))
+    bad = [stored(make_pod(name, group="g", total=3), phase="Failed") for name in ("p1", "p2")]
+    workload = admitted(workload_of(ok))
+    pod_set = msgspec.structs.replace(workload.spec.pod_sets[0], count=3)
+    new = stored(make_pod("p3", group="g", total=3))
+    members = [ok, *bad, new]
+    owners = tuple(decode(OwnerReference, orjson.dumps(member_reference(pod))) for pod in members)
+    workload = msgspec.structs.replace(
+        workload,
+        metadata=msgspec.structs.replace(workload.metadata, owner_references=owners),
+        spec=msgspec.structs.replace(workload.spec, pod_sets=(pod_set,)),
+    )
+    assert written(plan_for(members, workload)) == {"p2": (MemberAction.RELEASE,)}
+
+
 def test_an_evicted_group_is_told_why_and_deleted() -> None:
     """group-15, pod-7."""
     pods = gang(2, make=running)
