@@ -1,6 +1,6 @@
 """The rows of `standings`: read from the informers and the engine when somebody asks.
 
-A row is built again only if its Workload, its job, its position or its start changed.
+A row is built again only if its Workload, its job, its position, its start or its reason changed.
 """
 
 from __future__ import annotations

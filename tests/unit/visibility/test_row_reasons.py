@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from multiqueue.model.cluster_queue import QueueingStrategy
+from multiqueue.model.cluster_queue import LocalQueue, QueueingStrategy
+from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.visibility.fleet.reasons import LEAST_SECONDS, RowReasons
 from tests.builders.engine import NAMESPACE, flavor_quotas, make_queue, make_workload, pod_set
 from tests.engine_world import EngineWorld
@@ -53,6 +54,37 @@ def test_words_are_those_of_one_moment_and_then_those_of_the_next() -> None:
         await asyncio.sleep(LEAST_SECONDS)
         assert reasons.renew() == moment + 1
         assert reasons.find_words(key, "cq").startswith("flavor a100 has room now")
+
+    run_virtual(main())
+
+
+def test_a_flavor_that_is_added_is_in_the_words_of_the_next_moment() -> None:
+    async def main() -> None:
+        world = strict_world()
+        reasons, before = make_reasons(world), "nvidia.com/gpu in flavor a100: 2 more needed"
+        assert reasons.find_words(f"{NAMESPACE}/large", "cq") == before
+        world.engine.upsert_resource_flavor(ResourceFlavor(name="h100"))
+        flavors = flavor_quotas("a100", gpu=4), flavor_quotas("h100", gpu=1)
+        strict = QueueingStrategy.STRICT_FIFO
+        world.engine.upsert_cluster_queue(make_queue("cq", *flavors, strategy=strict))
+        small = f"{NAMESPACE}/small"
+        assert reasons.find_words(small, "cq").endswith(f"That one waits: {before}")
+        world.cycle()
+        await asyncio.sleep(LEAST_SECONDS)
+        assert "in flavor h100" in reasons.find_words(small, "cq")
+
+    run_virtual(main())
+
+
+def test_nothing_is_said_about_a_workload_that_waits_in_another_cluster_queue_by_now() -> None:
+    async def main() -> None:
+        world = strict_world()
+        reasons = make_reasons(world)
+        assert reasons.find_words(f"{NAMESPACE}/large", "cq")
+        world.engine.upsert_cluster_queue(make_queue("other", flavor_quotas("h100", gpu=1)))
+        moved = LocalQueue(key=f"{NAMESPACE}/lq", cluster_queue="other")
+        world.engine.upsert_local_queue(moved)
+        assert reasons.find_words(f"{NAMESPACE}/small", "cq") == ""
 
     run_virtual(main())
 
