@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help demo test test-programs test-browser abuse fuzz fuzz-guided check fmt fmt-check lint types imports spell crds crds-clean roles metrics lock bench bench-upstream conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-jobs conformance-record mutants clean
 
 help: ## Show the targets
-	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{ printf "%-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(VENV)/.installed: pyproject.toml
 	@echo "Installing into $(VENV); once, a minute or two"

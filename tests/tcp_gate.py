@@ -1,7 +1,8 @@
 """A TCP proxy that a test opens, cuts and lets hang: the network between manager and worker.
 
 It speaks TLS to who connects, because managers connect to nothing else. If the server behind it
-does so itself, the gate passes on what it gets, and the server's certificate counts.
+does so itself, the gate passes on what it gets, and the server's certificate counts, unless the
+gate reads along.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import base64
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -31,17 +32,34 @@ def _context() -> ssl.SSLContext:
     return server_context(_authority(), [HOST], datetime.now(UTC))
 
 
+def _trust_all() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+Reader = Callable[[int, bytes], None]
+"""Gets the port from which somebody connected, and some of what it sent."""
+
+
 class Gate:
     """Forwards connections to one address.
+
+    Args:
+        target: The URL of the server.
+        reader: Reads what is sent to the server.
 
     Attributes:
         url: Where to connect instead.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, reader: Reader | None = None) -> None:
         parts = urlsplit(target)
         self._host, self._port = parts.hostname, parts.port
-        self._tls = None if parts.scheme == "https" else _context()
+        is_encrypted = parts.scheme == "https"
+        self._tls = None if is_encrypted and reader is None else _context()
+        self._onward = _trust_all() if is_encrypted and reader is not None else None
+        self._reader = reader or (lambda _port, _data: None)
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._served: set[asyncio.Task[None]] = set()
@@ -56,7 +74,7 @@ class Gate:
 
     @property
     def cluster(self) -> dict[str, Any]:
-        """Where to connect, and how to know it, as in a kubeconfig; of a server without TLS."""
+        """Where to connect, and how to know it, as in a kubeconfig; of a gate that speaks TLS."""
         authority = base64.b64encode(_authority().certificate).decode()
         return {"server": self.url, "certificate-authority-data": authority}
 
@@ -91,15 +109,18 @@ class Gate:
         self._served.add(task)
         task.add_done_callback(self._served.discard)
         other: asyncio.StreamWriter | None = None
+        port = (writer.get_extra_info("peername") or ("", 0))[1]
         try:
             if not self._is_cut:
                 await self._flows.wait()
             if self._is_cut:
                 return
-            other_reader, other = await asyncio.open_connection(self._host, self._port)
+            other_reader, other = await asyncio.open_connection(
+                self._host, self._port, ssl=self._onward
+            )
             self._writers.add(other)
             ways = [
-                asyncio.ensure_future(self._pump(reader, other)),
+                asyncio.ensure_future(self._pump(reader, other, port)),
                 asyncio.ensure_future(self._pump(other_reader, writer)),
             ]
             try:
@@ -116,18 +137,22 @@ class Gate:
                     self._writers.discard(end)
                     end.transport.abort()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int = 0
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 await self._flows.wait()
+                if port:
+                    self._reader(port, data)
                 writer.write(data)
                 await writer.drain()
 
 
 @contextlib.asynccontextmanager
-async def gate_to(url: str) -> AsyncIterator[Gate]:
+async def gate_to(url: str, reader: Reader | None = None) -> AsyncIterator[Gate]:
     """Open a gate for the length of a block."""
-    gate = Gate(url)
+    gate = Gate(url, reader)
     await gate.start()
     try:
         yield gate

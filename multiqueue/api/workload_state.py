@@ -35,6 +35,8 @@ from multiqueue.api.v1beta2 import (
 from multiqueue.api.v1beta2.meta import format_time, read_time
 from multiqueue.api.workload_checks import reset_checks
 
+CREATE_AGAIN = "create it again"
+"""In the message of a rejected check: only another job can start, this one cannot be changed so."""
 DEACTIVATED_DUE_TO = f"{Reason.DEACTIVATED}DueTo"
 """Prefix of the eviction reason of a deactivation with a cause (E-103)."""
 NOT_READY = "Not all pods are ready or succeeded"

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiqueue.cli.errors import UsageProblem
+from multiqueue.cli.manifests import SUFFIXES
 
 if TYPE_CHECKING:
     from multiqueue.lint.world import LintEntry
-
-SUFFIXES = {".yaml", ".yml", ".json"}
 
 
 @dataclass(slots=True)

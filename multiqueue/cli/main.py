@@ -41,7 +41,7 @@ SECTIONS = {
     },
     "See the fleet": {
         "clusters": "Show the worker clusters and their GPUs; cordon them",
-        "queues": "Show one queue in numbers, and diagnose it",
+        "queues": "List ClusterQueues; show one queue in numbers, and diagnose it",
         "cohorts": "Show the tree of cohorts and queues, and who lends to whom",
         "flavors": "Show the ResourceFlavors and their GPUs",
         "fairness": "Show how queues share, and which are starved",

@@ -8,13 +8,21 @@ from typing import Any
 
 from multiqueue.cli.errors import UsageProblem
 
+SUFFIXES = {".yaml", ".yml", ".json"}
+"""The files of a directory that are read, as by kubectl."""
+
 
 def read_manifests(source: str) -> list[dict[str, Any]]:
     """Return the objects of a YAML or JSON file (``-``: standard input); Lists are unpacked.
 
+    Of a directory, those of its files in the order of their names, as kubectl does.
+
     Raises:
-        UsageProblem: the file cannot be read, or contains something that is no object.
+        UsageProblem: a file cannot be read, or contains something that is no object.
     """
+    if source != "-" and Path(source).is_dir():
+        files = sorted(path for path in Path(source).iterdir() if path.suffix in SUFFIXES)
+        return [each for path in files if path.is_file() for each in read_manifests(str(path))]
     name = "standard input" if source == "-" else f'"{source}"'
     objects: list[dict[str, Any]] = []
     for position, document in enumerate(_parse(_read(source, name), name), start=1):

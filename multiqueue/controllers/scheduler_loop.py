@@ -39,7 +39,7 @@ SPARE_TURNS = 16
 SPARE_SECONDS = 0.01
 """How long all of these may take: meanwhile nothing else runs, and every answer is late."""
 EVICTION_SECONDS = 1.0
-"""How long a cycle waits for evictions at most: one without an answer must not stop all others.
+"""How long the next cycle waits for evictions: one without an answer must not stop all others.
 Deviates (E-102): upstream waits for as long as they take."""
 log = structlog.get_logger("multiqueue.scheduler")
 
@@ -77,6 +77,7 @@ class SchedulerLoop:
         self._woken = asyncio.Event()
         self._spare_turns = 0
         self._spare_seconds = 0.0
+        self._evicting_until = 0.0
         self._pause = FIRST_PAUSE
         self._event_at: float | None = None  # the first one that no cycle has seen
         self._causes: dict[str, str] = {}
@@ -92,11 +93,11 @@ class SchedulerLoop:
         begun = loop.time()
         if self._event_at is None:
             self._event_at = begun
-        if self._spare_turns > 0 and self._spare_seconds > 0:
+        can_run = self._evictions.is_idle or begun >= self._evicting_until
+        if self._spare_turns > 0 and self._spare_seconds > 0 and can_run:
             self._spare_turns -= 1
             try:
-                if _evicts(self._run_cycle()):
-                    self._spare_turns = 0
+                self._run_cycle()
             except Exception as error:  # noqa: BLE001 - `run` raises it
                 self.fail(error)
             self._spare_seconds -= loop.time() - begun
@@ -129,8 +130,8 @@ class SchedulerLoop:
         event_loop = asyncio.get_running_loop()
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(EVICTION_SECONDS):
-                    await self._evictions.wait_tried()
+                async with asyncio.timeout_at(self._evicting_until):
+                    await self._evictions.wait_idle()
             self._woken.clear()
             self._check_state()
             begun = event_loop.time()
@@ -158,6 +159,8 @@ class SchedulerLoop:
         plan = self._engine.run_cycle(self._context.clock.now())
         self._applier.apply(plan, since=event_at if event_at is not None else began)
         self._evictions.apply(plan)
+        if _evicts(plan):
+            self._evicting_until = began + EVICTION_SECONDS
         try:
             self._measure(plan, event_at, began)
             self._report_failures(plan)

@@ -27,7 +27,7 @@ from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
 from multiqueue.engine.preemption.candidates import HolderIndex
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.queue_activation import QueueActivation
-from multiqueue.engine.queues.entry import FindRun
+from multiqueue.engine.queues.entry import FindRun, Rank, rank_of
 from multiqueue.engine.queues.pending_order import Placed, ordered_in_steps
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.quota_usage import QuotaUsage
@@ -470,6 +470,19 @@ class Engine:
         """
         pending = self._pending.get(cluster_queue)
         return None if pending is None else pending.revision
+
+    def turns_revision(self, cluster_queue: str) -> object | None:
+        """Return a token that stays the same while the turns of a ClusterQueue do.
+
+        None if turns do not count there (P-67).
+        """
+        pending = self._pending.get(cluster_queue)
+        return None if pending is None or not pending.passing else pending.revision
+
+    def rank_of(self, workload: Workload, cluster_queue: str) -> Rank:
+        """Return the rank that a workload has in a ClusterQueue, or would have if it came now."""
+        pending = self._pending.get(cluster_queue)
+        return rank_of(workload) if pending is None else pending.rank_of(workload)
 
     def pending_in_steps(self, cluster_queue: str) -> Iterator[Sequence[Placed]]:
         """Yield (workload, LocalQueue) in queue order, in pieces; other tasks may run between them.

@@ -102,10 +102,8 @@ def explain_no_preemption(world: EngineParts, key: str, needed: frozenset[Flavor
             if count == 1
             else (f"{count} Workloads", "their queues are")
         )
-        return (
-            f"the {whom} that it may preempt would not make enough room, or {whose} within the "
-            "nominal quota"
-        )
+        within = f", or {whose} within the nominal quota" if others else ""
+        return f"the {whom} that it may preempt would not make enough room{within}"
     within = _within(queue, entry.workload, rules.within_cluster_queue)
     reclaim = _reclaim(queue, borrowing, rules.reclaim_within_cohort, entry.workload)
     return f"it may preempt nobody: {within}; {reclaim}"

@@ -45,12 +45,14 @@ class StartQuestion(NamedTuple):
         size: How much it needs of the scarce resource.
         shape: All its needs, and its priority.
         own: Its key, if it already waits there.
+        runs: The seconds that it says it runs, on which its turn depends; 0 if it does not say.
     """
 
     queue: str
     size: int
     shape: Shape
     own: str = ""
+    runs: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.declarations import parse_data, parse_prices, read
 from multiqueue.api.names import DATA, PRICES
+from multiqueue.engine.queues.entry import find_declared_run
 from multiqueue.forecast.asked import Asking
 from multiqueue.forecast.history import RuntimeHistory
 from multiqueue.forecast.learning import Learning
@@ -75,13 +76,14 @@ class Forecasts:
         return runtime_on(self.history, traits, used, self._flavors) if traits else None
 
     def find_expected_run(self, workload: Workload) -> int:
-        """Return the seconds that one of the manager's Workloads runs on average; 0 if it is gone.
+        """Return the seconds that one of the manager's Workloads runs on average.
 
-        It is the run time that counts for turns in the global queue, too (P-85).
+        Of one that does not exist, only what it declares is known. This is the run time that counts
+        for turns in the global queue, too (P-85).
         """
         known = self._workloads.store.get(workload.key)
         if known is None:
-            return 0
+            return find_declared_run(workload)
         traits = self._learning.read_traits(known, tells=False, pod_sets=workload.pod_sets)
         return max(1, int(self.history.runtime(traits).mean.total_seconds()))
 

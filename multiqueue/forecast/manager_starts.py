@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -106,7 +106,8 @@ class ManagerStarts:
             lambda *labels: judged.child(*labels).inc(),
             lambda stage, horizon, value: factor.child(stage, horizon).set(value),
         )
-        self._starts = Starts()
+        self._starts = Starts(engine.rank_of)
+        self._turns: dict[str, object] = {}
         self._check_times = CheckTimes()
         self._seen: dict[str, tuple[Workload, str, Basis]] = {}
         self._bases: dict[str, Counter[Basis]] = {}
@@ -205,6 +206,7 @@ class ManagerStarts:
         tree = self._engine.parts.cache.tree_by_queue.get(queue)
         if tree is None:
             return tell_no_start(NoEstimate.STARTING), None
+        self._follow_turns(tree.queues)
         found = self._starts.estimate(tree, workload, now, Budget(left=TRIES))
         if found is None:
             return tell_no_start(NoEstimate.NEVER, explanation.message), None
@@ -233,6 +235,14 @@ class ManagerStarts:
             ],
         )
         return told, narrow
+
+    def _follow_turns(self, queues: Iterable[str]) -> None:
+        """Rank those that wait as the engine does, if it ranks them by turns, or did."""
+        for name in queues:
+            revision = self._engine.turns_revision(name)
+            if revision is not self._turns.get(name):
+                self._turns[name] = revision
+                self._starts.rank_again(name)
 
     def _add_checks(
         self, found: StartEstimate, queue: str, checks: list[str]

@@ -5,12 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 
 from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.queues.entry import find_declared_run
 from multiqueue.forecast.curve import UNKNOWN, Curve
 from multiqueue.forecast.estimates import Budget, Estimates, StartQuestion
 from multiqueue.forecast.forecast_input import ForecastInput
 from multiqueue.forecast.runs import Runs, build_run
 from multiqueue.forecast.timeline import QUICK, TRIES, estimate
-from multiqueue.forecast.waiting_classes import WaitingClasses
+from multiqueue.forecast.waiting_classes import (
+    FindRank,
+    WaitingClasses,
+    find_submission_rank,
+)
 from multiqueue.model.cluster_queue import ClusterQueue, QueueingStrategy
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
@@ -20,10 +25,14 @@ UNKNOWN_CURVE = Curve.of(UNKNOWN)
 
 
 class Starts:
-    """The running Workloads of a worker with their expected ends, and the waiting ones."""
+    """The running Workloads of a worker with their expected ends, and the waiting ones.
 
-    def __init__(self) -> None:
-        self._lines = WaitingClasses()
+    Args:
+        find_rank: Finds the rank of a waiting Workload.
+    """
+
+    def __init__(self, find_rank: FindRank = find_submission_rank) -> None:
+        self._lines = WaitingClasses(find_rank)
         self._runs: dict[str, Runs] = {}
         self._curves: dict[str, Curve] = {}
         self._estimates = Estimates()
@@ -49,6 +58,11 @@ class Starts:
     def forget_estimates(self) -> None:
         """Forget all estimates, since the quota has grown or shrunk."""
         self._estimates.clear()
+
+    def rank_again(self, cluster_queue: str) -> None:
+        """Follow a change of the ranks in a queue."""
+        if self._lines.rank_again(cluster_queue):
+            self._estimates.clear()
 
     def put(
         self,
@@ -100,7 +114,11 @@ class Starts:
         """
         arrivals, own = self._lines.arrivals, self._lines.knows(workload.key)
         question = StartQuestion(
-            workload.queue, _size(workload), workload.shape, workload.key if own else ""
+            workload.queue,
+            _size(workload),
+            workload.shape,
+            workload.key if own else "",
+            find_declared_run(workload),
         )
         known = self._estimates.find(question, arrivals, now)
         if known is not None:

@@ -1,4 +1,7 @@
-"""Count Workloads before another in StrictFIFO queues, without reading all of them. Pure."""
+"""Count Workloads before another in StrictFIFO queues, without reading all of them. Pure.
+
+The queues are those of workers, whose policies are not known, so nobody has a turn.
+"""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ queue or a flavor.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
-from multiqueue.engine.queues.entry import is_queueable, rank_of
+from multiqueue.engine.queues.entry import Rank, is_queueable, rank_of
 from multiqueue.forecast.curve import Curve
 from multiqueue.forecast.forecast_input import ShapeDemand, Waiter, WaitingClass, build_demand
 from multiqueue.model.cluster_queue import ClusterQueue
@@ -21,6 +21,8 @@ from multiqueue.model.workload import Shape, Workload
 
 _RANK = attrgetter("rank")
 _Place = tuple[str, Shape]
+FindRank = Callable[[Workload, str], Rank]
+"""Returns the rank of a Workload in a ClusterQueue."""
 T = TypeVar("T")
 MOST = 10_000
 """Most shapes whose needs are cached."""
@@ -28,15 +30,25 @@ FEW = 64
 """So many Workloads may wait to be sorted into their lines."""
 
 
+def find_submission_rank(workload: Workload, cluster_queue: str) -> Rank:
+    """Return the rank by priority and submission: no policies are known of a worker's queues."""
+    del cluster_queue
+    return rank_of(workload)
+
+
 class WaitingClasses:
     """Waiting Workloads by queue.
+
+    Args:
+        find_rank: Finds the rank of a Workload.
 
     Attributes:
         arrivals: Grows with every new waiting Workload.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, find_rank: FindRank = find_submission_rank) -> None:
         self.arrivals = 0
+        self._find_rank = find_rank
         self._cluster_queues: dict[str, ClusterQueue] = {}
         self._flavors: dict[str, ResourceFlavor] = {}
         self._targets: dict[str, str] = {}
@@ -90,6 +102,19 @@ class WaitingClasses:
         self._late.pop(key, None)
         self._leave_line(key)
 
+    def rank_again(self, cluster_queue: str) -> bool:
+        """Follow a change of ranks in a queue; return whether there was one."""
+        moved = [
+            waiter.key
+            for line in self._lines.get(cluster_queue, {}).values()
+            for waiter in line
+            if self._find_rank(self._waiting[waiter.key][0], cluster_queue) != waiter.rank
+        ]
+        for key in moved:
+            self._leave_line(key)
+            self._late[key] = self._waiting[key]
+        return bool(moved)
+
     def _leave_line(self, key: str) -> None:
         place = self._places.pop(key, None)
         if place is None:
@@ -131,7 +156,8 @@ class WaitingClasses:
         queue = self._cluster_queues.get(self._targets.get(workload.queue, ""))
         if queue is None:
             return None
-        waiter = Waiter(workload.key, rank_of(workload), queue.name, curve)
+        rank = self._find_rank(workload, queue.name)
+        waiter = Waiter(workload.key, rank, queue.name, curve)
         return WaitingClass(self._find_demand(workload, queue), (waiter,))
 
     def _find_demand(self, workload: Workload, queue: ClusterQueue) -> ShapeDemand:
@@ -149,7 +175,7 @@ class WaitingClasses:
             queue = self._targets.get(workload.queue)
             if queue is None:
                 continue
-            waiter = Waiter(key, rank_of(workload), queue, curve)
+            waiter = Waiter(key, self._find_rank(workload, queue), queue, curve)
             line = self._lines.setdefault(queue, {}).setdefault(workload.shape, [])
             insort(line, waiter, key=_RANK)
             self._places[key] = ((queue, workload.shape), waiter)

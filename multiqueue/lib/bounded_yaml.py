@@ -91,7 +91,7 @@ def load_documents(text: str | bytes, limits: YamlLimits = LIMITS) -> list[Docum
         check_bounds(text, limits)
         return list(_construct(text))
     except yaml.YAMLError as error:
-        raise _explain(error) from None
+        raise _explain(error, limits) from None
     except YamlError:
         raise
     except UnicodeError:
@@ -169,7 +169,7 @@ class _Count:
     def begin(self, anchor: str | None) -> None:
         self._open.append(_Open(anchor, self._nodes, self._characters))
         if len(self._open) > self._limits.levels:
-            raise YamlError(f"it is nested more than {self._limits.levels} levels deep")
+            raise YamlError(_too_deep(self._limits))
         self._add(1, 0, "it holds more than {:,} values")
         if anchor is not None:
             self._extents[anchor] = None
@@ -240,12 +240,19 @@ def _loader() -> type[yaml.SafeLoader]:
     return Loader
 
 
-def _explain(error: yaml.YAMLError) -> YamlError:
+def _explain(error: yaml.YAMLError, limits: YamlLimits) -> YamlError:
     """Describe a parser's error without the anchors, tags and keys that it quotes."""
     import yaml
 
     mark = getattr(error, "problem_mark", None)
     words = str(getattr(error, "problem", None) or "a character that YAML does not allow")
+    if "nesting depth" in words:
+        # libyaml looks ahead, and has a limit of its own: 1,000 levels since PyYAML 6.0.4.
+        return YamlError(_too_deep(limits))
     if isinstance(error, yaml.constructor.ConstructorError | yaml.composer.ComposerError):
         words = words.partition("'")[0].partition(":")[0]
     return YamlError(" ".join(words.split()), mark.line + 1 if mark is not None else None)
+
+
+def _too_deep(limits: YamlLimits) -> str:
+    return f"it is nested more than {limits.levels} levels deep"

@@ -71,13 +71,15 @@ def build_status(
 def tell_why(engine: Engine, key: str, state: ClusterQueueState) -> str:
     """Return what a Workload waits for, as the explanation has it, without names elsewhere.
 
+    Empty if it does not wait, or waits in another ClusterQueue by now.
+
     Args:
         engine: The leader's engine.
         key: The Workload's key.
-        state: Its ClusterQueue.
+        state: Its ClusterQueue, now or a moment ago.
     """
     explanation = engine.workload_reason(key)
-    if explanation is None:
+    if explanation is None or explanation.cluster_queue != state.name:
         return ""
     status: Json = {"clusterQueue": state.name, **_tell_own(engine, key, state, explanation)}
     ahead = obstacles.find_ahead(engine.parts, key)
@@ -188,13 +190,17 @@ def _words(refusal: Refusal) -> str:
 
 
 def _flavors(engine: Engine, key: str, state: ClusterQueueState) -> list[Json]:
-    """Return the request and the quota of each flavor, without resources not requested."""
+    """Return the request and the quota of each flavor, without resources not requested.
+
+    A flavor or resource that ``state`` does not have yet is left out.
+    """
     rows = []
     for flavor, requests in engine.requests_by_flavor(key).items():
+        quotas = state.free.get(flavor, {})
         for resource, asked in requests.items():
-            if asked <= 0:
+            if asked <= 0 or resource not in quotas:
                 continue
-            free, borrowable = state.free[flavor][resource], state.borrowable[flavor][resource]
+            free, borrowable = quotas[resource], state.borrowable[flavor][resource]
             amounts = {
                 "requested": asked,
                 "nominal": state.nominal[flavor][resource],

@@ -182,6 +182,31 @@ async def test_waiting_for_a_job_that_fails_ends_with_1(
     assert (result["outcome"], result["state"]) == ("created", "Failed")
 
 
+async def test_the_manifests_of_a_directory_are_submitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    for name in ("second", "first"):
+        write_job(folder, name, gpus=1)
+    async with queue_cluster(tmp_path, capsys) as (shell, _):
+        submitted = await shell.json("submit", "-f", str(folder), "-n", "team")
+        empty = await shell.run("submit", "-f", str(tmp_path), "-n", "team", code=2)
+    assert [each["object"] for each in submitted] == ["job/first", "job/second"]
+    assert empty == ""
+
+
+async def test_queues_alone_lists_the_cluster_queues(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with queue_cluster(tmp_path, capsys) as (shell, _):
+        listed = await shell.run("queues")
+        assert listed == await shell.run("list", "clusterqueue")
+        (queue,) = (await shell.json("queues"))["items"]
+    assert listed.splitlines()[1].startswith("gpus")
+    assert queue["metadata"]["name"] == "gpus"
+
+
 async def test_a_refused_manifest_is_named_and_the_others_are_submitted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

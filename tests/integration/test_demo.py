@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -149,6 +150,31 @@ async def _first_output(process: asyncio.subprocess.Process, path: Path) -> dict
             await asyncio.sleep(0.05)  # another process writes the file
 
 
+async def test_a_job_that_is_applied_once_there_is_a_kubeconfig_is_dispatched(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "manager.kubeconfig"
+    file.write_text("of a fleet that was killed")
+    process = await start("demo", "--serve", "--data", str(tmp_path))
+    try:
+        async with asyncio.timeout(60):
+            while True:
+                if "clusters" in _read(file):
+                    break
+                await asyncio.sleep(0.05)  # another process writes the file
+        async with KubeClient(await Credentials.from_kubeconfig_file(file)) as client:
+            job = DemoJob(team="research", name="first", pods=1, gpus_each=1, run_seconds=1)
+            created = await client.create(JOBS, build_job(job), namespace=job.team)
+    finally:
+        assert await stop(process) == 0
+    assert created["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
+    assert _read(file) == ""
+
+
+def _read(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
 async def test_published_manifests_run_and_the_commands_tell_where_jobs_are(tmp_path: Path) -> None:
     async with served(tmp_path) as demo:
         job = DemoJob(team="research", name="wide", pods=2, gpus_each=4, run_seconds=60)
@@ -251,7 +277,10 @@ async def test_a_killed_manager_is_replaced_and_no_job_is_lost_or_run_twice(tmp_
         for task in pods:
             task.cancel()
         started = [name for task in pods for name in await task]
-    assert "SIGKILL" in (tmp_path / "stderr").read_text()
+    told = (tmp_path / "stderr").read_text()
+    assert "The manager ended (signal SIGKILL). The end of its log" in told
+    assert (tmp_path / "manager.log").read_text().splitlines()[-1] in told
+    assert f"start the manager again:\n  {shlex.join(demo.command)}" in told
     assert sorted(started) == sorted(job.name for job in jobs for _ in range(job.pods))
 
 

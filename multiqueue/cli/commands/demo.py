@@ -140,7 +140,7 @@ async def _once(world: DemoWorld, output: str, snapshot: Path | None) -> int:
     from multiqueue.runtime.demo.world import MANAGER
 
     _say(f"Setting up in {world.options.data_dir} ...")
-    async with world.running():
+    async with _running(world):
         _say(f"Manager: {world.manager.command_line}")
         tracker = Tracker(world.clients, manager=MANAGER)
         outcomes = await run_once(world, tracker, lambda: _write_snapshot(world, snapshot))
@@ -176,7 +176,7 @@ async def _kinds(world: DemoWorld, output: str) -> int:
     from multiqueue.runtime.demo.world import MANAGER
 
     _say(f"Setting up in {world.options.data_dir} ...")
-    async with world.running():
+    async with _running(world):
         _say(f"Manager: {world.manager.command_line}")
         outcomes = await run_kinds(world.clients, MANAGER, world.options.kinds)
     if output == "human":
@@ -193,7 +193,7 @@ async def _gang(world: DemoWorld, output: str) -> int:
     from multiqueue.runtime.demo.world import MANAGER
 
     _say(f"Setting up in {world.options.data_dir} ...")
-    async with world.running():
+    async with _running(world):
         _say(f"Manager: {world.manager.command_line}")
         tracker = Tracker(world.clients, manager=MANAGER)
         outcome = await run_gang(tracker, _make_stream(world, tracker))
@@ -224,18 +224,12 @@ async def _serve(world: DemoWorld, output: str, *, with_jobs: bool) -> None:
     from multiqueue.runtime.demo.world import MANAGER
 
     _say(f"Setting up three clusters in {world.options.data_dir} ...")
-    async with world.running(), _open_dashboard(world) as dashboard, open_scope() as scope:
+    async with _running(world), _open_dashboard(world) as dashboard, open_scope() as scope:
         if with_jobs:
             tracker = Tracker(world.clients, manager=MANAGER)
             await tracker.start(scope)
             scope.start(_make_stream(world, tracker))
         _announce(world, output, dashboard.address)
-        await world.manager.exited.wait()
-        echo(
-            f"The manager ended ({world.manager.exit_text}); the clusters keep running. "
-            f"Start it again with:\n  {world.manager.command_line}",
-            err=True,
-        )
         await asyncio.Event().wait()
 
 
@@ -246,12 +240,30 @@ async def _live(world: DemoWorld, *, with_jobs: bool) -> None:
     from multiqueue.runtime.demo.world import MANAGER
 
     _say("Setting up three clusters ...")
-    async with world.running(), _open_dashboard(world) as dashboard, open_scope() as scope:
+    async with _running(world), _open_dashboard(world) as dashboard, open_scope() as scope:
         tracker = Tracker(world.clients, manager=MANAGER)
         await tracker.start(scope)
         if with_jobs:
             scope.start(_make_stream(world, tracker))
         await DemoScreen(world, tracker, dashboard=dashboard.address).run()
+
+
+@contextlib.asynccontextmanager
+async def _running(world: DemoWorld) -> AsyncIterator[None]:
+    """Keep the world running inside of this block, and say so if its manager ends."""
+    from multiqueue.runtime.components import open_scope
+
+    async def report() -> None:
+        await world.manager.exited.wait()
+        _say(
+            f"{world.manager.describe_end()}\n"
+            "The clusters keep running and no job is lost, but no other job starts until you "
+            f"start the manager again:\n  {world.manager.command_line}"
+        )
+
+    async with world.running(), open_scope() as scope:
+        scope.create_task(report())
+        yield
 
 
 @contextlib.asynccontextmanager

@@ -70,7 +70,7 @@ def list_cluster_queues(*, target: ClusterTarget, active: str, **options: Any) -
 
         return not active or is_active(queue) is (active == "true")
 
-    run_async(_list(target, CLUSTER_QUEUE, options, is_wanted=is_wanted))
+    run_async(list_kind(target, CLUSTER_QUEUE, options, is_wanted=is_wanted))
 
 
 @click.command("localqueue")
@@ -87,7 +87,7 @@ def list_local_queues(
         return clusterqueue in {"", queue["spec"].get("clusterQueue")}
 
     run_async(
-        _list(target, LOCAL_QUEUE, options, all_namespaces=all_namespaces, is_wanted=is_wanted)
+        list_kind(target, LOCAL_QUEUE, options, all_namespaces=all_namespaces, is_wanted=is_wanted)
     )
 
 
@@ -96,7 +96,7 @@ def list_local_queues(
 @with_target
 def list_resource_flavors(*, target: ClusterTarget, **options: Any) -> None:
     """List ResourceFlavors with the labels of their nodes."""
-    run_async(_list(target, RESOURCE_FLAVOR, options))
+    run_async(list_kind(target, RESOURCE_FLAVOR, options))
 
 
 @click.command("workload")
@@ -175,7 +175,7 @@ def list_pods(
     run_async(show())
 
 
-async def _list(
+async def list_kind(
     target: ClusterTarget,
     kind: KueuectlKind,
     options: Mapping[str, Any],
@@ -183,6 +183,7 @@ async def _list(
     all_namespaces: bool = False,
     is_wanted: Callable[[Json], bool] = lambda _: True,
 ) -> None:
+    """Print the objects of a kind, as the options of `list_options` say."""
     from multiqueue.cli.kueuectl.lists import list_objects, print_objects, print_rows
 
     async with connect(target) as (client, namespace):

@@ -53,7 +53,12 @@ class _Submitted(FollowedJob):
 
 @click.command("submit")
 @click.option(
-    "-f", "--filename", required=True, multiple=True, metavar="FILE|-", help="Manifests to apply."
+    "-f",
+    "--filename",
+    required=True,
+    multiple=True,
+    metavar="FILE|DIRECTORY|-",
+    help="Manifests to apply; of a directory its *.yaml, *.yml and *.json.",
 )
 @click.option("--queue", metavar="LOCALQUEUE", help="Put the jobs into this LocalQueue.")
 @click.option(

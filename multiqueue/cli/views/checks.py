@@ -14,6 +14,7 @@ from multiqueue.api.v1beta2 import AdmissionCheckState, Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_checks import retry_at
 from multiqueue.views.ages import format_age, format_seconds
+from multiqueue.views.phase import find_phase
 
 if TYPE_CHECKING:
     from multiqueue.api.autoscaling import ProvisioningRequest
@@ -123,11 +124,16 @@ def list_requests(requests: Sequence[ProvisioningRequest]) -> tuple[RequestRow, 
 
 
 def next_step(workload: Workload, now: datetime) -> str:
-    """Return when, or by whose action, the Workload continues; empty if quota decides."""
+    """Return when, or by whose action, the Workload continues; empty if quota decides.
+
+    Empty too if its job has to be created again: the reason says so.
+    """
     status, name = workload.status, workload.metadata.name
     if workload_state.is_finished(status):
         return ""
     if not workload_state.is_active(workload.spec):
+        if workload_state.CREATE_AGAIN in find_phase(workload).why:
+            return ""  # it would be rejected again
         return (
             "it stays so until it is activated: kubectl patch workload "
             f"{name} -n {workload.metadata.namespace} --type merge "

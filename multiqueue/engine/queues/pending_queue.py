@@ -18,6 +18,7 @@ from multiqueue.engine.queues.entry import (
     EquivalenceClass,
     FindRun,
     QueuePlace,
+    Rank,
     count,
     find_declared_run,
     is_backoff_over,
@@ -195,6 +196,15 @@ class PendingQueue:
         if self.sticky is not None and self._is_first(self.sticky, equals):
             return self.sticky
         return equals.active.peek()
+
+    def rank_of(self, workload: Workload) -> Rank:
+        """Return the rank of a workload that waits here, or that of another if it came here now."""
+        entry = self.members.get(workload.key)
+        if entry is None:
+            entry = Entry(workload)
+            if self.passing:
+                entry.let_pass(self.passing, self.find_run)
+        return entry.rank
 
     def _is_first(self, sticky: Entry, first: EquivalenceClass) -> bool:
         equals = sticky.equals

@@ -12,6 +12,7 @@ from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.api.workload_state import CREATE_AGAIN
 from multiqueue.jobs.framework.fields import FieldPath, describe_path, drop_field, get_field
 from multiqueue.jobs.framework.integration import Finished, Job
 from multiqueue.jobs.framework.job_source import prebuilt_name
@@ -60,7 +61,7 @@ def refuse_other_manager(job: Job, kind: str, field: FieldPath) -> str | None:
     found = f'is "{manager}"' if manager else "is not set"
     return (
         f'{kind} "{key}": {describe_path(field)} {found}, so its own cluster runs it; '
-        f'create it again with managedBy "{names.MULTIKUEUE_CONTROLLER}"'
+        f'{CREATE_AGAIN} with managedBy "{names.MULTIKUEUE_CONTROLLER}"'
     )
 
 

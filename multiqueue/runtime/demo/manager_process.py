@@ -11,6 +11,8 @@ import signal
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+LOG_LINES = 8
+"""How many lines of its log are shown if it ended."""
 STOP_SECONDS = 10.0
 """How long the process has to release its Lease before it is killed."""
 
@@ -39,6 +41,12 @@ class ManagerProcess:
     def pid(self) -> int | None:
         """The process id, once it runs."""
         return self._process.pid if self._process else None
+
+    def describe_end(self) -> str:
+        """Return how the process ended, and the end of its log, once it has ended."""
+        lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        shown = "".join(f"\n  {line}" for line in lines) or " it is empty"
+        return f"The manager ended ({self.exit_text}). The end of its log {self.log}:{shown}"
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

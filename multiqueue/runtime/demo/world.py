@@ -35,6 +35,9 @@ from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
 from multiqueue.runtime.files import write_yaml
 
 MANAGER = "manager"
+CONFIGURATION = "manager-config.yaml"
+OWN_KUBECONFIG = "manager-process.kubeconfig"
+"""What the manager's process reads; it is there before those of the users."""
 START_SECONDS = 30.0
 """The longest time until everything is connected; usually it takes about two seconds."""
 WORKER_CONFIGURATION = {
@@ -91,13 +94,20 @@ class DemoWorld:
     @property
     def kubeconfigs(self) -> dict[str, Path]:
         """The path of each cluster's kubeconfig, by cluster name."""
-        return {name: self._kubeconfig(name) for name in (MANAGER, *(w.name for w in WORKERS))}
+        clusters = (MANAGER, *(worker.name for worker in WORKERS))
+        return {name: self.options.data_dir / f"{name}.kubeconfig" for name in clusters}
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Keep all parts running inside of this block; a part that fails ends it with an error."""
+        """Keep all parts running inside of this block; a part that fails ends it with an error.
+
+        The kubeconfigs are there inside of it only: a job that comes before the webhooks is
+        rejected.
+        """
         async with open_scope() as scope, contextlib.AsyncExitStack() as stack:
             clusters = await self._start_workers(scope)
+            self._remove_kubeconfigs()  # of a demo that was killed: another would hold the lock
+            stack.callback(self._remove_kubeconfigs)
             kubeconfigs = {name: cluster.kubeconfig for name, cluster in clusters.items()}
             clusters[MANAGER] = self._manager_cluster(kubeconfigs)
             scope.start(clusters[MANAGER])
@@ -111,10 +121,19 @@ class DemoWorld:
                 **objects.manager_configuration(health_port=self._health_port),
                 **build_integrations(self.options.kinds),
             }
-            await asyncio.to_thread(write_yaml, self._configuration, configuration)
+            folder = self.options.data_dir
+            await asyncio.to_thread(write_yaml, folder / CONFIGURATION, configuration)
+            own = clusters[MANAGER].kubeconfig
+            await asyncio.to_thread(write_yaml, folder / OWN_KUBECONFIG, own)
             await stack.enter_async_context(self.manager.running())
             await self._wait_until_connected()
+            for name, path in self.kubeconfigs.items():
+                await asyncio.to_thread(write_yaml, path, clusters[name].kubeconfig)
             yield
+
+    def _remove_kubeconfigs(self) -> None:
+        for path in (*self.kubeconfigs.values(), self.options.data_dir / OWN_KUBECONFIG):
+            path.unlink(missing_ok=True)
 
     async def _start_workers(self, scope: TaskScope) -> dict[str, EmbeddedCluster]:
         clusters = {worker.name: self._worker_cluster(worker) for worker in WORKERS}
@@ -130,7 +149,6 @@ class DemoWorld:
             EmbeddedOptions(
                 name=worker.name,
                 data_dir=self._data_dir(worker.name),
-                kubeconfig=self._kubeconfig(worker.name),
                 objects=[*objects.worker_objects(worker), *list_objects(self.options.kinds)],
                 simulation=SimOptions(pools=[pool], speed=self.options.speed),
                 crds=list_crds(self.options.kinds),
@@ -146,7 +164,6 @@ class DemoWorld:
             EmbeddedOptions(
                 name=MANAGER,
                 data_dir=self._data_dir(MANAGER),
-                kubeconfig=self._kubeconfig(MANAGER),
                 objects=[*self._list_manager_objects(), *list_objects(self.options.kinds)],
                 secrets=objects.kubeconfig_secrets(kubeconfigs),
                 crds=list_crds(self.options.kinds),
@@ -205,25 +222,13 @@ class DemoWorld:
         missing = ", ".join(
             f'{type(each).__name__} "{each.metadata.name}"' for each in seen if not _is_active(each)
         )
-        end = (
-            f" (the manager ended with {self.manager.exit_text})"
-            if self.manager.exited.is_set()
-            else ""
-        )
         what = missing or "the manager is not ready"
-        return (
-            f"not everything was up within {START_SECONDS:g} s: {what}{end}; see {self.manager.log}"
-        )
+        if self.manager.exited.is_set():
+            return f"not everything was up: {what}. {self.manager.describe_end()}"
+        return f"not everything was up within {START_SECONDS:g} s: {what}; see {self.manager.log}"
 
     def _data_dir(self, name: str) -> Path | None:
         return self.options.data_dir / name if self.options.persist else None
-
-    def _kubeconfig(self, name: str) -> Path:
-        return self.options.data_dir / f"{name}.kubeconfig"
-
-    @property
-    def _configuration(self) -> Path:
-        return self.options.data_dir / "manager-config.yaml"
 
 
 def _free_port() -> int:
@@ -240,9 +245,9 @@ def _manager_command(options: WorldOptions) -> list[str]:
         *program,
         "run",
         "--config",
-        str(options.data_dir / "manager-config.yaml"),
+        str(options.data_dir / CONFIGURATION),
         "--kubeconfig",
-        str(options.data_dir / f"{MANAGER}.kubeconfig"),
+        str(options.data_dir / OWN_KUBECONFIG),
     ]
 
 

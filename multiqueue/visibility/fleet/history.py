@@ -99,8 +99,11 @@ class History:
     def note_job(
         self, workload: Workload, old: Json | None, new: Json | None, now: datetime
     ) -> None:
-        """Note the phase of a Workload if it changed because of its job's pods."""
-        if new is None:
+        """Note the phase of a Workload if it changed because of its job's pods.
+
+        A job that is seen for the first time tells nothing: its pods may have run for long.
+        """
+        if old is None or new is None:
             return
         phase = find_phase(workload, new)
         if phase.state in OF_PODS and phase.state is not find_phase(workload, old).state:

@@ -1,8 +1,9 @@
 """Why Workloads wait, in the words of `multiqueue why`, for rows that somebody reads.
 
 The condition of a Workload has upstream's words, and numbers of the cycle that wrote it. Rows have
-the numbers of now. The words of one moment are kept for `LEAST_SECONDS`, or twenty times as long
-as it took to find them, so they take at most one twentieth of the time.
+the numbers of a moment ago. The words of one moment are kept for `LEAST_SECONDS`, or twenty times
+as long as it took to find them, so that they take at most one twentieth of the time. No moment
+lasts longer than `MOST_SECONDS`, so they take a larger part if finding them took long.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from multiqueue.engine.engine import Engine
 from multiqueue.engine.state import ClusterQueueState
 from multiqueue.visibility.explanation_status import tell_why
 
-LEAST_SECONDS, SHARE = 2.0, 20
+LEAST_SECONDS, MOST_SECONDS, SHARE = 2.0, 30.0, 20
 
 
 class RowReasons:
@@ -27,9 +28,9 @@ class RowReasons:
     def __init__(self, engine: Engine, leading: asyncio.Event) -> None:
         self._engine = engine
         self._leading = leading
-        self._queues: dict[str, ClusterQueueState | None] = {}
-        self._words: dict[str, str] = {}
-        self._moment, self._due_at, self._took = 0, 0.0, 0.0
+        self._queues: dict[str, ClusterQueueState] = {}
+        self._words: dict[tuple[str, str], str] = {}
+        self._moment, self._begun, self._due_at, self._took = 0, 0.0, 0.0, 0.0
 
     def renew(self) -> int:
         """Begin a new moment if this one is over; return its number."""
@@ -38,25 +39,36 @@ class RowReasons:
             self._queues.clear()
             self._words.clear()
             self._moment += 1
-            self._due_at, self._took = now + LEAST_SECONDS, 0.0
+            self._begun, self._due_at, self._took = now, now + LEAST_SECONDS, 0.0
         return self._moment
 
-    def find_words(self, key: str, cluster_queue: str) -> str:
-        """Return what a Workload waits for; empty if that is not known here."""
+    def find_words(self, key: str, uid: str, cluster_queue: str) -> str:
+        """Return what a Workload waits for; empty if that is not known here.
+
+        Args:
+            key: The Workload's key.
+            uid: Its uid; another one of this name has other words.
+            cluster_queue: Where it waits.
+        """
         if not self._leading.is_set():
             return ""
         self.renew()
-        found = self._words.get(key)
-        if found is None:
-            begun = asyncio.get_running_loop().time()
-            found = self._words[key] = self._tell(key, cluster_queue)
-            ended = asyncio.get_running_loop().time()
+        found = self._words.get((uid, cluster_queue), "")
+        if not found:
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+            found = self._tell(key, cluster_queue)
+            ended = loop.time()
             self._took += ended - begun
-            self._due_at = max(self._due_at, ended + SHARE * self._took)
+            due_at = max(self._due_at, ended + SHARE * self._took)
+            self._due_at = min(due_at, self._begun + MOST_SECONDS)
+            if found:  # else it may be known any time
+                self._words[uid, cluster_queue] = found
         return found
 
     def _tell(self, key: str, cluster_queue: str) -> str:
-        if cluster_queue not in self._queues:
-            self._queues[cluster_queue] = self._engine.cluster_queue_state(cluster_queue)
-        state = self._queues[cluster_queue]
-        return "" if state is None else tell_why(self._engine, key, state)
+        state = self._queues.get(cluster_queue) or self._engine.cluster_queue_state(cluster_queue)
+        if state is None:
+            return ""
+        self._queues[cluster_queue] = state
+        return tell_why(self._engine, key, state)

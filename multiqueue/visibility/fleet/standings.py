@@ -1,6 +1,6 @@
 """The rows of `standings`: read from the informers and the engine when somebody asks.
 
-A row is built again only if its Workload, its job, its position or its start changed.
+A row is built again only if its Workload, its job, its position, its start or its reason changed.
 """
 
 from __future__ import annotations
@@ -182,8 +182,9 @@ class Standings:
         return row
 
     def _find_why(self, key: str, facts: Standing) -> str:
-        waits = facts.view.state is PhaseState.QUEUED and facts.cluster_queue
-        return (self._reasons.find_words(key, facts.cluster_queue) if waits else "") or facts.why
+        if facts.view.state is not PhaseState.QUEUED or not facts.cluster_queue:
+            return facts.why
+        return self._reasons.find_words(key, facts.uid, facts.cluster_queue) or facts.why
 
     async def _find_start(self, key: str, facts: Standing) -> Mapping[str, Any] | None:
         if facts.view.state is PhaseState.QUEUED:

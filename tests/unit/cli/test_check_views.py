@@ -11,6 +11,7 @@ from multiqueue.api.autoscaling import ProvisioningRequest
 from multiqueue.api.serde import decode
 from multiqueue.cli.views.checks import RequestRow, list_requests, next_step, show_since
 from multiqueue.cli.views.explanation import explain
+from multiqueue.jobs.framework.copy_adapter import refuse_other_manager
 from tests.unit.cli.builders import T0, WHEN, condition, make_answer, make_objects, make_workload
 
 RESERVED = condition("QuotaReserved")
@@ -134,6 +135,16 @@ def test_what_is_given_up_tells_how_to_try_again() -> None:
     assert words.endswith(
         'kubectl patch workload a -n team --type merge -p \'{"spec":{"active":true}}\''
     )
+
+
+def test_a_job_that_has_to_be_created_again_is_not_to_be_activated() -> None:
+    job = {"metadata": {"name": "a", "namespace": "team"}}
+    why = refuse_other_manager(job, "Job", ("spec", "managedBy"))
+    evicted = condition("Evicted", "False", "DeactivatedDueToAdmissionCheckRejected", f"mk: {why}")
+    workload = make_workload("a", evicted, active=False)
+    explained = explain(make_objects(workload), workload)
+    assert "create it again with managedBy" in explained.view.why
+    assert explained.next == ""
 
 
 def test_numbers_of_quota_are_left_out_while_a_pause_runs() -> None:

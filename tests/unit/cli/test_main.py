@@ -135,6 +135,14 @@ class TestManifests:
         )
         assert [manifest["kind"] for manifest in read_manifests(str(path))] == ["A", "B"]
 
+    def test_a_directory_gives_its_own_manifests_in_the_order_of_names(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "deeper").mkdir()
+        for name in ("c.json", "b.yml", "a.yaml", "notes.txt", "deeper/d.yaml"):
+            (tmp_path / name).write_text(f'{{"apiVersion": "v1", "kind": "{name[0].upper()}"}}')
+        assert [each["kind"] for each in read_manifests(str(tmp_path))] == ["A", "B", "C"]
+
     @pytest.mark.parametrize(
         ("text", "says"),
         [

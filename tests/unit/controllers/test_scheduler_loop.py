@@ -109,17 +109,22 @@ class FakeApplier:
 
 
 class FakeEvictions:
-    """Has written everything while ``written`` is set."""
+    """Has written everything while ``idle`` is set."""
 
     def __init__(self) -> None:
-        self.written = asyncio.Event()
-        self.written.set()
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    @property
+    def is_idle(self) -> bool:
+        return self.idle.is_set()
+
+    async def wait_idle(self) -> None:
+        await self.idle.wait()
 
     def apply(self, plan: CyclePlan) -> None:
-        """Write nothing."""
-
-    async def wait_tried(self) -> None:
-        await self.written.wait()
+        if plan is EVICTED:
+            self.idle.clear()
 
 
 class Settled:
@@ -213,32 +218,41 @@ async def test_an_event_whose_cycle_fails_harms_nobody_and_ends_the_loop() -> No
             await asyncio.wait_for(loop.run(), 1)
 
 
-@virtual_time
-async def test_it_decides_again_once_evictions_are_written() -> None:
+@pytest.mark.parametrize("spare", [True, False], ids=["in a spare turn", "in a cycle of its own"])
+def test_it_decides_again_once_evictions_are_written(*, spare: bool) -> None:
     """E-102."""
-    engine, evictions = FakeEngine(next_at=lambda now: None), FakeEvictions()
-    async with running(engine, FakeApplier(), evictions=evictions) as loop:
-        await asyncio.sleep(60)
-        evictions.written.clear()
-        engine.results = [EVICTED]
-        for _ in range(3):
+
+    @virtual_time
+    async def run() -> None:
+        engine, evictions = FakeEngine(next_at=lambda now: None), FakeEvictions()
+        async with running(engine, FakeApplier(), evictions=evictions) as loop:
+            await asyncio.sleep(60)
+            engine.results = [EVICTED] if spare else [NOTHING, EVICTED]
             loop.wake()
-        assert engine.ran_at == [0, 60], "the first event led to an eviction"
-        await asyncio.sleep(0.5)
-        evictions.written.set()
-        await asyncio.sleep(0.1)
-    assert engine.ran_at == [0, 60, 60.5]
+            await asyncio.sleep(0.25)
+            before = len(engine.ran_at)
+            loop.wake()
+            await asyncio.sleep(0.25)
+            assert len(engine.ran_at) == before
+            evictions.idle.set()
+            await asyncio.sleep(0.25)
+        assert engine.ran_at[before:] == [60.5]
+
+    run()
 
 
 @virtual_time
 async def test_an_eviction_without_an_answer_does_not_stop_it() -> None:
-    engine, evictions = FakeEngine(next_at=lambda now: None), FakeEvictions()
-    async with running(engine, FakeApplier(), evictions=evictions) as loop:
+    engine = FakeEngine(next_at=lambda now: None)
+    async with running(engine, FakeApplier(), evictions=FakeEvictions()) as loop:
         await asyncio.sleep(60)
-        evictions.written.clear()
-        loop.wake()
-        await asyncio.sleep(2 * EVICTION_SECONDS)
-    assert engine.ran_at == [0, 60, 60 + EVICTION_SECONDS]
+        engine.results = [EVICTED]
+        for _ in range(40):
+            loop.wake()
+            await asyncio.sleep(0.1)
+    later = [at for at in engine.ran_at if at > 60]
+    assert later[0] == pytest.approx(60 + EVICTION_SECONDS)
+    assert len(later) > 20, "from then on each event is decided at once"
 
 
 @virtual_time

@@ -15,7 +15,7 @@ from multiqueue.api.names import PRICES, RUNTIME, SPEEDS
 from multiqueue.api.serde import decode
 from multiqueue.forecast.asked import Asking
 from multiqueue.forecast.forecasts import NOT_READ, Forecasts
-from multiqueue.model.build_workload import DEFAULT_OPTIONS
+from multiqueue.model.build_workload import DEFAULT_OPTIONS, build_workload
 from multiqueue.plugins import Basis, ClusterView, Prospect
 from multiqueue.plugins.testing import make_cluster
 from tests.unit.capacity.test_worker_state import FakeInformer, make_gpu_workload
@@ -110,3 +110,9 @@ def test_a_runtime_is_found_by_key_and_scaled_by_the_flavor_that_is_used() -> No
     assert runs is not None
     assert runs.expected == waits.expected / 2
     assert manager.forecasts.find_runtime("ns/nobody", {}) is None
+
+
+def test_a_job_that_nobody_submitted_runs_for_as_long_as_it_declares() -> None:
+    manager, imagined = Manager(), make_gpu_workload("a", gpus=1)
+    imagined.metadata.annotations[RUNTIME] = "60m"
+    assert manager.forecasts.find_expected_run(build_workload(imagined)) == 3600

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import Reason
 from multiqueue.api.names import DISRUPTION_POLICY
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import format_time
@@ -154,6 +156,33 @@ async def test_a_higher_priority_goes_first() -> None:
     manager.submit("first", 4, 30)
     manager.submit("urgent", 4, 20, priority=9)
     assert [await manager.minutes_until(name) for name in ("urgent", "first")] == [60, 80]
+
+
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+async def test_a_turn_counts_as_in_the_queue(strategy: str) -> None:
+    """ "long" lets others pass for 20 hours; so do others that would come later."""
+    manager = Manager(policy="gentle", queueingStrategy=strategy)
+    _set_passing(manager, 100)
+    manager.submit("runs", 4, 60)
+    manager.submit("long", 4, 300, expected_run=300 * 60)
+    manager.submit("short", 4, 30, expected_run=30 * 60)
+    order = [each.workload for each in manager.engine.pending_workloads("lq")]
+    assert order == [f"{NAMESPACE}/short", f"{NAMESPACE}/long"]
+    assert [await manager.minutes_until(name) for name in ("short", "long")] == [60, 90]
+    ahead = [await _count_ahead(manager, imagined) for imagined in ("5m", "100m", "400m")]
+    assert ahead == [0, 1, 2], "one that does not exist would have its own turn"
+
+
+async def test_a_change_of_the_turns_changes_the_estimates() -> None:
+    manager = Manager(policy="gentle")
+    manager.submit("runs", 4, 60)
+    manager.submit("long", 4, 300, expected_run=300 * 60)
+    manager.submit("short", 4, 30, expected_run=30 * 60)
+    for passing, starts in ((0, [360, 60]), (100, [60, 90]), (0, [360, 60])):
+        _set_passing(manager, passing)
+        manager.engine.run_cycle(manager.now)
+        found = [await manager.minutes_until(name) for name in ("short", "long")]
+        assert found == pytest.approx(starts, rel=0.02)
 
 
 async def test_in_a_strict_queue_a_small_job_waits_for_the_large_one_before_it() -> None:
@@ -304,6 +333,28 @@ async def test_nothing_is_kept_of_what_came_and_went_between_two_questions() -> 
     await manager.starts.find_start(f"{NAMESPACE}/runs")
     assert not manager.starts.unread
     assert not manager.starts.known
+
+
+async def _count_ahead(manager: Manager, runtime: str) -> int:
+    """How many come before a job that does not exist."""
+    container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu": "4"}}}
+    pods = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    meta = {
+        "name": "imagined",
+        "namespace": NAMESPACE,
+        "uid": "imagined",
+        "annotations": {names.RUNTIME: runtime},
+        "creationTimestamp": format_time(manager.now),
+    }
+    spec = {"queueName": "lq", "podSets": [pods]}
+    obj = decode(api.Workload, {"metadata": meta, "spec": spec})
+    told = await manager.starts.foresee(obj, Reason.WAITING_FOR_QUOTA, "it waits")
+    return int(told["ahead"])
+
+
+def _set_passing(manager: Manager, percent: int) -> None:
+    rules = DisruptionRules(name="gentle", waiting=ClaimRule(passing=percent))
+    manager.engine.upsert_disruption_policy(rules)
 
 
 def _usage(engine: Engine) -> dict[str, list[int]]:

@@ -71,12 +71,20 @@ def test_a_job_whose_pods_start_and_run_is_a_transition_of_its_workload() -> Non
     history, waiting = History(T0), make_workload("a", queue="q")
     running = admitted(waiting, on="cq", at=minutes(1))
     history.note_workload(waiting, running, minutes(1))
-    pods = [{"spec": {"parallelism": 2}, "status": {"ready": ready}} for ready in (0, 1, 2)]
-    for number, (old, new) in enumerate(pairwise([None, *pods]), start=2):
+    pods = [{"spec": {"parallelism": 2}, "status": {"ready": ready}} for ready in (0, 1, 2, 1)]
+    for number, (old, new) in enumerate(pairwise(pods), start=2):
         history.note_job(running, old, new, minutes(number))
-    history.note_job(running, pods[2], None, minutes(5))
+    history.note_job(running, pods[-1], None, minutes(5))
     told = [(step.phase, step.at) for step in history.find_transitions(running.metadata.key)]
-    assert told == [("Admitted", minutes(1)), ("Starting", minutes(2)), ("Running", minutes(4))]
+    assert told == [("Admitted", minutes(1)), ("Running", minutes(3)), ("Starting", minutes(4))]
+
+
+def test_a_job_that_is_seen_for_the_first_time_has_not_started_just_now() -> None:
+    history, running = History(T0), admitted(make_workload("a", queue="q"), on="cq", at=T0)
+    for ready in (0, 2):
+        job = {"spec": {"parallelism": 2}, "status": {"ready": ready}}
+        history.note_job(running, None, job, minutes(90))
+    assert history.find_transitions(running.metadata.key) == ()
 
 
 def test_the_transitions_of_the_workload_unchanged_for_longest_go_first() -> None:

@@ -191,3 +191,16 @@ async def test_who_has_to_borrow_preempts_nobody_unless_the_queue_allows_it() ->
         "it needs more than the nominal quota of ClusterQueue cq, and a Workload that borrows "
         "preempts nobody while preemption.borrowWithinCohort is Never"
     )
+
+
+async def test_room_that_is_too_small_is_said_alone_if_only_the_own_queue_has_to_give() -> None:
+    rules = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
+    world = EngineWorld(make_queue("cq", group(flavor_quotas("a100", gpu=4)), preemption=rules))
+    for number, priority in enumerate((0, 5)):
+        world.submit(gpu_job(f"runs-{number}", 2, priority=priority))
+        world.write_back(world.cycle())
+    world.submit(gpu_job("waits", 4, at=1, priority=3))
+    world.cycle()
+    assert (await explain(world, "waits"))["preemption"]["refusal"] == (
+        "the Workload that it may preempt would not make enough room"
+    )
