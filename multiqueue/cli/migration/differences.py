@@ -47,7 +47,7 @@ ALWAYS = (
         90,
         91,
     ),
-    92,
+    *(92, 93, 94),
 )
 """Rows that hold for every installation."""
 

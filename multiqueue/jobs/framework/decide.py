@@ -58,7 +58,8 @@ LAST: tuple[Rule, ...] = (
     running.start,
     running.stop_unadmitted,
     readiness.follow_pods,
-    # Last, because a missing class must not keep an admitted job from running.
+    # Last. Deviates: a missing class must not keep an admitted job from running, nor an evicted one
+    # from being stopped.
     following.follow_queue,
     following.follow_gates,
     following.follow_priority,
