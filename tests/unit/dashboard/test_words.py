@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 import multiqueue.dashboard
 from multiqueue.api.v1beta2 import format_time
-from multiqueue.views.start import say_start, with_promise
+from multiqueue.views.start import SENTENCES, StartCaveat, say_start, with_promise
 
 NODE = shutil.which("node")
 FORMAT = Path(multiqueue.dashboard.__file__).parent / "assets/app/format.mjs"
@@ -44,11 +45,26 @@ def tell(minutes: tuple[float, float, float]) -> dict[str, Any]:
 @pytest.mark.skipif(NODE is None, reason="no Node on this machine")
 def test_starts_are_said_as_the_commands_say_them() -> None:
     told = [*map(tell, MINUTES), with_promise(tell((50, 80, 110)), NOW + timedelta(hours=1))]
+    said = run_in_node("startWords", told, f"{NOW.timestamp() * 1000:.0f}")
+    assert said == [say_start(each, NOW) for each in told]
+
+
+@pytest.mark.skipif(NODE is None, reason="no Node on this machine")
+def test_an_estimate_comes_with_what_it_rests_on() -> None:
+    caveats = [{"code": code, "message": SENTENCES[code]} for code in StartCaveat]
+    told = [{"caveats": caveats[:2]}, {"caveats": []}, {"reason": "nobody knows"}]
+    both = "; ".join(caveat["message"] for caveat in caveats[:2])
+    assert run_in_node("startNotes", told) == [both, "", "nobody knows"]
+
+
+def run_in_node(function: str, values: Sequence[object], *rest: str) -> Any:
+    """Call a function of the page with each value."""
+    arguments = ", ".join(("value", *rest))
     script = (
-        f"import {{ startWords }} from {json.dumps(FORMAT.as_uri())};"
-        f"console.log(JSON.stringify({json.dumps(told)}"
-        f".map((start) => startWords(start, {NOW.timestamp() * 1000:.0f}))))"
+        f"import {{ {function} }} from {json.dumps(FORMAT.as_uri())};"
+        f"console.log(JSON.stringify({json.dumps(values)}"
+        f".map((value) => {function}({arguments}))))"
     )
     command = [str(NODE), "--input-type=module", "-e", script]
     answer = subprocess.check_output(command, text=True, env={**os.environ, "TZ": "UTC"})
-    assert json.loads(answer) == [say_start(each, NOW) for each in told]
+    return json.loads(answer)
