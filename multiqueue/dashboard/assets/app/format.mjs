@@ -56,6 +56,11 @@ export function startWords(start, now) {
   return [when(at, earliest, latest, now), kept].filter(Boolean).join("; ");
 }
 
+/** Why a start is not known, or what its estimate rests on. @param {any} start */
+export function startNotes(start) {
+  return start?.reason ?? (start?.caveats ?? []).map((caveat) => caveat.message).join("; ");
+}
+
 function when(at, earliest, latest, now) {
   if (at <= now && now <= latest + SLACK) return "now";
   if (latest + SLACK < now) return `later than foreseen (by ${moment(latest, now - latest, now)})`;

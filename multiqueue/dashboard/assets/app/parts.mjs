@@ -1,6 +1,6 @@
 // What several pages show: phases, names, the five looks of an element.
 import { html, useEffect, useState } from "./html.mjs";
-import { PHASES, safe, startWords } from "./format.mjs";
+import { PHASES, safe, startNotes, startWords } from "./format.mjs";
 import { to } from "./router.mjs";
 
 const TEAM_COLOURS = 6;
@@ -47,8 +47,7 @@ export function WorkerLink({ name }) {
 
 export function Start({ row, now }) {
   const words = startWords(row.start, now);
-  const title = row.start?.reason ?? (row.start?.caveats ?? []).map((caveat) => caveat.message).join("; ");
-  return html`<span title=${safe(title)} class=${words.startsWith("not known") ? "soft" : ""}>${words}</span>`;
+  return html`<span title=${safe(startNotes(row.start))} class=${words.startsWith("not known") ? "soft" : ""}>${words}</span>`;
 }
 
 /**

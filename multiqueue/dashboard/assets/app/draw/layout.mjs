@@ -7,6 +7,8 @@ export const CELL = 16;
 export const STEP = CELL + 3;
 const MAX_SQUARES = 600;
 const MAX_QUEUES = 60;
+/** Characters beside the bar of a queue. */
+const MAX_WORDS = 32;
 
 /** GPUs of a ClusterQueue or Cohort in all its flavors. @param {any[]} quotas */
 export function sumGpus(quotas) {
@@ -16,6 +18,15 @@ export function sumGpus(quotas) {
     for (const field of Object.keys(sum)) sum[field] += quota[field] ?? 0;
   }
   return sum;
+}
+
+/** What a queue borrows and lends: by flavor if it has several and that is short, because it may do both. @param {any} queue */
+export function sayMoved({ quotas, gpus }) {
+  const own = quotas.filter((q) => isAccelerator(q.resource));
+  const amounts = (field) => own.filter((q) => q[field]).map((q) => q[field] + (own[1] ? ` ${q.flavor}` : "")).join(" and ");
+  const say = (told) => (gpus.borrowed ? `, borrows ${told("borrowed")}` : "") + (gpus.lent ? `, lends ${told("lent")}` : "");
+  const words = say(amounts);
+  return words.length > MAX_WORDS ? say((field) => gpus[field]) : words;
 }
 
 /** Who lends how many GPUs to whom, over all flavors. @param {any[]} rows Rows of the topic `quotas`. */

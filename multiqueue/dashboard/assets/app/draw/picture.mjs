@@ -1,9 +1,9 @@
 // The picture of the fleet: lines, quota and clusters; jobs travel between them.
 import { html, useLayoutEffect, useRef, useState } from "../html.mjs";
-import { count, isAccelerator, number, safe } from "../format.mjs";
+import { count, safe } from "../format.mjs";
 import { jobName, teamClass } from "../parts.mjs";
 import { to } from "../router.mjs";
-import { CELL, layOut, Seats } from "./layout.mjs";
+import { CELL, layOut, sayMoved, Seats } from "./layout.mjs";
 
 const MAX_MOVING = 400;
 const WORDS = { own: "its own quota, in use", free: "free", lent: "lent to others", borrowed: "borrowed" };
@@ -54,7 +54,7 @@ function Line({ row, drawn, team }) {
   const { columns, narrow } = drawn;
   const colour = teamClass(team);
   const used = `${queue.gpus.used} of ${queue.gpus.nominal}`;
-  const extra = moved(queue, "borrowed", "borrows") + moved(queue, "lent", "lends");
+  const extra = safe(sayMoved(queue));
   const barTextY = row.y + 14;
   return html`<g>
     <a href=${to("queues", queue.name)}><text class="name" x=${columns.line} y=${barTextY}>${safe(queue.name)}</text></a>
@@ -66,14 +66,6 @@ function Line({ row, drawn, team }) {
     ${bar.cells.map((cell, index) => html`<rect key=${index} class=${`cell ${cell.part} ${colour}`} x=${cell.x} y=${row.barY} width=${cell.width} height=${CELL} rx="3">
       <title>${safe(queue.name)}: ${WORDS[cell.part]}</title></rect>`)}
   </g>`;
-}
-
-/** What a queue borrows or lends; by flavor if it has several, because it may do both. */
-function moved(queue, field, verb) {
-  const quotas = queue.quotas.filter((quota) => isAccelerator(quota.resource));
-  const parts = quotas.filter((quota) => quota[field]).map((quota) => `${number(quota[field])}${quotas.length > 1 ? ` ${safe(quota.flavor)}` : ""}`);
-  if (!parts.length) return "";
-  return `, ${verb} ${parts.length > 2 ? number(queue.gpus[field]) : parts.join(" and ")}`;
 }
 
 function Ribbon({ ribbon, teams }) {

@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "../html.mjs";
 import { Actions } from "../actions.mjs";
 import { remotePath, session, useAnswer, useTopic } from "../api.mjs";
-import { ago, brief, clock, duration, ENDED, number, PHASES, safe, startWords } from "../format.mjs";
+import { ago, brief, clock, duration, ENDED, number, PHASES, safe, startNotes, startWords } from "../format.mjs";
 import { jobName, Phase, QueueLink, Refusal, Table, Team, useNow, WorkerLink } from "../parts.mjs";
 import { to } from "../router.mjs";
 
@@ -46,7 +46,7 @@ function Facts({ standing, now, namespace }) {
     ["Created", `${clock(standing.created)}, ${ago(standing.created, now)} ago`],
     standing.position && ["Place", `${standing.position} in its queue`],
     standing.worker && ["Worker", html`<${WorkerLink} name=${standing.worker} />`],
-    standing.start && ["Start", safe(`${startWords(standing.start, now)}${standing.start.reason ? `: ${standing.start.reason}` : ""}`)],
+    standing.start && ["Start", safe([startWords(standing.start, now), startNotes(standing.start)].filter(Boolean).join(": "))],
   ].filter(Boolean);
   return html`<dl class="facts">${facts.map(([term, value]) => html`<div><dt>${term}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
