@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 from typing import Any
@@ -15,13 +16,13 @@ from tests.virtual_time import virtual_time
 
 
 @contextlib.contextmanager
-def always_active(world: MultiKueueWorld) -> Iterator[None]:
-    """Fail if worker1 or the check says at any moment that it is not active."""
+def always_active(world: MultiKueueWorld, *others: str) -> Iterator[None]:
+    """Fail if worker1, another of these or the check says at any moment that it is not active."""
     lost: list[str] = []
 
     def look(old: Any, new: Any) -> None:
         assert new is not None
-        if new.metadata.name not in {"worker1", CHECK}:
+        if new.metadata.name not in {"worker1", CHECK, *others}:
             return
         lost.extend(
             condition.message
@@ -169,3 +170,26 @@ async def test_a_kubeconfig_of_another_cluster_is_not_used_before_the_jobs_on_th
             )
             assert world.workers["worker1"].job("train")["metadata"]["uid"] == uid
             assert world.workers["worker2"].job("train") is None
+
+
+@virtual_time
+async def test_a_kubeconfig_of_a_younger_worker_stops_neither_of_the_two():
+    async with multikueue_world("worker1", "worker2") as world, world.manager():
+        await world.until_connected()
+        uids = {}
+        for worker, name in (("worker1", "first"), ("worker2", "second")):
+            await world.hub.create(JOBS, make_gpu_job(name))
+            await world.admit(worker, name)
+            await world.until_ready(name)
+            uids[worker, name] = world.workers[worker].job(name)["metadata"]["uid"]
+        with always_active(world, "worker2"):
+            await world.put_secret("worker1", world.kubeconfig("worker2"))
+            await until_message(world, "leads to another cluster than before")
+            await asyncio.sleep(60)
+        for (worker, name), uid in uids.items():
+            assert world.workers[worker].job(name)["metadata"]["uid"] == uid
+            assert world.workload(name).status.scheduling_stats is None
+        await world.finish_copy("worker1", "first")
+        message = await world.until_cluster("worker1", reason="BadKubeConfig")
+        assert 'leads to the same API server as MultiKueueCluster "worker2"' in message
+        assert world.cluster_condition("worker2")[0] == "True"
