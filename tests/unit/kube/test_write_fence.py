@@ -8,15 +8,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.credentials import Credentials, Material
 from multiqueue.kube.errors import TransportError
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
 from multiqueue.kube.resources import PODS
 from multiqueue.kube.transport import ApiRequest, Response
 from multiqueue.kube.write_fence import WriteFence
-from tests.unit.kube.scripted_server import pod
+from tests.unit.kube.scripted_server import ScriptedServer, drop, json_answer, pod, status
 from tests.virtual_time import virtual_time
 
 POD = b'{"metadata":{"name":"a","resourceVersion":"1"},"spec":{}}'
@@ -62,6 +63,55 @@ async def test_a_write_is_not_sent_once_the_lease_ran_out_and_a_read_is():
             await client.create(PODS, pod("a", 1))
         await client.get(PODS, "a", namespace="team-a")
     assert [what.split()[0] for what in transport.sent] == ["POST", "POST", "GET"]
+
+
+def run_out(fence: WriteFence) -> None:
+    fence.held_until = asyncio.get_running_loop().time()
+
+
+async def assert_delete_is_refused(client: KubeClient, fence: WriteFence) -> None:
+    fence.held_until = asyncio.get_running_loop().time() + 10
+    with pytest.raises(TransportError, match="Lease ran out"):
+        await client.delete(PODS, "a", namespace="team-a")
+
+
+@pytest.mark.parametrize(
+    ("reload_seconds", "want"),
+    [(0.0, []), (None, ["DELETE"])],
+    ids=["before the first try", "after a 401"],
+)
+async def test_a_write_is_not_sent_if_the_lease_runs_out_while_credentials_are_renewed(
+    reload_seconds: float | None, want: list[str]
+) -> None:
+    fence = WriteFence()
+
+    async def load() -> Material:
+        run_out(fence)
+        return Material(server=server.url, authorization="Bearer new")
+
+    async with ScriptedServer(status(401), json_answer({})) as server:
+        old = Material(server=server.url, authorization="Bearer old")
+        credentials = Credentials(old, load=load, reload_seconds=reload_seconds)
+        async with KubeClient(credentials, open_transport=fence.open) as client:
+            await assert_delete_is_refused(client, fence)
+    assert [seen.method for seen in server.seen] == want
+
+
+async def test_a_write_is_not_sent_again_if_the_lease_runs_out_on_a_connection_that_closes() -> (
+    None
+):
+    fence = WriteFence()
+
+    async def close(request: web.Request) -> web.StreamResponse:
+        run_out(fence)
+        return await drop()(request)
+
+    async with ScriptedServer(json_answer({}), close, json_answer({})) as server:
+        credentials = Credentials.static(server.url)
+        async with KubeClient(credentials, open_transport=fence.open) as client:
+            await client.get(PODS, "a", namespace="team-a")
+            await assert_delete_is_refused(client, fence)
+    assert [seen.method for seen in server.seen] == ["GET", "DELETE"]
 
 
 @virtual_time
