@@ -18,6 +18,7 @@ from multiqueue.kube.resources import PODS
 from multiqueue.kube.transport import ApiRequest, Response
 from multiqueue.kube.write_fence import WriteFence
 from tests.unit.kube.scripted_server import ScriptedServer, drop, json_answer, pod, status
+from tests.unit.kube.test_leader_election import LeaseServer
 from tests.virtual_time import virtual_time
 
 POD = b'{"metadata":{"name":"a","resourceVersion":"1"},"spec":{}}'
@@ -131,5 +132,34 @@ async def test_the_elector_tells_until_when_the_lease_is_held():
             await asyncio.get_running_loop().create_future()
 
         assert await elector.run(work) is LeadershipEnd.LOST
-    assert held == [10.0]
-    assert fence.held_until is None
+        assert held == [10.0]
+        with pytest.raises(TransportError, match="Lease ran out"):
+            await client.create(PODS, pod("a", 1))
+
+
+@virtual_time
+async def test_no_write_is_sent_any_more_once_another_manager_took_the_lease():
+    fence = WriteFence()
+    refused: list[str] = []
+    async with LeaseServer() as server, server.client(open_transport=fence.open) as client:
+
+        async def try_to_write() -> None:
+            try:
+                await client.create(PODS, pod("a", 1))
+            except TransportError as error:
+                refused.append(str(error))
+
+        async def work() -> None:
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                await try_to_write()
+
+        elector = LeaderElector(client, "n", "l", identity="me", fence=fence)
+        running = asyncio.ensure_future(elector.run(work))
+        await asyncio.sleep(5)
+        server.take("thief")
+        assert await asyncio.wait_for(running, 3) is LeadershipEnd.LOST
+        await try_to_write()
+    assert len(refused) == 2
+    assert all("Lease ran out" in words for words in refused)
