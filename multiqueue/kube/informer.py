@@ -225,7 +225,8 @@ class Informer(Generic[T]):
         """Whether the server has an older state than it showed: it was restored from a backup.
 
         It would take our version for a watch and tell nothing until it has reached that version
-        again. One object of a list is enough to learn its version.
+        again. One object of a list is enough to learn its version. If the list fails or takes long,
+        the watch may work all the same.
         """
         pages = self._client.pages(
             self.resource,
@@ -236,10 +237,10 @@ class Informer(Generic[T]):
             field_selector=self._field_selector,
         )
         try:
-            async with aclosing(pages):
+            async with asyncio.timeout(OPEN_SECONDS), aclosing(pages):
                 version = parse_version((await anext(pages)).resource_version)
-        except (ApiError, AnswerTooLarge):
-            return False  # the watch may work all the same
+        except (KubeError, TimeoutError):
+            return False
         return 0 < version < self._progress
 
     async def _list(self) -> None:

@@ -216,6 +216,18 @@ async def test_a_server_that_was_restored_is_listed_again_though_it_takes_our_ve
     assert [watch.query["resourceVersion"] for watch in server.watches] == ["900", "7"]
 
 
+@pytest.mark.parametrize("probe", [hang(), drop(), html(500)], ids=["hang", "drop", "500"])
+@virtual_time
+async def test_a_server_that_only_watches_is_watched_again_soon(probe: Any) -> None:
+    watches = [stream(then="drop"), stream(then="hang")]
+    server = ScriptedServer(lists=[pod_list(9, pod("a", 8))], watches=watches)
+    server.probe = probe
+    async with server, running(server) as (informer, _):
+        await asyncio.wait_for(informer.synced.wait(), 5)
+        await until(lambda: len(server.watches) == 2, 15)
+    assert len(server.lists) == 1
+
+
 @virtual_time
 async def test_a_server_that_hangs_is_given_up_and_asked_again() -> None:
     server = ScriptedServer(lists=[hang(), pod_list(5, pod("a", 1))], watches=[hang()])
