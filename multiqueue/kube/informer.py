@@ -225,15 +225,15 @@ class Informer(Generic[T]):
         """Whether the server has an older state than it showed: it was restored from a backup.
 
         It would take our version for a watch and tell nothing until it has reached that version
-        again. One object of a list is enough to learn its version. If the list fails or takes long,
-        the watch may work all the same.
+        again. One object of a list is enough to learn its version: any one, because a server may
+        read all others until one has the labels. If the list fails or takes long, the watch may
+        work all the same.
         """
         pages = self._client.pages(
             self.resource,
             namespace=self._namespace,
             limit=1,
             decode=bytes,
-            label_selector=self._label_selector,
             field_selector=self._field_selector,
         )
         try:
