@@ -217,6 +217,18 @@ async def test_a_server_that_was_restored_is_listed_again_though_it_takes_our_ve
     assert [watch.query["resourceVersion"] for watch in server.watches] == ["900", "7"]
 
 
+@virtual_time
+async def test_after_a_restore_an_object_of_the_same_version_may_be_another() -> None:
+    lost, made = pod("a", 8, spec={"is": "lost"}), pod("a", 8, spec={"is": "made"})
+    watches = [stream(then="drop"), stream(then="hang")]
+    server = ScriptedServer(lists=[pod_list(9, lost), pod_list(8, made)], watches=watches)
+    server.version = 8
+    async with server, running(server) as (informer, _):
+        await until(lambda: len(server.watches) == 2)
+        (got,) = informer.store.list()
+    assert got["spec"] == {"is": "made"}
+
+
 @pytest.mark.parametrize("probe", [hang(), drop(), html(500)], ids=["hang", "drop", "500"])
 @virtual_time
 async def test_a_server_that_only_watches_is_watched_again_soon(probe: Any) -> None:
