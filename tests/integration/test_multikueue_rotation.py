@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from multiqueue.kube.resources import JOBS, SECRETS
+from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS, SECRETS
 from tests.builders.jobs import make_gpu_job
-from tests.integration.test_multikueue_clusters import make_token
+from tests.integration.test_multikueue_clusters import OTHER, make_token
 from tests.multikueue_world import CHECK, MultiKueueWorld, multikueue_world
 from tests.queue_manager import CONFIG
 from tests.virtual_time import virtual_time
@@ -193,3 +193,20 @@ async def test_a_kubeconfig_of_a_younger_worker_stops_neither_of_the_two():
         message = await world.until_cluster("worker1", reason="BadKubeConfig")
         assert 'leads to the same API server as MultiKueueCluster "worker2"' in message
         assert world.cluster_condition("worker2")[0] == "True"
+
+
+@virtual_time
+async def test_the_former_server_of_a_name_is_used_once_that_name_is_connected_elsewhere():
+    async with multikueue_world("worker1", "worker2") as world, world.manager():
+        await world.until_connected()
+        elsewhere = world.kubeconfig("worker2")
+        await world.hub.client.delete(MULTIKUEUE_CLUSTERS, "worker2")
+        for gate in world.gates.values():
+            gate.cut()
+        await world.put_secret("worker1", elsewhere)
+        await world.until_cluster("worker1", reason="ClientConnectionFailed")
+        await world.add_worker(OTHER, kubeconfig=world.other_kubeconfig("worker1"))
+        message = await world.until_cluster(OTHER, reason="BadKubeConfig")
+        assert 'that MultiKueueCluster "worker1" was last connected to' in message
+        world.gates["worker2"].heal()
+        await world.until_cluster(OTHER, reason="Active")

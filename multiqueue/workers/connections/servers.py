@@ -106,6 +106,10 @@ class ServerTable:
             default=None,
         )
 
+    def is_past(self, name: str, elder: str) -> bool:
+        """Whether only the last server of an elder is that of a name: it may lead elsewhere now."""
+        return elder not in self._identities and self._servers[elder] != self._servers[name]
+
     def find_unidentified(self, name: str) -> Iterator[str]:
         """Yield the older names whose servers have not yet stated an identity."""
         age = self._ages.get(name)
