@@ -203,8 +203,9 @@ async def test_the_former_server_of_a_name_is_used_once_that_name_is_connected_e
         await world.hub.client.delete(MULTIKUEUE_CLUSTERS, "worker2")
         for gate in world.gates.values():
             gate.cut()
-        await world.put_secret("worker1", elsewhere)
         await world.until_cluster("worker1", reason="ClientConnectionFailed")
+        await world.put_secret("worker1", elsewhere)
+        await until_message(world, "Server disconnected")
         await world.add_worker(OTHER, kubeconfig=world.other_kubeconfig("worker1"))
         message = await world.until_cluster(OTHER, reason="BadKubeConfig")
         assert 'that MultiKueueCluster "worker1" was last connected to' in message

@@ -206,11 +206,12 @@ class ClusterReconciler:
         age = (cluster.metadata.creation_timestamp, cluster.metadata.name)
         server = source.server if isinstance(source, SafeKubeconfig) else None
         connection = self._fleet.find(cluster.metadata.name)
+        connected = connection is not None and connection.session is not None
         known = connection.known if connection is not None else ""
         self._servers.remember(
             cluster.metadata.name, known or find_server(cluster.status.conditions)
         )
-        self._judge_again(self._servers.update(age, server))
+        self._judge_again(self._servers.update(age, server, connected=connected))
 
     def _judge_again(self, names: Iterable[str]) -> None:
         for name in names:

@@ -54,11 +54,12 @@ class ServerTable:
         """Record the identity of the server that a name was last used with; "" if not known."""
         self._known[name] = identity
 
-    def update(self, age: Age, server: str | None) -> tuple[str, ...]:
+    def update(self, age: Age, server: str | None, *, connected: bool = False) -> tuple[str, ...]:
         """Record where a name leads; None if that is not known.
 
-        The identity of the server that the name was used with before stays in force until the new
-        server has stated its own: other names of the old one must not be used meanwhile.
+        While the name is still connected to an older address, the identity of that server stays in
+        force until the new server has stated its own: other names of the old one must not be used
+        meanwhile.
 
         Returns:
             The other names of the servers that it joined and left: they must be judged again.
@@ -71,7 +72,8 @@ class ServerTable:
             return ()
         left = set(self._others(name))
         self._servers.pop(name, None)
-        self._identities.pop(name, None)
+        if server is None or not connected:
+            self._identities.pop(name, None)
         if server is not None:
             self._servers[name], self._ages[name] = server, age
         return tuple(sorted((left | set(self._others(name))) - {HERE}))

@@ -45,7 +45,7 @@ def test_a_name_that_gets_the_kubeconfig_of_a_younger_one_does_not_stop_it(state
         table.update(age, server)
         if stated:
             table.identify(age[1], known)
-    table.update(OLD, "https://two")
+    table.update(OLD, "https://two", connected=bool(stated))
     assert (table.find_elder("a"), table.find_elder("b")) == (None, None)
     assert table.identify("b", "uid") == ("a",)
     assert (table.find_elder("a"), table.find_elder("b")) == (None, "a")
@@ -59,6 +59,18 @@ def test_what_a_name_was_does_not_stop_the_one_that_is_there_now():
         table.remember(name, "uid")
     table.update(OLD, "https://two")
     assert (table.find_elder("a"), table.find_elder("b")) == (None, None)
+    table.identify("b", "uid")
+    assert (table.find_elder("a"), table.find_elder("b")) == ("b", None)
+
+
+def test_a_name_that_is_still_connected_to_its_last_server_is_not_used_beside_another():
+    table = ServerTable()
+    table.update(NEW, "https://one")
+    table.identify("a", "uid")
+    for name in "ab":
+        table.remember(name, "uid")
+    table.update(NEW, "https://two", connected=True)
+    table.update(OLD, "https://one")
     table.identify("b", "uid")
     assert (table.find_elder("a"), table.find_elder("b")) == ("b", None)
 
