@@ -225,21 +225,22 @@ class Informer(Generic[T]):
         """Whether the server has an older state than it showed: it was restored from a backup.
 
         It would take our version for a watch and tell nothing until it has reached that version
-        again. One object of a list is enough to learn its version.
+        again. One object of a list is enough to learn its version: any one, because a server may
+        read all others until one has the labels. If the list fails or takes long, the watch may
+        work all the same.
         """
         pages = self._client.pages(
             self.resource,
             namespace=self._namespace,
             limit=1,
             decode=bytes,
-            label_selector=self._label_selector,
             field_selector=self._field_selector,
         )
         try:
-            async with aclosing(pages):
+            async with asyncio.timeout(OPEN_SECONDS), aclosing(pages):
                 version = parse_version((await anext(pages)).resource_version)
-        except (ApiError, AnswerTooLarge):
-            return False  # the watch may work all the same
+        except (KubeError, TimeoutError):
+            return False
         return 0 < version < self._progress
 
     async def _list(self) -> None:
@@ -259,10 +260,11 @@ class Informer(Generic[T]):
         async with aclosing(pages):
             async for page in pages:
                 version = page.resource_version
-                if parse_version(version) < self._progress:
+                restored = parse_version(version) < self._progress
+                if restored:
                     self._observed.clear()  # what we wrote may not be in the backup
                 for count, raw in enumerate(page.items, start=1):
-                    self._take_listed(raw, seen)
+                    self._take_listed(raw, seen, restored=restored)
                     if count % YIELD_EVERY == 0:
                         await asyncio.sleep(0)
         self._progress = parse_version(version)
@@ -279,7 +281,7 @@ class Informer(Generic[T]):
         if self._budget is not None:
             self._budget.charge(key, raw, describe(verb, self.resource, self._namespace))
 
-    def _take_listed(self, raw: bytes, seen: set[str]) -> None:
+    def _take_listed(self, raw: bytes, seen: set[str], *, restored: bool) -> None:
         found = self._try_read(raw)
         if found is None:
             key = _key_of(raw)
@@ -293,7 +295,8 @@ class Informer(Generic[T]):
         old = self.store.get(meta.key)
         if old is not None:
             known = self._meta(old)
-            if known.version == meta.version and known.uid == meta.uid and known.version:
+            is_known = known.version == meta.version and known.uid == meta.uid and known.version
+            if is_known and not restored:  # after a restore, versions are given a second time
                 return
             if known.version > meta.version and meta.key in self._observed:
                 return

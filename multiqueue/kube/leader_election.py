@@ -84,6 +84,7 @@ class LeaderElector:
         self._record: tuple[Any, ...] | None = None
         self._record_seen_at = float("-inf")
         self._fence = fence or WriteFence()
+        self._is_working = False
 
     def check(self) -> str | None:
         """Return a problem of the process: it lost the Lease and should have stopped, but runs.
@@ -92,7 +93,7 @@ class LeaderElector:
         problem is returned only if that takes too long.
         """
         now, held_until = asyncio.get_running_loop().time(), self._fence.held_until
-        if held_until is None or now <= held_until + STOP_SECONDS:
+        if not self._is_working or held_until is None or now <= held_until + STOP_SECONDS:
             return None
         return (
             f'Lease "{self._title}" was not renewed in time, and the work did not end within '
@@ -106,12 +107,12 @@ class LeaderElector:
         was lost. Cancelling this cancels the work.
 
         Returns:
-            FINISHED if the work ended by itself; LOST if the Lease could not be kept. Errors
-            of the work are raised.
+            FINISHED if the work ended by itself; LOST if the Lease could not be kept: the fence
+            refuses writes from then on, and the process must end. Errors of the work are raised.
         """
         renewed_at = await self._acquire()
         self._fence.held_until = renewed_at + self._renew_seconds
-        self.is_leader = True
+        self.is_leader = self._is_working = True
         log.info("became leader", lease=self._title, identity=self.identity)
         work = asyncio.ensure_future(on_started())
         keeper = asyncio.create_task(self._keep(renewed_at), name="leader-renewal")
@@ -119,13 +120,17 @@ class LeaderElector:
         try:
             await asyncio.wait({work, keeper}, return_when=asyncio.FIRST_COMPLETED)
             lost = not work.done()
+            if lost:
+                # Another may hold it already. No write is sent any more while the process ends.
+                self._fence.held_until = asyncio.get_running_loop().time()
         finally:
             self.is_leader = False
             # The work ends first: an earlier release would let two managers work at once.
             await _cancel(work)
+            self._is_working = False
             await _cancel(keeper)
-            self._fence.held_until = None
             if not lost:
+                self._fence.held_until = None
                 await self._release()
         if lost:
             keeper.result()

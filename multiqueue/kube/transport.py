@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Protocol
 
 from yarl import URL
@@ -64,6 +65,8 @@ class ApiRequest:
         timeout: Seconds for the whole request; for a stream, until its status arrives.
         idle_timeout: For a stream: seconds of silence after which the peer counts as dead.
         raw: For a stream: yield chunks as they arrive instead of lines.
+        check: Called whenever a connection is open and the request is about to be sent on it; an
+            error that it raises keeps the request from being sent.
     """
 
     method: str
@@ -74,6 +77,7 @@ class ApiRequest:
     headers: dict[str, str] = field(default_factory=dict)
     idle_timeout: float | None = None
     raw: bool = False
+    check: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +272,7 @@ class HttpTransport:
             ssl=credentials.ssl_context or True,
             server_hostname=credentials.server_name,
             proxy=credentials.proxy,
+            trace_request_ctx=request.check,
         )
 
     def _get_session(self) -> aiohttp.ClientSession:
@@ -284,6 +289,7 @@ class HttpTransport:
                 trust_env=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": self._user_agent},
+                trace_configs=[_build_checks()],
             )
         return self._session
 
@@ -325,6 +331,26 @@ class HttpTransport:
                 "prioritylevelconfigurations -o custom-columns=NAME:.metadata.name,"
                 "UID:.metadata.uid`, and raise nominalConcurrencyShares there"
             )
+
+
+def _build_checks() -> aiohttp.TraceConfig:
+    """Return the hook that calls the checks of requests.
+
+    aiohttp calls it just before the first byte, whatever its name says. It does so again if it
+    sends a request once more because a kept connection was closed meanwhile.
+    """
+
+    async def check(
+        _: aiohttp.ClientSession,
+        context: SimpleNamespace,
+        __: aiohttp.TraceRequestHeadersSentParams,
+    ) -> None:
+        if context.trace_request_ctx is not None:
+            context.trace_request_ctx()
+
+    config = aiohttp.TraceConfig()
+    config.on_request_headers_sent.append(check)
+    return config
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:

@@ -2,13 +2,16 @@
 
 A process that was stopped, with SIGSTOP say, goes on in the middle of its work. It handles answers
 that arrived meanwhile before it notices that it does not lead any more, and each would be followed
-by the next write. So each write is checked just before it is sent.
+by the next write. So each write is checked before it is begun, and again whenever its connection is
+open and the first byte is about to be sent: credentials and the connection may take long, and after
+a 401 or on a connection that was closed meanwhile, a request is sent a second time.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from functools import partial
 
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import TransportError
@@ -65,6 +68,7 @@ class FencedTransport:
     async def send(self, request: ApiRequest) -> Response:
         """Send one request, unless it is a write that must not be sent any more."""
         self._fence.check(request)
+        request.check = partial(self._fence.check, request)
         return await self._transport.send(request)
 
     def stream(self, request: ApiRequest) -> AsyncGenerator[list[bytes], None]:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from multiqueue.kube.resources import JOBS, SECRETS
+from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS, SECRETS
 from tests.builders.jobs import make_gpu_job
-from tests.integration.test_multikueue_clusters import make_token
+from tests.integration.test_multikueue_clusters import OTHER, make_token
 from tests.multikueue_world import CHECK, MultiKueueWorld, multikueue_world
 from tests.queue_manager import CONFIG
 from tests.virtual_time import virtual_time
 
 
 @contextlib.contextmanager
-def always_active(world: MultiKueueWorld) -> Iterator[None]:
-    """Fail if worker1 or the check says at any moment that it is not active."""
+def always_active(world: MultiKueueWorld, *others: str) -> Iterator[None]:
+    """Fail if worker1, another of these or the check says at any moment that it is not active."""
     lost: list[str] = []
 
     def look(old: Any, new: Any) -> None:
         assert new is not None
-        if new.metadata.name not in {"worker1", CHECK}:
+        if new.metadata.name not in {"worker1", CHECK, *others}:
             return
         lost.extend(
             condition.message
@@ -169,3 +170,44 @@ async def test_a_kubeconfig_of_another_cluster_is_not_used_before_the_jobs_on_th
             )
             assert world.workers["worker1"].job("train")["metadata"]["uid"] == uid
             assert world.workers["worker2"].job("train") is None
+
+
+@virtual_time
+async def test_a_kubeconfig_of_a_younger_worker_stops_neither_of_the_two():
+    async with multikueue_world("worker1", "worker2") as world, world.manager():
+        await world.until_connected()
+        uids = {}
+        for worker, name in (("worker1", "first"), ("worker2", "second")):
+            await world.hub.create(JOBS, make_gpu_job(name))
+            await world.admit(worker, name)
+            await world.until_ready(name)
+            uids[worker, name] = world.workers[worker].job(name)["metadata"]["uid"]
+        with always_active(world, "worker2"):
+            await world.put_secret("worker1", world.kubeconfig("worker2"))
+            await until_message(world, "leads to another cluster than before")
+            await asyncio.sleep(60)
+        for (worker, name), uid in uids.items():
+            assert world.workers[worker].job(name)["metadata"]["uid"] == uid
+            assert world.workload(name).status.scheduling_stats is None
+        await world.finish_copy("worker1", "first")
+        message = await world.until_cluster("worker1", reason="BadKubeConfig")
+        assert 'leads to the same API server as MultiKueueCluster "worker2"' in message
+        assert world.cluster_condition("worker2")[0] == "True"
+
+
+@virtual_time
+async def test_the_former_server_of_a_name_is_used_once_that_name_is_connected_elsewhere():
+    async with multikueue_world("worker1", "worker2") as world, world.manager():
+        await world.until_connected()
+        elsewhere = world.kubeconfig("worker2")
+        await world.hub.client.delete(MULTIKUEUE_CLUSTERS, "worker2")
+        for gate in world.gates.values():
+            gate.cut()
+        await world.until_cluster("worker1", reason="ClientConnectionFailed")
+        await world.put_secret("worker1", elsewhere)
+        await until_message(world, "Server disconnected")
+        await world.add_worker(OTHER, kubeconfig=world.other_kubeconfig("worker1"))
+        message = await world.until_cluster(OTHER, reason="BadKubeConfig")
+        assert 'that MultiKueueCluster "worker1" was last connected to' in message
+        world.gates["worker2"].heal()
+        await world.until_cluster(OTHER, reason="Active")

@@ -233,13 +233,18 @@ class ClusterReconciler:
                     "without the MultiKueue check"
                 ),
             )
-        return KubeconfigRefusal(
-            reason=ClusterReason.BAD_KUBE_CONFIG,
-            message=(
+        if self._servers.is_past(name, elder):
+            message = (
+                f'kubeconfig leads to the API server that MultiKueueCluster "{elder}" was last '
+                f'connected to, and its workloads may still be there; wait until "{elder}" is '
+                "connected, delete it, or give this one the kubeconfig of another cluster"
+            )
+        else:
+            message = (
                 f'kubeconfig leads to the same API server as MultiKueueCluster "{elder}"; '
                 "delete one of the two, or give this one the kubeconfig of another cluster"
-            ),
-        )
+            )
+        return KubeconfigRefusal(reason=ClusterReason.BAD_KUBE_CONFIG, message=message)
 
     def _first_lost_for(self, cluster: api.MultiKueueCluster) -> timedelta:
         condition = find_condition(cluster.status.conditions, ACTIVE)

@@ -3,10 +3,12 @@
 Under a second name, the same copies would look like losers and remnants, and be deleted. So only
 one name of a server counts; the others say why they do not. It is the name that led to this server
 before, as far as known: a name that gets the kubeconfig of another worker by mistake must not take
-over its jobs. Otherwise it is the oldest. Two names lead to the same server if the address is the
-same, or the identity that the server states when connected: one server may have many addresses. The
-manager's own server is in the table from the beginning, under a name that precedes all others: as a
-worker, it would have the manager delete its own jobs.
+over its jobs. Otherwise it is the oldest. Two names lead to the same server if the identity is the
+same that the server states when connected: one server may have many addresses. Until then it is the
+identity of the server that the name was used with before. The address counts if one of the two
+identities is not known: a wrong kubeconfig often has the address of another worker. The manager's
+own server is in the table from the beginning, under a name that precedes all others: as a worker,
+it would have the manager delete its own jobs.
 
 Deviates: upstream connects every name, and the names then delete each other's copies.
 """
@@ -91,13 +93,24 @@ class ServerTable:
     def find_elder(self, name: str) -> str | None:
         """Return the name of the same server that counts instead of this one; None: this one.
 
-        It is the oldest other name that precedes this one.
+        It is the first other name that precedes this one. If only the past of this name makes it
+        one of them, there is none: the name may connect, to learn where it leads now.
         """
+        address = None if name in self._identities else self._servers.get(name)
         return min(
-            (other for other in self._others(name) if self._rank(other) < self._rank(name)),
+            (
+                other
+                for other in self._others(name)
+                if self._rank(other) < self._rank(name)
+                and (address is None or self._servers[other] == address)
+            ),
             key=self._rank,
             default=None,
         )
+
+    def is_past(self, name: str, elder: str) -> bool:
+        """Whether only the last server of an elder is that of a name: it may lead elsewhere now."""
+        return elder not in self._identities and self._servers[elder] != self._servers[name]
 
     def find_unidentified(self, name: str) -> Iterator[str]:
         """Yield the older names whose servers have not yet stated an identity."""
@@ -106,19 +119,31 @@ class ServerTable:
             if age is not None and self._ages[other] < age and other not in self._identities:
                 yield other
 
-    def _rank(self, name: str) -> tuple[bool, Age]:
-        """Order the names of a server: those that it had before come first, then older ones."""
-        known = self._known.get(name)
-        return not known or known != self._identity_of(name), self._ages[name]
+    def _rank(self, name: str) -> tuple[int, Age]:
+        """Order the names of a server: those that it had before come first, then older ones.
+
+        Between them are names that it may have had before: their servers have not stated yet.
+        """
+        known, stated = self._known.get(name), self._identities.get(name)
+        place = 2
+        if known and stated is None:
+            place = 1
+        elif known and stated == known:
+            place = 0
+        return place, self._ages[name]
 
     def _identity_of(self, name: str) -> str:
-        """Return the identity of a name's server: what it states, or else what it was before."""
+        """Return the identity of a name's server: what it states, or else that of the last one."""
         return self._identities.get(name, self._known.get(name, ""))
 
     def _others(self, name: str) -> Iterator[str]:
         """Yield the other names that lead to the same server."""
         server, identity = self._servers.get(name), self._identity_of(name)
+        if server is None:
+            return
         for other, address in self._servers.items():
-            same = address == server or (identity and self._identity_of(other) == identity)
-            if other != name and server is not None and same:
+            theirs = self._identity_of(other)
+            same = identity == theirs if identity and theirs else address == server
+            is_here = other == HERE and address == server  # its identity may be a stand-in
+            if other != name and (same or is_here):
                 yield other

@@ -41,10 +41,12 @@ class ScriptedServer:
     """Gives the answers of a script in order; the last one again and again.
 
     Lists, watches and all else have scripts of their own, so that a test can say what each gets.
-    If it has watches, whoever lists one object only wants to know its version, which is `version`.
+    If it has watches, whoever lists one object only wants to know its version, which is `version`,
+    and gets it unless `probe` is given.
     """
 
     version = 0
+    probe: Answer | None = None
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class ScriptedServer:
             at=asyncio.get_running_loop().time(),
         )
         if self._is_watched and seen.query.get("limit") == "1":
-            return await pod_list(self.version)(request)  # type: ignore[arg-type]
+            return await (self.probe or pod_list(self.version))(request)  # type: ignore[arg-type]
         self.seen.append(seen)
         last = request.path.rsplit("/", 1)[-1]
         is_list = request.method == "GET" and last.endswith("s")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import structlog
+from aiohttp import web
 
 from multiqueue.kube import errors
 from multiqueue.kube.informer import Informer
@@ -214,6 +215,51 @@ async def test_a_server_that_was_restored_is_listed_again_though_it_takes_our_ve
         await until(lambda: informer.store.keys() == ["team-a/kept", "team-a/b"])
         await until(lambda: len(server.watches) == 2)
     assert [watch.query["resourceVersion"] for watch in server.watches] == ["900", "7"]
+
+
+@virtual_time
+async def test_after_a_restore_an_object_of_the_same_version_may_be_another() -> None:
+    lost, made = pod("a", 8, spec={"is": "lost"}), pod("a", 8, spec={"is": "made"})
+    watches = [stream(then="drop"), stream(then="hang")]
+    server = ScriptedServer(lists=[pod_list(9, lost), pod_list(8, made)], watches=watches)
+    server.version = 8
+    async with server, running(server) as (informer, _):
+        await until(lambda: len(server.watches) == 2)
+        (got,) = informer.store.list()
+    assert got["spec"] == {"is": "made"}
+
+
+@pytest.mark.parametrize("probe", [hang(), drop(), html(500)], ids=["hang", "drop", "500"])
+@virtual_time
+async def test_a_server_that_only_watches_is_watched_again_soon(probe: Any) -> None:
+    watches = [stream(then="drop"), stream(then="hang")]
+    server = ScriptedServer(lists=[pod_list(9, pod("a", 8))], watches=watches)
+    server.probe = probe
+    async with server, running(server) as (informer, _):
+        await asyncio.wait_for(informer.synced.wait(), 5)
+        await until(lambda: len(server.watches) == 2, 15)
+    assert len(server.lists) == 1
+
+
+@virtual_time
+async def test_a_version_is_asked_for_without_labels_which_a_server_would_search_for() -> None:
+    """With any object, it need not look at all others; rights may depend on fields."""
+    asked: list[dict[str, str]] = []
+
+    async def probe(request: web.Request) -> web.StreamResponse:
+        asked.append(dict(request.query))
+        return await pod_list(9)(request)
+
+    watches = [stream(then="drop"), stream(then="hang")]
+    server = ScriptedServer(lists=[pod_list(9)], watches=watches)
+    server.probe = probe
+    async with (
+        server,
+        running(server, label_selector="a=b", field_selector="metadata.name=c"),
+    ):
+        await until(lambda: len(server.watches) == 2)
+    assert asked == [{"limit": "1", "fieldSelector": "metadata.name=c"}]
+    assert server.watches[1].query["labelSelector"] == "a=b"
 
 
 @virtual_time

@@ -37,6 +37,44 @@ def test_a_name_that_gets_the_kubeconfig_of_another_does_not_take_over_its_serve
     assert (table.find_elder("a"), table.find_elder("b")) == (None, "a")
 
 
+@pytest.mark.parametrize("stated", ["uid", None], ids=["connected", "after a start"])
+def test_a_name_that_gets_the_kubeconfig_of_a_younger_one_does_not_stop_it(stated):
+    table = ServerTable()
+    for age, server, known in ((OLD, "https://one", "other"), (NEW, "https://two", "uid")):
+        table.remember(age[1], known)
+        table.update(age, server)
+        if stated:
+            table.identify(age[1], known)
+    table.update(OLD, "https://two", connected=bool(stated))
+    assert (table.find_elder("a"), table.find_elder("b")) == (None, None)
+    assert table.identify("b", "uid") == ("a",)
+    assert (table.find_elder("a"), table.find_elder("b")) == (None, "a")
+
+
+def test_what_a_name_was_does_not_stop_the_one_that_is_there_now():
+    table = ServerTable()
+    table.update(NEW, "https://one")
+    table.identify("a", "uid")
+    for name in "ab":
+        table.remember(name, "uid")
+    table.update(OLD, "https://two")
+    assert (table.find_elder("a"), table.find_elder("b")) == (None, None)
+    table.identify("b", "uid")
+    assert (table.find_elder("a"), table.find_elder("b")) == ("b", None)
+
+
+def test_a_name_that_is_still_connected_to_its_last_server_is_not_used_beside_another():
+    table = ServerTable()
+    table.update(NEW, "https://one")
+    table.identify("a", "uid")
+    for name in "ab":
+        table.remember(name, "uid")
+    table.update(NEW, "https://two", connected=True)
+    table.update(OLD, "https://one")
+    table.identify("b", "uid")
+    assert (table.find_elder("a"), table.find_elder("b")) == ("b", None)
+
+
 def test_a_server_is_known_before_it_states_anything():
     table = ServerTable()
     table.remember("a", "uid")
@@ -129,6 +167,9 @@ def test_a_name_that_leads_to_the_managers_own_server_is_younger_than_it():
 def test_the_managers_own_server_is_known_without_its_uid():
     table = ServerTable()
     table.add_own("https://here", "")
+    table.remember("a", "uid")
+    table.update(NEW, "https://here")
+    assert table.find_elder("a") == HERE
     table.update(OLD, "https://elsewhere")
     table.identify("b", "")
     assert table.find_elder("b") is None
