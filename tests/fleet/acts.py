@@ -211,7 +211,7 @@ async def local_rival(world: FleetWorld, worker: str, gpus: int, seconds: float)
         )
     body["metadata"]["labels"][names.PRIORITY_CLASS] = "high"
     if worker in world.controllers:
-        server.add("jobs", body)
+        _add(world, worker, "jobs", body)
     else:
         for workload in server.list_all("workloads"):
             world.players[worker].evict(_key(workload))
@@ -436,7 +436,7 @@ def _add(world: FleetWorld, cluster: str, plural: str, body: Json) -> None:
     try:
         world.network.servers[cluster].add(plural, body)
     except RefusedError:
-        world.history.note("act in vain", f"{cluster} has {plural} {body['metadata']['name']}")
+        world.history.note("act in vain", f"{cluster} refused {plural} {body['metadata']['name']}")
 
 
 def _key(obj: Json) -> str:
