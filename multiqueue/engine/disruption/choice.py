@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
 from multiqueue.engine.cache.quota_node import FlavorResource
@@ -12,8 +13,6 @@ from multiqueue.lib.amount import Amount
 from multiqueue.model.disruption_policy import Preference
 from multiqueue.model.resources import is_accelerator
 
-_EXACT = 128
-"""Bits behind the point of a quotient. Amounts have 63: quotients that differ stay different."""
 MOST_ENDS = 64
 """Candidates that are looked at after the first one that makes enough room."""
 
@@ -56,7 +55,7 @@ def rank_key(prefer: Preference, freed: Amount, *, missing: Amount, cost: int, r
         ran: the seconds that it ran in all its stays.
     """
     if prefer is Preference.LEAST_LOST_WORK:
-        return (0, (cost << _EXACT) // freed) if freed > 0 else (1, cost)
+        return (0, Fraction(cost, freed)) if freed > 0 else (1, cost)
     if prefer is Preference.LEAST_RUN:
         return (ran,)
     if prefer is Preference.FEWEST_VICTIMS:
