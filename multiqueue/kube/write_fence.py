@@ -47,14 +47,13 @@ class WriteFence:
         return FencedTransport(self, transport)
 
     def check(self, request: ApiRequest) -> None:
-        """Let a request pass.
+        """Let a write pass.
 
         Raises:
-            TransportError: it is a write, and the Lease has run out.
+            TransportError: the Lease has run out.
         """
-        if request.method == "GET" or self.held_until is None:
-            return
-        if asyncio.get_running_loop().time() >= self.held_until:
+        held_until = self.held_until
+        if held_until is not None and asyncio.get_running_loop().time() >= held_until:
             raise TransportError(f"{request.what}: not sent, because this manager's Lease ran out")
 
 
@@ -67,8 +66,9 @@ class FencedTransport:
 
     async def send(self, request: ApiRequest) -> Response:
         """Send one request, unless it is a write that must not be sent any more."""
-        self._fence.check(request)
-        request.check = partial(self._fence.check, request)
+        if request.method != "GET":
+            self._fence.check(request)
+            request.check = partial(self._fence.check, request)
         return await self._transport.send(request)
 
     def stream(self, request: ApiRequest) -> AsyncGenerator[list[bytes], None]:
