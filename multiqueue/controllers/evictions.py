@@ -116,21 +116,6 @@ class EvictionWriter:
         # Needs no bound: each holder of quota is evicted at most once at a time.
         self._waiting: asyncio.Queue[Change] = asyncio.Queue()
         self._failures: dict[str, int] = {}
-        self._unwritten = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether all that was to be written is written, or failed to be.
-
-        Victims whose admission waits to be written do not count: most of them need no eviction.
-        """
-        return self._idle.is_set()
-
-    async def wait_idle(self) -> None:
-        """Wait until all that was to be written is written, or failed to be."""
-        await self._idle.wait()
 
     def apply(self, plan: CyclePlan) -> None:
         """Start to write the evictions of a plan; never blocks."""
@@ -138,7 +123,7 @@ class EvictionWriter:
             for change in self._changes(decision):
                 admission = self._find_unwritten(change.workload)
                 if admission is None:
-                    self._put(change)
+                    self._waiting.put_nowait(change)
                 else:
                     loop = asyncio.get_running_loop()
                     loop.call_later(TAKE_BACK_SECONDS, self._end_admission, change, admission)
@@ -158,12 +143,7 @@ class EvictionWriter:
             self._failures.pop(change.workload, None)
             self._on_failed(change.workload)
         else:
-            self._put(change)
-
-    def _put(self, change: Change) -> None:
-        self._unwritten += 1
-        self._idle.clear()
-        self._waiting.put_nowait(change)
+            self._waiting.put_nowait(change)
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -219,9 +199,6 @@ class EvictionWriter:
                 # An unexpected error for one Workload must not stop the writes of the others.
                 log.exception("eviction not written, trying again", workload=change.workload)
                 self._fail(change.workload)
-            self._unwritten -= 1
-            if not self._unwritten:
-                self._idle.set()
 
     async def _write(self, change: Change) -> None:
         key, now = change.workload, self._context.clock.now()

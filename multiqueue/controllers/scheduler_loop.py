@@ -1,10 +1,8 @@
 """Runs the engine's cycles and passes their plans to the writers.
 
-The next decision does not wait for an admission to be written: the engine works on assumed state.
-It waits for evictions, as upstream's does (E-102): while many wait to be written on a slow API
-server, most of their jobs end by themselves, so that nobody else has to be evicted. After every
-call of `run_cycle` the loop lets other tasks run, for as long as that call took if it took long.
-Each call ends by itself before it takes too long.
+The next decision does not wait for a write: the engine works on assumed state. After every call of
+`run_cycle` the loop lets other tasks run, for as long as that call took if it took long. Each call
+ends by itself before it takes too long.
 
 If a cycle of a cohort tree raises, the engine undoes what that tree assumed, and goes on. If
 anything else raises, decisions may be lost that the engine has already assumed: quota is held that
@@ -15,7 +13,6 @@ no write will use, or victims wait for an eviction that nobody writes. Then the 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
@@ -25,7 +22,7 @@ import structlog
 from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.plan_applier import PlanApplier
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.plan import Admit, CyclePlan, EndNotice, Evict, Preempt, Skip
+from multiqueue.engine.plan import Admit, CyclePlan, Skip
 from multiqueue.jobs.context import ManagerContext, UnrecoverableError
 from multiqueue.jobs.framework.reconciler import wait_settled
 
@@ -38,9 +35,6 @@ SPARE_TURNS = 16
 """Cycles that an idle loop runs for single events in one turn of the event loop."""
 SPARE_SECONDS = 0.01
 """How long all of these may take: meanwhile nothing else runs, and every answer is late."""
-EVICTION_SECONDS = 1.0
-"""How long the next cycle waits for evictions: one without an answer must not stop all others.
-Deviates (E-102): upstream waits for as long as they take."""
 log = structlog.get_logger("multiqueue.scheduler")
 
 
@@ -77,7 +71,6 @@ class SchedulerLoop:
         self._woken = asyncio.Event()
         self._spare_turns = 0
         self._spare_seconds = 0.0
-        self._evicting_until = 0.0
         self._pause = FIRST_PAUSE
         self._event_at: float | None = None  # the first one that no cycle has seen
         self._causes: dict[str, str] = {}
@@ -93,8 +86,7 @@ class SchedulerLoop:
         begun = loop.time()
         if self._event_at is None:
             self._event_at = begun
-        can_run = self._evictions.is_idle or begun >= self._evicting_until
-        if self._spare_turns > 0 and self._spare_seconds > 0 and can_run:
+        if self._spare_turns > 0 and self._spare_seconds > 0:
             self._spare_turns -= 1
             try:
                 self._run_cycle()
@@ -129,9 +121,6 @@ class SchedulerLoop:
             await until_fed()
         event_loop = asyncio.get_running_loop()
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(self._evicting_until):
-                    await self._evictions.wait_idle()
             self._woken.clear()
             self._check_state()
             begun = event_loop.time()
@@ -159,8 +148,6 @@ class SchedulerLoop:
         plan = self._engine.run_cycle(self._context.clock.now())
         self._applier.apply(plan, since=event_at if event_at is not None else began)
         self._evictions.apply(plan)
-        if _evicts(plan):
-            self._evicting_until = began + EVICTION_SECONDS
         try:
             self._measure(plan, event_at, began)
             self._report_failures(plan)
@@ -235,7 +222,3 @@ class SchedulerLoop:
         for name, found in plan.recomputed:
             result = "success" if found else "failure"
             metrics.preemption_target_recomputations_total.child(name, result).inc()
-
-
-def _evicts(plan: CyclePlan) -> bool:
-    return any(isinstance(decision, (EndNotice, Evict, Preempt)) for decision in plan.decisions)

@@ -47,7 +47,7 @@ ALWAYS = (
         90,
         91,
     ),
-    *(92, 93, 94),
+    *(92, 93),
 )
 """Rows that hold for every installation."""
 

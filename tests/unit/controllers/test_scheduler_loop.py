@@ -12,15 +12,9 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from multiqueue.api.conditions import Reason
-from multiqueue.controllers.scheduler_loop import (
-    EVICTION_SECONDS,
-    SPARE_SECONDS,
-    SPARE_TURNS,
-    SchedulerLoop,
-)
+from multiqueue.controllers.scheduler_loop import SPARE_SECONDS, SPARE_TURNS, SchedulerLoop
 from multiqueue.controllers.status_ticker import StatusTicker
-from multiqueue.engine.plan import Admit, CyclePlan, Evict, Requeue, RequeueReason, TreeFailure
+from multiqueue.engine.plan import Admit, CyclePlan, Requeue, RequeueReason, TreeFailure
 from multiqueue.engine.state import Changed
 from multiqueue.jobs.context import UnrecoverableError
 from multiqueue.model.workload import Admission
@@ -46,18 +40,6 @@ REFUSED = CyclePlan(
             requeue_reason=RequeueReason.NO_FIT,
             parked=False,
             explanation=because("WaitingForQuota"),  # type: ignore[arg-type]
-        ),
-    )
-)
-
-
-EVICTED = CyclePlan(
-    decisions=(
-        Evict(
-            workload="team-a/wl",
-            cluster_queue="cq",
-            reason=Reason.CLUSTER_QUEUE_STOPPED,
-            message="The ClusterQueue is stopped",
         ),
     )
 )
@@ -108,25 +90,6 @@ class FakeApplier:
         self.applied.append(plan)
 
 
-class FakeEvictions:
-    """Has written everything while ``idle`` is set."""
-
-    def __init__(self) -> None:
-        self.idle = asyncio.Event()
-        self.idle.set()
-
-    @property
-    def is_idle(self) -> bool:
-        return self.idle.is_set()
-
-    async def wait_idle(self) -> None:
-        await self.idle.wait()
-
-    def apply(self, plan: CyclePlan) -> None:
-        if plan is EVICTED:
-            self.idle.clear()
-
-
 class Settled:
     """Informers that know everything already."""
 
@@ -138,17 +101,13 @@ class Settled:
 
 @asynccontextmanager
 async def running(
-    engine: FakeEngine,
-    applier: FakeApplier,
-    metrics: ManagerMetrics | None = None,
-    *,
-    evictions: FakeEvictions | None = None,
+    engine: FakeEngine, applier: FakeApplier, metrics: ManagerMetrics | None = None
 ) -> AsyncIterator[SchedulerLoop]:
     context: Any = SimpleNamespace(
         informers=Settled(), clock=LoopClock(), metrics=metrics or ManagerMetrics()
     )
-    writer: Any = evictions or FakeEvictions()
-    loop = SchedulerLoop(context, engine, applier, writer)  # type: ignore[arg-type]
+    nobody: Any = SimpleNamespace(apply=lambda plan, **_: None)
+    loop = SchedulerLoop(context, engine, applier, nobody)  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())
     try:
         yield loop
@@ -216,43 +175,6 @@ async def test_an_event_whose_cycle_fails_harms_nobody_and_ends_the_loop() -> No
         loop.wake()
         with pytest.raises(UnrecoverableError, match=r"not reliable any more.*RuntimeError: a bug"):
             await asyncio.wait_for(loop.run(), 1)
-
-
-@pytest.mark.parametrize("spare", [True, False], ids=["in a spare turn", "in a cycle of its own"])
-def test_it_decides_again_once_evictions_are_written(*, spare: bool) -> None:
-    """E-102."""
-
-    @virtual_time
-    async def run() -> None:
-        engine, evictions = FakeEngine(next_at=lambda now: None), FakeEvictions()
-        async with running(engine, FakeApplier(), evictions=evictions) as loop:
-            await asyncio.sleep(60)
-            engine.results = [EVICTED] if spare else [NOTHING, EVICTED]
-            loop.wake()
-            await asyncio.sleep(0.25)
-            before = len(engine.ran_at)
-            loop.wake()
-            await asyncio.sleep(0.25)
-            assert len(engine.ran_at) == before
-            evictions.idle.set()
-            await asyncio.sleep(0.25)
-        assert engine.ran_at[before:] == [60.5]
-
-    run()
-
-
-@virtual_time
-async def test_an_eviction_without_an_answer_does_not_stop_it() -> None:
-    engine = FakeEngine(next_at=lambda now: None)
-    async with running(engine, FakeApplier(), evictions=FakeEvictions()) as loop:
-        await asyncio.sleep(60)
-        engine.results = [EVICTED]
-        for _ in range(40):
-            loop.wake()
-            await asyncio.sleep(0.1)
-    later = [at for at in engine.ran_at if at > 60]
-    assert later[0] == pytest.approx(60 + EVICTION_SECONDS)
-    assert len(later) > 20, "from then on each event is decided at once"
 
 
 @virtual_time
