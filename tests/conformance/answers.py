@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from multiqueue.serving.free_ports import find_free_ports
 from tests.processes import running, wait_for_text
 
 HERE = Path(__file__).parent
@@ -42,9 +42,8 @@ ENOUGH = 0.95
 def assert_answers_as_recorded(tmp_path: Path, kubeconfig: str) -> None:
     """Start a manager with webhooks and ask the 769 objects, in both versions."""
     config, log = tmp_path / "config.yaml", tmp_path / "manager.log"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        config.write_text(CONFIGURATION.format(port=free.getsockname()[1]))
+    (port,) = find_free_ports(1)
+    config.write_text(CONFIGURATION.format(port=port))
     arguments = ("run", "--config", str(config), "--kubeconfig", kubeconfig, "--log-format=json")
     with running(*arguments, log=log) as manager:
         wait_for_text(manager, log, r'"event":"ready"')

@@ -11,8 +11,9 @@ from typing import Any
 
 import yaml
 
+from multiqueue.serving.free_ports import find_free_ports
 from multiqueue.visibility.registration import EXTERNAL_SERVICE_NAME
-from tests.controlplane.plane import HOST, RealControlPlane, free_ports
+from tests.controlplane.plane import HOST, RealControlPlane
 from tests.controlplane.polling import answers, until
 from tests.processes import running, wait_for_text
 
@@ -61,7 +62,7 @@ def manager(
     kubeconfig.write_text(json.dumps(plane.kubeconfig_for(token)))
     file = source / "config" / "manager" / "controller_manager_config.yaml"
     shipped = yaml.safe_load(file.read_text())
-    webhook, health = free_ports(2)
+    webhook, health = find_free_ports(2)
     shipped["webhook"] = {"host": webhook_host, "port": webhook}
     shipped["health"] = {"healthProbeBindAddress": f"{HOST}:{health}"}
     shipped["metrics"] = {"bindAddress": "0"}

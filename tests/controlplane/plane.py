@@ -10,7 +10,6 @@ import contextlib
 import json
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -31,6 +30,7 @@ from multiqueue.kube.certificates import (
     issue_certificate,
     issue_client_certificate,
 )
+from multiqueue.serving.free_ports import find_free_ports
 from tests.controlplane import binaries
 from tests.controlplane.audit import AUDIT_LOG
 from tests.controlplane.polling import until
@@ -198,7 +198,7 @@ class RealControlPlane:
     def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._write_secrets()
-        etcd_port, peer_port, port, controllers_port = free_ports(4)
+        etcd_port, peer_port, port, controllers_port = find_free_ports(4)
         self.etcd_url = f"http://{HOST}:{etcd_port}"
         self.run("etcd", self._etcd_arguments(self.etcd_url, f"http://{HOST}:{peer_port}"))
         self.url = f"https://{HOST}:{port}"
@@ -327,12 +327,3 @@ def _is_ready(url: str, context: ssl.SSLContext) -> bool:
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {ADMIN_TOKEN}"})
     with urllib.request.urlopen(request, timeout=5, context=context) as answer:
         return bool(answer.status == 200)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]

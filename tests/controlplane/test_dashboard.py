@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from multiqueue.serving.free_ports import find_free_ports
 from multiqueue.visibility.setup import SECRET_NAME
 from tests.controlplane.audit import audit_arguments, requests
 from tests.controlplane.conftest import StartControlPlane
@@ -23,7 +24,7 @@ from tests.controlplane.installed import (
     leader,
     let_visibility_be_reached,
 )
-from tests.controlplane.plane import HOST, RealControlPlane, free_ports
+from tests.controlplane.plane import HOST, RealControlPlane
 from tests.install_steps import QUEUE
 from tests.integration.test_dashboard_login import STREAM, Page
 from tests.integration.test_fleet_api import FLEET, eventually
@@ -120,7 +121,7 @@ def test_readers_of_a_real_cluster_log_in_with_their_tokens(
     plane.kubectl("apply", "--server-side", "-k", str(CONFIG / "dashboard"))
     let_visibility_be_reached(plane)
     plane.kubectl("create", "namespace", TEAM)
-    ports = free_ports(2)
+    ports = find_free_ports(2)
     settings = [
         {
             "featureGates": {"VisibilityOnDemand": True},

@@ -107,7 +107,7 @@ def agrees(printed: str, wanted: Sequence[str]) -> bool:
 
 
 def _flat(line: str) -> str:
-    return " ".join(RANDOM.sub("ID", AGE.sub("TIME", line)).split())
+    return " ".join(AGE.sub("TIME", RANDOM.sub("ID", line)).split())
 
 
 def _pattern(line: str) -> re.Pattern[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import socket
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -39,6 +38,7 @@ from multiqueue.kube.resources import (
 )
 from multiqueue.runtime.manager import Manager
 from multiqueue.runtime.manifests import create_missing
+from multiqueue.serving.free_ports import find_free_ports
 from multiqueue.visibility.setup import SECRET_NAME as VISIBILITY_SECRET
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
 from tests.builders.job_kinds import GADGET
@@ -209,21 +209,15 @@ COHORT = {"apiVersion": V1BETA2, "kind": "Cohort", "metadata": {"name": "all"}}
 def in_cluster_config() -> Configuration:
     return make_config(
         leaderElection={},  # nothing ends on a busy machine
-        webhook={"port": free_port()},
+        webhook={"port": find_free_ports(1)[0]},
         metrics={"bindAddress": "0.0.0.0:0"},
-        visibilityServer={"bindAddress": "127.0.0.1", "bindPort": free_port()},
+        visibilityServer={"bindAddress": "127.0.0.1", "bindPort": find_free_ports(1)[0]},
         fairSharing={"preemptionStrategies": ["LessThanOrEqualToFinalShare"]},
     )
 
 
 def has_certificate(secret: dict[str, Any]) -> bool:
     return bool(secret["data"]["tls.crt"])
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 async def look_at(manager: Manager, server: ApiServer, client: KubeClient) -> None:

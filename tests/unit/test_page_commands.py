@@ -54,6 +54,7 @@ def test_blocks_have_their_commands_marks_and_output() -> None:
         pytest.param("a\nx\ny\nb", ["a", "...", "b"], True, id="any lines between"),
         pytest.param("train on h100", ["train on ..."], True, id="any text"),
         pytest.param("pod-6ad3c on h100", ["pod-lufqp on h100"], True, id="another random name"),
+        pytest.param("pod-5452d on h100", ["pod-lufqp on h100"], True, id="a name like an age"),
         pytest.param("pod-6ad3c on h100", ["pod-lufqp on a100"], False, id="another place"),
         pytest.param("b\na", ["a", "b"], False, id="another order"),
         pytest.param("a 2 of 4", ["a 3 of 4"], False, id="another number"),

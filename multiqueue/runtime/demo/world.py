@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from multiqueue.runtime.demo.objects import WORKERS, DemoWorker
 from multiqueue.runtime.demo.policies import build_policy
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
 from multiqueue.runtime.files import write_yaml
+from multiqueue.serving.free_ports import find_free_ports
 
 MANAGER = "manager"
 CONFIGURATION = "manager-config.yaml"
@@ -116,7 +116,7 @@ class DemoWorld:
                 credentials = await Credentials.from_kubeconfig_dict(cluster.kubeconfig)
                 client = KubeClient(credentials, user_agent="multiqueue-demo")
                 self.clients[name] = await stack.enter_async_context(client)
-            self._health_port = _free_port()
+            (self._health_port,) = find_free_ports(1)
             configuration = {
                 **objects.manager_configuration(health_port=self._health_port),
                 **build_integrations(self.options.kinds),
@@ -229,13 +229,6 @@ class DemoWorld:
 
     def _data_dir(self, name: str) -> Path | None:
         return self.options.data_dir / name if self.options.persist else None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _manager_command(options: WorldOptions) -> list[str]:
