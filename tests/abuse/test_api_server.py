@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import yaml
 
+from multiqueue.runtime.demo.world import OWN_KUBECONFIG
 from tests.abuse.fleet import Fleet
 from tests.tcp_gate import Gate, gate_to
 
@@ -21,15 +22,14 @@ OUTAGE_SECONDS = 3.0
 @contextlib.asynccontextmanager
 async def gated(fleet: Fleet) -> AsyncIterator[Gate]:
     """Run the manager behind a gate to its API server."""
-    kubeconfig = yaml.safe_load(fleet.kubeconfig.read_text())
+    own = fleet.folder / OWN_KUBECONFIG
+    kubeconfig = yaml.safe_load(own.read_text())
     cluster = kubeconfig["clusters"][0]["cluster"]
     path, command = fleet.folder / "gated.kubeconfig", fleet.program.command
     async with gate_to(cluster["server"]) as gate:
         cluster["server"] = gate.url
         path.write_text(yaml.safe_dump(kubeconfig))
-        fleet.program.command = [
-            str(path) if each == str(fleet.kubeconfig) else each for each in command
-        ]
+        fleet.program.command = [str(path) if each == str(own) else each for each in command]
         assert fleet.program.command != command
         try:
             await fleet.restart()
