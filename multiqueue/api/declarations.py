@@ -17,6 +17,7 @@ from multiqueue.api.names import (
     CHECKPOINT_ON,
     CHECKPOINT_SECONDS,
     DATA,
+    NON_PREEMPTIBLE,
     NOTIFY,
     PRICES,
     RESTART,
@@ -99,6 +100,18 @@ def parse_save_seconds(text: str) -> int:
     return int(found)
 
 
+def parse_flag(text: str) -> bool:
+    """Read ``true`` or ``false``.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    found = text.strip()
+    if found not in {"true", "false"}:
+        raise ValueError(f'"{found}" is neither "true" nor "false"')
+    return found == "true"
+
+
 def read(annotations: Mapping[str, str], name: str, parse: Callable[[str], T]) -> T | None:
     """Return the parsed value of an annotation; None if it is absent, empty or malformed."""
     text = annotations.get(name, "")
@@ -128,6 +141,7 @@ def list_malformed(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         CHECKPOINT_INTERVAL: parse_runtime,
         CHECKPOINT_ON: parse_save_trigger,
         CHECKPOINT_SECONDS: parse_save_seconds,
+        NON_PREEMPTIBLE: parse_flag,
         RESTART: parse_runtime,
         NOTIFY: parse_notify,
     }

@@ -173,9 +173,16 @@ def with_condition(
 
 
 def reserve_quota(
-    status: WorkloadStatus, admission: Admission, *, now: datetime, generation: int = 0
+    status: WorkloadStatus,
+    admission: Admission,
+    *,
+    now: datetime,
+    generation: int = 0,
+    message: str = "",
 ) -> WorkloadStatus:
     """Reserve quota for the Workload and reset earlier evictions (E-83).
+
+    ``message`` is that of QuotaReserved, if there is more to say than where the quota is reserved.
 
     Call `sync_checks` and then `sync_admitted` to have a whole admission in one write.
     """
@@ -185,7 +192,7 @@ def reserve_quota(
         WorkloadCondition.QUOTA_RESERVED,
         value=True,
         reason=Reason.QUOTA_RESERVED,
-        message=f"Quota reserved in ClusterQueue {admission.cluster_queue}",
+        message=message or f"Quota reserved in ClusterQueue {admission.cluster_queue}",
         now=now,
         generation=generation,
     )

@@ -330,7 +330,11 @@ def admitted_status(newest: Workload, admission: PendingAdmission, now: datetime
     decision = admission.decision
     wire = admission_to_wire(decision.admission)
     reserved = reserve_quota(
-        status, decode(api.Admission, wire), now=now, generation=metadata.generation
+        status,
+        decode(api.Admission, wire),
+        now=now,
+        generation=metadata.generation,
+        message=decision.message,
     )
     listed = sync_checks(reserved, decision.checks, now)
     return sync_admitted(listed, now=now, generation=metadata.generation)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.flavors.assignment import Assignment, Mode
-from multiqueue.engine.keeping_room import keep_claim, make_claim
+from multiqueue.engine.keeping_room import keep_claim, make_claim, usage_by_name
 from multiqueue.engine.nominate import look_again
 from multiqueue.engine.nomination import Nominated, Rejected
 from multiqueue.engine.pending_reasons import Explanation, HeldBack, ShareLoss
@@ -28,7 +28,7 @@ from multiqueue.engine.preemption.fair import find_share_loss
 from multiqueue.engine.preemption.target import PreemptionRequest, Target, preemption_message
 from multiqueue.engine.preemption_limit import limit_preemption
 from multiqueue.engine.queues.entry import Entry, as_admitted
-from multiqueue.engine.requeue import resume_state, returns_at_once
+from multiqueue.engine.requeue import hold_back, resume_state, returns_at_once
 from multiqueue.engine.variants import is_migration
 from multiqueue.engine.waiting_instead import wait_instead
 from multiqueue.engine.world import Course, EngineParts, Head
@@ -112,7 +112,11 @@ def process(world: EngineParts, course: Course, head: Head, now: datetime) -> He
         taken_by = course.served_before(head, assignment)
         skip = _skip(head, reason, Reason.WAITING_FOR_QUOTA, taken_by)
         return replace(skip, preempts=assignment.mode is Mode.PREEMPT)
-    refusal = keep_claim(world, course, head, verdict) or wait_instead(world, course, head, verdict)
+    refusal = (
+        limit_non_preemptible(world, head, verdict)
+        or keep_claim(world, course, head, verdict)
+        or wait_instead(world, course, head, verdict)
+    )
     if refusal is not None:
         return refusal
     if assignment.mode is Mode.PREEMPT:
@@ -199,10 +203,21 @@ def admit(world: EngineParts, head: Head, verdict: Nominated, now: datetime) -> 
         admitted=admitted,
         borrowing=assignment.borrowing,
         replaces=verdict.replaced,
+        note=world.disruption.non_preemptibles.find_refusal(entry.workload, queue.name),
     )
 
 
 # -------------------------------------------------------------------- heads that wait
+
+
+def limit_non_preemptible(world: EngineParts, head: Head, verdict: Nominated) -> Requeue | None:
+    """Refuse a head that nobody could stop if its queue has enough of those (P-30)."""
+    workload = head.entry.workload
+    if not workload.non_preemptible:
+        return None
+    usage = usage_by_name(head.queue, verdict.assignment)
+    words = world.disruption.non_preemptibles.find_excess(workload, head.queue.name, usage)
+    return None if words is None else hold_back(head, words)
 
 
 def refuse(

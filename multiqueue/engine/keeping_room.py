@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
@@ -22,11 +21,11 @@ from multiqueue.engine.disruption.held_back import first_of
 from multiqueue.engine.flavors.assignment import Assignment, Mode
 from multiqueue.engine.nominate import judge_again
 from multiqueue.engine.nomination import Nominated
-from multiqueue.engine.pending_reasons import Explanation, HeldBack
+from multiqueue.engine.pending_reasons import HeldBack
 from multiqueue.engine.plan import Admit, Evict, HeadDecision, Preempt, Requeue, RequeueReason, Skip
+from multiqueue.engine.requeue import hold_back
 from multiqueue.engine.world import Course, EngineParts, Head
 from multiqueue.lib.amount import Amount
-from multiqueue.model.cluster_queue import QueueingStrategy
 from multiqueue.model.disruption_policy import NO_RULES, ClaimRule, OwnQuotaRule
 
 _ALL_FLAVORS = Assignment()
@@ -105,19 +104,7 @@ def keep_claim(
     if start is None:
         return None
     world.schedule.wake_at(tree.key, min(max(start, now + 1), now + LOOK_AGAIN))
-    head.entry.resume = None
-    return Requeue(
-        workload=head.entry.key,
-        cluster_queue=queue.name,
-        requeue_reason=RequeueReason.GENERIC,
-        parked=queue.spec.strategy is not QueueingStrategy.STRICT_FIFO,
-        explanation=Explanation(
-            workload=head.entry.key,
-            cluster_queue=queue.name,
-            cause=Reason.WAITING_FOR_QUOTA,
-            note=describe_delay(head.entry.workload, start),
-        ),
-    )
+    return hold_back(head, describe_delay(head.entry.workload, start))
 
 
 def _binds(world: EngineParts, tree: Tree, claim: Claim, head: Head, verdict: Nominated) -> bool:

@@ -50,6 +50,7 @@ class Admit(Value, frozen=True, kw_only=True, gc=False):
     Admitted=True is written too (E-110).
     ``borrowing`` is the height of the subtree that lends, 0 if nothing is borrowed (E-37).
     ``replaces`` is the key of the slice whose quota it took over, "" if there is none (E-167).
+    ``note`` says why it may be stopped for others although it asks not to be, "" if it does not.
     """
 
     workload: str
@@ -59,6 +60,7 @@ class Admit(Value, frozen=True, kw_only=True, gc=False):
     admitted: bool = True
     borrowing: int = 0
     replaces: str = ""
+    note: str = ""
 
     @property
     def reason(self) -> Reason:
@@ -68,7 +70,8 @@ class Admit(Value, frozen=True, kw_only=True, gc=False):
     @property
     def message(self) -> str:
         """The message of QuotaReserved=True."""
-        return f"Quota reserved in ClusterQueue {self.cluster_queue}"
+        words = f"Quota reserved in ClusterQueue {self.cluster_queue}"
+        return f"{words}; {self.note}" if self.note else words
 
 
 class Refused(Value, frozen=True, kw_only=True, gc=False):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.cycle_schedule import TreeSchedule
 from multiqueue.engine.nomination import Rejected
-from multiqueue.engine.pending_reasons import NoClusterHolds
+from multiqueue.engine.pending_reasons import Explanation, NoClusterHolds
 from multiqueue.engine.plan import Preempt, Requeue, RequeueReason, Skip
 from multiqueue.engine.preemption_limit import remember_victims
 from multiqueue.engine.queues.entry import QueuePlace
@@ -56,6 +57,23 @@ def give_back(
     if entry.is_parked:
         schedule.park(entry)
         world.quota_usage.changed_cluster_queues.add(head.queue.name)
+
+
+def hold_back(head: Head, words: str, reason: RequeueReason = RequeueReason.GENERIC) -> Requeue:
+    """Let a head wait that a DisruptionPolicy holds back although there is room for it."""
+    head.entry.resume = None
+    return Requeue(
+        workload=head.entry.key,
+        cluster_queue=head.queue.name,
+        requeue_reason=reason,
+        parked=head.queue.spec.strategy is not QueueingStrategy.STRICT_FIFO,
+        explanation=Explanation(
+            workload=head.entry.key,
+            cluster_queue=head.queue.name,
+            cause=Reason.WAITING_FOR_QUOTA,
+            note=words,
+        ),
+    )
 
 
 def _depends_on_clusters(head: Head, decision: Requeue) -> bool:

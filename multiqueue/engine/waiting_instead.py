@@ -5,7 +5,6 @@ A queue whose DisruptionPolicy has no patience is answered by one look-up.
 
 from __future__ import annotations
 
-from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.disruption.claims import Claim
 from multiqueue.engine.disruption.cost import count_devices
@@ -18,11 +17,10 @@ from multiqueue.engine.disruption.patience import (
 )
 from multiqueue.engine.keeping_room import usage_by_name
 from multiqueue.engine.nomination import Nominated
-from multiqueue.engine.pending_reasons import Explanation
 from multiqueue.engine.plan import Requeue, RequeueReason
+from multiqueue.engine.requeue import hold_back
 from multiqueue.engine.variants import is_migration
 from multiqueue.engine.world import Course, EngineParts, Head
-from multiqueue.model.cluster_queue import QueueingStrategy
 
 
 def wait_instead(
@@ -53,19 +51,7 @@ def wait_instead(
         return None
     world.disruption.claims.promise(course.tree, claim)
     world.schedule.wake_at(course.tree.key, wait.until)
-    head.entry.resume = None
-    return Requeue(
-        workload=head.entry.key,
-        cluster_queue=head.queue.name,
-        requeue_reason=RequeueReason.WAITING_INSTEAD,
-        parked=head.queue.spec.strategy is not QueueingStrategy.STRICT_FIFO,
-        explanation=Explanation(
-            workload=head.entry.key,
-            cluster_queue=head.queue.name,
-            cause=Reason.WAITING_FOR_QUOTA,
-            note=wait.words,
-        ),
-    )
+    return hold_back(head, wait.words, RequeueReason.WAITING_INSTEAD)
 
 
 def _claim(world: EngineParts, tree: Tree, head: Head, verdict: Nominated) -> Claim | None:

@@ -18,7 +18,7 @@ from multiqueue.api.conditions import (
     WorkloadCondition,
     is_true,
 )
-from multiqueue.api.declarations import parse_runtime, read
+from multiqueue.api.declarations import parse_flag, parse_runtime, read
 from multiqueue.api.disruptions import parse_stops
 from multiqueue.api.notices import Notice, parse_notice
 from multiqueue.api.slices import is_elastic, replaced_key
@@ -130,6 +130,7 @@ def build_workload(
         run_limit=obj.spec.maximum_execution_time_seconds or 0,
         expected_run=_read_runtime(obj),
         saves=read_save_habits(obj),
+        non_preemptible=bool(read(meta.annotations, names.NON_PREEMPTIBLE, parse_flag)),
         notice=_read_notice(status),
         stands_aside=is_parent(obj) if options.concurrent else parent is not None,
         problems=(*problems, *reader.problems),

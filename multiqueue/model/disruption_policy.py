@@ -87,6 +87,17 @@ class CostRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NonPreemptibleRule:
+    """How much of its nominal quota a ClusterQueue gives to jobs that nobody may stop.
+
+    Units: ``longest_run`` is in seconds; ``percent`` is 0 if there are no such jobs.
+    """
+
+    percent: int = 0
+    longest_run: int = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectionRule:
     """When a Workload may not be stopped. Shape: ``min_run`` has no zeros."""
 
@@ -96,6 +107,7 @@ class ProtectionRule:
     max_preemptions: int = 0
     window: int = 86_400
     concede: int = 7200
+    non_preemptible: NonPreemptibleRule = NonPreemptibleRule()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +155,7 @@ class DisruptionRules:
             or self.prefer is not Preference.DEFAULT
             or self.protection.min_run
             or self.protection.max_preemptions
+            or self.protection.non_preemptible.percent
             or self.cost.longest_notice
             or self.patience
             or self.gain
@@ -205,6 +218,14 @@ def _build_protection(spec: DisruptionProtection) -> ProtectionRule:
         max_preemptions=_count(f"{path}.maxPreemptions", spec.max_preemptions),
         window=_window(f"{path}.window", spec.window),
         concede=_seconds(f"{path}.concede", spec.concede),
+        non_preemptible=NonPreemptibleRule(
+            percent=_count(
+                f"{path}.nonPreemptible.percent", spec.non_preemptible.percent, most=100
+            ),
+            longest_run=_seconds(
+                f"{path}.nonPreemptible.longestRun", spec.non_preemptible.longest_run
+            ),
+        ),
     )
 
 

@@ -133,7 +133,8 @@ class Workload:
     queues and holds quota in place of one that ``stands_aside``. ``is_elastic`` is a slice of an
     elastic job, which has no variants. ``stops`` are the times that it was stopped for others,
     ``ran_before`` the seconds that it ran before its present stay, and ``saves`` what it declares
-    about its checkpoints. ``notice`` says that it will be stopped, while it still runs.
+    about its checkpoints. ``non_preemptible`` says that it asks to be stopped for nobody.
+    ``notice`` says that it will be stopped, while it still runs.
     ``run_limit`` are the seconds that all its stays may last together, 0 for no limit;
     ``expected_run`` those that it says it runs, 0 if it does not say.
     """
@@ -174,6 +175,7 @@ class Workload:
     run_limit: int = 0
     expected_run: int = 0
     saves: SaveHabits | None = None
+    non_preemptible: bool = False
     notice: Notice | None = None
     problems: tuple[str, ...] = ()
 
@@ -196,7 +198,8 @@ class Workload:
     def shape(self) -> Shape:
         """The fields that decide the verdict (E-26): equal shapes get equal verdicts in a queue."""
         pod_sets = tuple(_pod_set_shape(ps) for ps in self.pod_sets)
-        return (self.priority, self.problems, pod_sets, self.replaces, self.allowed_flavors)
+        asked = self.run_limit if self.non_preemptible else None
+        return (self.priority, self.problems, pod_sets, self.replaces, self.allowed_flavors, asked)
 
 
 def _pod_set_shape(pod_set: PodSet) -> Shape:

@@ -1,4 +1,4 @@
-"""config/samples-priority: which namespaces may use which WorkloadPriorityClass."""
+"""config/samples-priority: which namespaces may use which class, and who may not be stopped."""
 
 from __future__ import annotations
 
@@ -111,3 +111,24 @@ def test_what_exists_can_be_changed_but_gets_no_other_class(plane: RealControlPl
         assert "may not use WorkloadPriorityClass" in error.value.stderr
     finally:
         plane.kubectl("annotate", "namespace", TEAM, f"{ALLOWED}=low, normal", "--overwrite")
+
+
+def test_jobs_that_nobody_may_stop_need_a_right_of_their_namespace(plane: RealControlPlane) -> None:
+    kept = job("kept")
+    kept["metadata"]["annotations"] = {names.NON_PREEMPTIBLE: "true"}
+    why = refusal(plane, kept)
+    assert (
+        f'namespace "{TEAM}" may not have jobs with the annotation {names.NON_PREEMPTIBLE}' in why
+    )
+    plane.kubectl("annotate", "namespace", TEAM, f"{names.NON_PREEMPTIBLE}=true")
+    until(lambda: refusal(plane, kept) == "", "the namespace may")
+    plane.kubectl("create", "-f", "-", stdin=json.dumps(kept))
+    plane.kubectl("annotate", "namespace", TEAM, f"{names.NON_PREEMPTIBLE}-")
+    until(
+        lambda: (
+            "may not have jobs"
+            in refusal(plane, {**kept, "metadata": {**kept["metadata"], "name": "b"}})
+        ),
+        "no more",
+    )
+    plane.kubectl("annotate", "job/kept", f"-n={TEAM}", "note=changed")

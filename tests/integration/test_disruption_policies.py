@@ -43,6 +43,8 @@ BAD_SPECS: list[tuple[dict[str, Any], str]] = [
     ({"budgets": [{**BUDGET, "maxLostPercent": 3, "per": "Owner"}]}, "set per to Policy"),
     ({"maxPreemptedWorkloads": -1}, "spec.maxPreemptedWorkloads"),
     ({"notice": {"patience": "-1m"}}, "spec.notice.patience"),
+    ({"protection": {"nonPreemptible": {"percent": 101}}}, "should be less than or equal to 100"),
+    ({"protection": {"nonPreemptible": {"longestRun": "1w"}}}, "nonPreemptible.longestRun"),
     ({"waiting": {"claims": 9}}, "should be less than or equal to 1"),
     ({"waiting": {"passing": -1}}, "spec.waiting.passing"),
     ({"waiting": {"passing": 1001}}, "should be less than or equal to 1000"),
@@ -179,6 +181,50 @@ async def test_a_job_runs_for_its_minimum_before_it_is_stopped() -> None:
         name = "multiqueue_preemption_cost_device_seconds_total"
         value = manager.metrics.registry.get_sample_value(name, labels)
         assert value == parse_stops_of(cluster, "low")[0].cost
+
+
+@virtual_time
+async def test_a_non_preemptible_job_runs_on_also_under_a_new_leader() -> None:
+    """P-30, P-33: within its part nobody stops it, another one waits, and a wish is answered."""
+    clock = LoopClock()
+    policy = make_policy(protection={"nonPreemptible": {"percent": 50, "longestRun": "1h"}})
+    kept, more, high = (
+        ranked(name, rank, **{"non-preemptible": "true"} if rank == "low" else {})
+        for name, rank in (("kept", "low"), ("more", "low"), ("high", "high"))
+    )
+    for job in (kept, more):
+        job["metadata"]["labels"][names.MAX_EXEC_TIME_SECONDS] = "3600"
+    async with governed_cluster(policy, clock=clock) as cluster:
+        async with cluster.manager(CONFIG, clock=clock):
+            await submit(cluster, kept)
+            await until(cluster, lambda: running(cluster, "kept"), "the first running")
+            await submit(cluster, more)
+            waits = await until_waiting(cluster, "more", "such ones may hold 1 cpu of flavor")
+            assert waits.message.endswith("they hold 1, and it needs 1")
+            await submit(cluster, high)
+            await until(cluster, lambda: running(cluster, "high"), "high beside it")
+        async with cluster.manager(CONFIG, clock=clock):
+            await submit(cluster, ranked("highest", "high"))
+            waits = await until_waiting(cluster, "highest", "it is non-preemptible")
+            assert "1 of 1 candidate may not be stopped" in waits.message
+            await asyncio.sleep(60)
+            assert record(cluster, "kept") == ""
+
+
+@virtual_time
+async def test_a_job_that_does_not_count_as_non_preemptible_is_told_when_it_starts() -> None:
+    clock = LoopClock()
+    async with governed_cluster(None, clock=clock) as cluster, cluster.manager(CONFIG, clock=clock):
+        await submit(cluster, ranked("low", "low", **{"non-preemptible": "true"}))
+        await until(cluster, lambda: running(cluster, "low"), "it running")
+        workload = cluster.workload_of("low")
+        assert workload is not None
+        reserved = find(workload.status, WorkloadCondition.QUOTA_RESERVED)
+        assert reserved is not None
+        assert reserved.message == (
+            "Quota reserved in ClusterQueue cq; it may be stopped for others, because "
+            "no DisruptionPolicy of its ClusterQueue allows it"
+        )
 
 
 @virtual_time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,17 +10,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multiqueue.api.disruptions import Stop, StopCause, add_stop
-from multiqueue.engine.plan import CyclePlan, Preempt
-from multiqueue.model.cluster_queue import ClusterQueue, Cohort
+from multiqueue.engine.plan import Admit, CyclePlan, Preempt
+from multiqueue.model.cluster_queue import ClusterQueue, Cohort, Preemption, PreemptionPolicy
 from multiqueue.model.disruption_policy import (
     BudgetRule,
     BudgetScope,
     ClaimRule,
     DisruptionRules,
+    NonPreemptibleRule,
     Preference,
     ProtectionRule,
 )
+from multiqueue.model.resources import is_accelerator
 from multiqueue.model.workload import Workload
+from tests.builders.engine import flavor_quotas, make_queue, make_workload, pod_set
+from tests.engine_world import EngineWorld
 from tests.properties.engine_history import History
 from tests.properties.engine_invariants import assert_all
 from tests.properties.engine_specs import Spec
@@ -48,7 +53,12 @@ class GovernedHistory(History):
 
     def submit(self, workload: Workload) -> None:
         """Let every workload declare how long it runs, if that may be waited for."""
-        super().submit(replace(workload, run_limit=90) if self.rules.patience else workload)
+        if self.rules.patience:
+            workload = replace(workload, run_limit=90)
+        if self.rules.protection.non_preemptible.percent:
+            asks = not workload.replaces and workload.key.endswith(tuple("02468"))
+            workload = replace(workload, run_limit=90, non_preemptible=asks)
+        super().submit(workload)
 
     def act(self, plan: CyclePlan, *, at_once: bool) -> None:
         for decision in plan.decisions:
@@ -149,6 +159,72 @@ def test_nobody_is_stopped_within_its_minimum_run(seed: int, rules: DisruptionRu
                 since = held.reserved_at.replace(microsecond=0)  # as the API keeps it
                 assert victim.stop.at >= since + timedelta(seconds=least)
         history.act(plan, at_once=False)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([20, 50, 100]))
+@settings(max_examples=20, deadline=None)
+def test_non_preemptible_jobs_hold_no_more_than_their_part(seed: int, part: int) -> None:
+    protection = ProtectionRule(non_preemptible=NonPreemptibleRule(percent=part))
+    history = GovernedHistory(seed, DisruptionRules(name=POLICY, protection=protection))
+    for _ in range(40):
+        history.step()
+        assert_within_part(history, part)
+
+
+@given(
+    st.integers(0, 8),
+    st.integers(0, 8),
+    st.sampled_from([0, 30, 50, 100]),
+    st.lists(st.tuples(st.integers(1, 3), st.booleans()), max_size=16),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_lender_takes_back_all_that_it_lent(
+    own: int, lent: int, part: int, jobs: list[tuple[int, bool]]
+) -> None:
+    """P-31: whatever the borrower has, a job of all that is lent starts; who is kept stays."""
+    reclaims = Preemption(reclaim_within_cohort=PreemptionPolicy.ANY)
+    fields = {"cohort": "all", "preemption": reclaims, "disruption_policy": POLICY}
+    world = EngineWorld(
+        make_queue("borrower", flavor_quotas("default", gpu=own), **fields),
+        make_queue("lender", flavor_quotas("default", gpu=lent), **fields),
+    )
+    protection = ProtectionRule(non_preemptible=NonPreemptibleRule(percent=part))
+    world.engine.upsert_disruption_policy(DisruptionRules(name=POLICY, protection=protection))
+    for index, (gpu, keeps) in enumerate(jobs):
+        world.submit(make_job(f"j{index}", "borrower", gpu, non_preemptible=keeps))
+        world.write_back(world.cycle(after=1))
+    parts = world.engine.parts
+    holders = parts.quota_usage.holders.get("borrower", {})
+    kept = {k for k, e in holders.items() if parts.disruption.non_preemptibles.find_hold_off(e)}
+    if not lent:
+        return
+    world.submit(make_job("mine", "lender", lent))
+    (decision,) = (d for d in world.cycle(after=1).decisions if d.workload.endswith("/mine"))
+    assert isinstance(decision, Admit | Preempt), "all that was lent can be taken back"
+    if isinstance(decision, Preempt):
+        assert kept.isdisjoint(victim.workload for victim in decision.victims)
+
+
+def make_job(name: str, queue: str, gpu: int, **fields: object) -> Workload:
+    return make_workload(name, queue=queue, pod_sets=[pod_set(gpu=gpu)], run_limit=60, **fields)
+
+
+def assert_within_part(history: History, part: int) -> None:
+    parts = history.engine.parts
+    find_hold_off = parts.disruption.non_preemptibles.find_hold_off
+    for name, holders in parts.quota_usage.holders.items():
+        used: Counter[tuple[str, str]] = Counter()
+        for holder in holders.values():
+            if find_hold_off(holder) is None:
+                continue
+            usage = holder.usage
+            devices = {pair: n for pair, n in usage.items() if is_accelerator(pair[1])}
+            used.update(devices or usage)
+        node = parts.cache.queues[name].node if name in parts.cache.queues else None
+        for pair, amount in used.items():
+            assert node is not None, "nobody is kept in a queue that is gone"
+            slot = node.slot_by_flavor_resource.get(pair)
+            assert amount * 100 <= (0 if slot is None else node.nominal[slot]) * part
 
 
 @given(st.integers(0, 2**32))

@@ -143,6 +143,32 @@ class MinimumRun(Struct, frozen=True, kw_only=True):
     ] = "0s"
 
 
+class NonPreemptibleJobs(Struct, frozen=True, kw_only=True):
+    """How many jobs may say that nobody stops them for others."""
+
+    percent: Annotated[
+        int,
+        described(
+            "How much of the nominal quota of its ClusterQueue, in each flavor, jobs with the "
+            "annotation multiqueue.dev/non-preemptible may hold together; others that ask for it "
+            "wait. Only accelerators count for a job that requests any. 0 means that the "
+            "annotation has no effect.",
+            default=0,
+            minimum=0,
+            maximum=100,
+        ),
+    ] = 0
+    longest_run: Annotated[
+        str,
+        described(
+            "The longest that such a job may say it runs, with the label "
+            "kueue.x-k8s.io/max-exec-time-seconds; without it the annotation has no effect.",
+            default="24h",
+            **_DURATION,
+        ),
+    ] = "24h"
+
+
 class DisruptionProtection(Struct, frozen=True, kw_only=True):
     """When a Workload may not be stopped for another one."""
 
@@ -181,6 +207,10 @@ class DisruptionProtection(Struct, frozen=True, kw_only=True):
             **_DURATION,
         ),
     ] = "2h"
+    non_preemptible: Annotated[
+        NonPreemptibleJobs,
+        described("How many jobs may say that nobody stops them for others.", default={}),
+    ] = NonPreemptibleJobs()
 
 
 class NoticeOfPreemption(Struct, frozen=True, kw_only=True):

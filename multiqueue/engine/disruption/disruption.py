@@ -22,6 +22,7 @@ from multiqueue.engine.disruption.governance import Governance
 from multiqueue.engine.disruption.held_back import Refusals
 from multiqueue.engine.disruption.losses import Losses
 from multiqueue.engine.disruption.moves import MoveWeight, weigh_move
+from multiqueue.engine.disruption.non_preemptible import NonPreemptibles
 from multiqueue.engine.disruption.notices import Notices
 from multiqueue.engine.disruption.patience import Patience
 from multiqueue.engine.disruption.protection import HoldOff
@@ -68,7 +69,8 @@ class Disruption:
         self.claims = Claims(quota_usage.holders)
         self.patience = Patience()
         self.find_run: FindRun = find_declared_run
-        self.notices = Notices(quota_usage, self.governance, self.losses)
+        self.non_preemptibles = NonPreemptibles(cache, quota_usage, self.governance)
+        self.notices = Notices(quota_usage, self.governance, self.losses, self.non_preemptibles)
         self._narrowed: dict[Hashable, Narrowed] = {}
 
         def owner_of(namespace: str) -> str:
@@ -93,12 +95,14 @@ class Disruption:
     def set_policy(self, name: str, rules: DisruptionRules | None) -> bool:
         """Add, change or (None) remove a policy; return whether that changed anything."""
         self.book.forget_sums()
+        self.non_preemptibles.forget()
         return self.governance.set_policy(name, rules)
 
     def forget_specs(self) -> None:
         """Find out anew who is governed by what."""
         self.governance.forget()
         self.book.forget_sums()
+        self.non_preemptibles.forget()
 
     def order_queues(self, tree: Tree, pending: Mapping[str, PendingQueue]) -> None:
         """Order the queues of a tree by the turns that their policies say (P-67).
@@ -129,7 +133,9 @@ class Disruption:
         governed = self.governance.of_tree(request.tree)
         if governed is None:
             return None
-        moment = SearchMoment(self.now, self.losses, self.refusals, self._narrowed)
+        moment = SearchMoment(
+            self.now, self.losses, self.refusals, self._narrowed, self.non_preemptibles
+        )
 
         def search(prefer: Preference) -> SearchRules:
             spending = Spending(self.book, self.governance, self._owner_of, self.now)
@@ -164,8 +170,9 @@ class Disruption:
         spending = Spending(self.book, self.governance, self._owner_of, self.now)
         governed = self.governance.of_queue(entry.charged)
         loss = self.losses.of(entry, governed.rules.cost)
+        kept = self.non_preemptibles.find_hold_off(entry)
         with self.book.without_move(entry.key):
-            return weigh_move(entry, governed, loss, spending, self.now)
+            return weigh_move(entry, governed, loss, spending, self.now, kept=kept)
 
     def stop_of(self, target: Target, queue: str, preemptor: str = "") -> RecordedStop | None:
         """Return the stop to record for a victim; None if no policy governs its tree.

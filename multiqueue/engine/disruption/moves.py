@@ -28,7 +28,13 @@ class MoveWeight(NamedTuple):
 
 
 def weigh_move(
-    entry: Entry, governed: Governed, loss: Loss, spending: Spending, now: int
+    entry: Entry,
+    governed: Governed,
+    loss: Loss,
+    spending: Spending,
+    now: int,
+    *,
+    kept: HoldOff | None = None,
 ) -> MoveWeight | None:
     """Weigh the move of one holder of quota.
 
@@ -41,6 +47,7 @@ def weigh_move(
         loss: What a stop would lose.
         spending: What is left of the budgets.
         now: The time.
+        kept: Why nobody may stop it, if it is non-preemptible.
     """
     rules, workload = governed.rules, entry.workload
     saves = workload.saves or NO_HABITS
@@ -48,7 +55,7 @@ def weigh_move(
     if rules.problem or not rules.gain or not saves_first or not entry.admitted:
         return None
     whose = entry.charged, workload.namespace, CAUSE, loss.cost
-    hold_off = find_protection(
+    hold_off = kept or find_protection(
         started_at(entry), workload.stops, CAUSE, rules.protection, concede=0, now=now
     )
     hold_off = hold_off or _find_last_move(entry, rules.protection.window, now)

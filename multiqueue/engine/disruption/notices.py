@@ -16,6 +16,7 @@ from multiqueue.api.notices import Notice
 from multiqueue.engine.disruption.cost import started_at
 from multiqueue.engine.disruption.governance import Governance
 from multiqueue.engine.disruption.losses import Losses
+from multiqueue.engine.disruption.non_preemptible import NonPreemptibles
 from multiqueue.engine.disruption.protection import HoldOff, find_protection
 from multiqueue.engine.disruption.search_rules import cause_of
 from multiqueue.engine.queues.entry import Entry, QueuePlace
@@ -47,10 +48,17 @@ class Notices:
         losses: the checkpoints that jobs reported.
     """
 
-    def __init__(self, quota_usage: QuotaUsage, governance: Governance, losses: Losses) -> None:
+    def __init__(
+        self,
+        quota_usage: QuotaUsage,
+        governance: Governance,
+        losses: Losses,
+        non_preemptibles: NonPreemptibles,
+    ) -> None:
         self._quota_usage = quota_usage
         self._governance = governance
         self._losses = losses
+        self._non_preemptibles = non_preemptibles
         self._noticed: dict[str, Entry] = {}
         self._gone: set[str] = set()
         self._wanted: dict[Entry, frozenset[Entry]] = {}
@@ -178,6 +186,8 @@ class Notices:
     ) -> HoldOff | None:
         """Return what protects a holder by now; its policy may have changed."""
         rules = self._governance.of_queue(entry.charged).rules
+        if (off := self._non_preemptibles.find_hold_off(entry)) is not None:
+            return off
         if rules.problem or rules.exempts(preemptor.workload.priority):
             return None
         return find_protection(

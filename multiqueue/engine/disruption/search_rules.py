@@ -25,6 +25,7 @@ from multiqueue.engine.disruption.cost import Loss, started_at
 from multiqueue.engine.disruption.governance import UNGOVERNED, Governed
 from multiqueue.engine.disruption.held_back import Refusals, first_of
 from multiqueue.engine.disruption.losses import Losses
+from multiqueue.engine.disruption.non_preemptible import NonPreemptibles
 from multiqueue.engine.disruption.protection import HoldOff, find_protection
 from multiqueue.engine.preemption.candidates import Eligible, QuotaHolder, summed_up
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
@@ -59,6 +60,7 @@ class SearchMoment(NamedTuple):
     losses: Losses
     refusals: Refusals
     narrowed: dict[Hashable, Narrowed]
+    non_preemptibles: NonPreemptibles
 
 
 MOST_NARROWED = 4096
@@ -240,6 +242,8 @@ class SearchRules:
         if rules.problem:
             words = f'DisruptionPolicy "{rules.name}" {rules.problem}'
             return HoldOff(None, "policy", words)
+        if (off := self._moment.non_preemptibles.find_hold_off(entry)) is not None:
+            return off
         protection = rules.protection
         if not (protection.min_run or protection.max_preemptions) or self._is_exempt(governed):
             return None

@@ -33,6 +33,7 @@ _COPIED = frozenset(
         names.CHECKPOINT_INTERVAL,
         names.CHECKPOINT_ON,
         names.CHECKPOINT_SECONDS,
+        names.NON_PREEMPTIBLE,
         names.RESTART,
         names.RUNTIME,
         names.SPEEDS,

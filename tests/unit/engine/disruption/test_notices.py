@@ -14,6 +14,7 @@ from multiqueue.model.disruption_policy import (
     BudgetRule,
     BudgetScope,
     DisruptionRules,
+    NonPreemptibleRule,
     ProtectionRule,
     SaveHabits,
 )
@@ -28,10 +29,10 @@ from tests.builders.engine import (
 from tests.notice_world import LOWER, NOTICE, POLICY, RULES, SAVES, NoticeWorld, submit
 
 
-def noticed_world(rules: DisruptionRules = RULES, **habits: SaveHabits | None) -> NoticeWorld:
+def noticed_world(rules: DisruptionRules = RULES, **fields: object) -> NoticeWorld:
     """One job has all four GPUs, and was told to leave for another one."""
     world = NoticeWorld(rules)
-    submit(world, world.job("low", 4, **habits))
+    submit(world, world.job("low", 4, **fields))
     submit(world, world.job("high", 4, priority=1))
     return world
 
@@ -207,12 +208,20 @@ def test_it_is_rescinded_if_the_preemptor_fits_without_it() -> None:
     assert world.holds("low")
 
 
-def test_it_is_rescinded_if_a_change_of_the_policy_protects_it() -> None:
-    world = noticed_world()
-    protection = ProtectionRule(min_run={StopCause.QUEUE: 3600})
+@pytest.mark.parametrize(
+    ("protection", "why"),
+    [
+        (ProtectionRule(min_run={StopCause.QUEUE: 3600}), "minimum run 1h"),
+        (ProtectionRule(non_preemptible=NonPreemptibleRule(percent=100)), "it is non-preemptible"),
+    ],
+)
+def test_it_is_rescinded_if_a_change_of_the_policy_protects_it(
+    protection: ProtectionRule, why: str
+) -> None:
+    world = noticed_world(non_preemptible=True, run_limit=3600)
     world.engine.upsert_disruption_policy(replace(RULES, protection=protection))
     plan = world.run()
-    assert "minimum run 1h" in rescinded(plan)["low"]
+    assert why in rescinded(plan)["low"]
     assert ends(world.run(after=NOTICE)) == []
     assert "1 of 1 candidate may not be stopped" in world.reason("high")
 
