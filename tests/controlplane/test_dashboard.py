@@ -25,6 +25,8 @@ from tests.controlplane.installed import (
     let_visibility_be_reached,
 )
 from tests.controlplane.plane import HOST, RealControlPlane
+from tests.controlplane.polling import until
+from tests.e2e.checks import read
 from tests.install_steps import QUEUE
 from tests.integration.test_dashboard_login import STREAM, Page
 from tests.integration.test_fleet_api import FLEET, eventually
@@ -139,6 +141,7 @@ def test_readers_of_a_real_cluster_log_in_with_their_tokens(
         plane.kubectl("wait", SERVED, "--for=condition=Available", "--timeout=60s")
         plane.kubectl("apply", "-f", "-", stdin=QUEUE.replace("VERSION", "v1beta2"))
         waits = f"--namespace={TEAM}", "--timeout=60s"
+        until(lambda: read(plane, "workloads", TEAM), "the Workload of the job")
         plane.kubectl("wait", "workload", "--all", "--for=condition=QuotaReserved", *waits)
         asyncio.run(use(plane, ports))
     for folder in (first, second):
