@@ -19,7 +19,7 @@ Json = dict[str, Any]
 async def list_rows(
     client: KubeClient, resource: str, *, namespace: str = "", **params: str
 ) -> list[Json]:
-    """Return all rows of a resource.
+    """Return all rows of a resource; the first ones if ``limit`` is given.
 
     Args:
         client: The cluster's client.
@@ -39,7 +39,8 @@ async def list_rows(
         except (ApiError, RequestTimeout) as error:
             raise CliError(f"{resource} cannot be read: {describe_problem(error)}") from error
         rows += answer["items"]
-        if not (rest := answer["metadata"].get("continue")):
+        rest = answer["metadata"].get("continue")
+        if not rest or "limit" in params:
             return rows
         query["continue"] = rest
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import io
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import click
@@ -53,7 +53,7 @@ async def show_live(show: Callable[[], Awaitable[None]], seconds: float) -> None
                 await show()
             shown = text.getvalue()
             if is_terminal:
-                _redraw(shown)
+                draw_over(shown)
             elif shown != before:
                 sys.stdout.write(shown)
                 sys.stdout.flush()
@@ -65,8 +65,19 @@ async def show_live(show: Callable[[], Awaitable[None]], seconds: float) -> None
             sys.stdout.flush()
 
 
-def _redraw(text: str) -> None:
+@contextlib.contextmanager
+def whole_screen() -> Iterator[None]:
+    """Use the whole terminal inside of this block, and show afterwards what was there before."""
+    sys.stdout.write(WHOLE_SCREEN)
+    try:
+        yield
+    finally:
+        sys.stdout.write(NORMAL_SCREEN)
+        sys.stdout.flush()
+
+
+def draw_over(text: str) -> None:
     """Draw over what is there: to clear the screen first would flicker."""
-    lines = "".join(f"{line}{CLEAR_LINE}\n" for line in text.splitlines())
-    sys.stdout.write(HOME + lines + CLEAR_BELOW)
+    lines = f"{CLEAR_LINE}\n".join(text.splitlines())
+    sys.stdout.write(HOME + lines + CLEAR_LINE + CLEAR_BELOW)
     sys.stdout.flush()

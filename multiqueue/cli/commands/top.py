@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
+import signal
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
-from multiqueue.cli.output import echo, output_option, print_data, print_table
+from multiqueue.cli.output import echo, output_option, print_data
+
+if TYPE_CHECKING:
+    from multiqueue.cli.views.top import Facts, Run, Screen
+    from multiqueue.kube.client import KubeClient
+
+HEIGHT_OF_ALL = 10_000
+"""More lines than there are jobs on the screen."""
 
 
 @click.command("top")
@@ -24,49 +35,107 @@ from multiqueue.cli.output import echo, output_option, print_data, print_table
 @cluster_options
 @output_option
 def command(*, once: bool, interval: float, target: ClusterTarget, output: str) -> None:
-    """Show how full queues and workers are, live on a terminal.
+    """Show how full queues and workers are and what jobs do, live on a terminal.
 
     SHARED is what a queue borrows from others, or lends to them. OFFERED counts the jobs that were
-    offered to a worker and have not started there.
+    offered to a worker and have not started there. Of the jobs that have not ended, the first 200
+    are shown.
+
+    Live, j and k select a worker or a job. Then w shows why it waits, l its log, e its Events and p
+    its pods; d cancels the job and c cordons its worker, which asks first. / finds jobs by the
+    beginning of their name, s sorts them, and q ends it.
     """
     is_live = output == "human" and not once and sys.stdout.isatty()
     run_async(_top(target, output, interval if is_live else None))
 
 
 async def _top(target: ClusterTarget, output: str, interval: float | None) -> None:
-    from multiqueue.cli.live import show_live
+    from multiqueue.cli.views.top import Screen
 
     async with connect(target) as (client, _):
-        if interval is None:
-            await _show(client, output)
+        if interval is not None:
+            await _show_live(client, interval)
+            return
+        screen = Screen()
+        facts = await _look(client, screen)
+        if output == "human":
+            echo("\n".join(_draw(screen, facts, height=HEIGHT_OF_ALL)[:-2]))
         else:
-            await show_live(lambda: _show(client, output), interval)
+            print_data(
+                {"totals": facts.totals, "quotas": facts.quotas, "workers": facts.workers}, output
+            )
 
 
-async def _show(client: object, output: str) -> None:
-    from datetime import UTC, datetime
+async def _show_live(client: KubeClient, interval: float) -> None:
+    """Draw again after each key and each interval, until the user ends it."""
+    from multiqueue.cli.keys import pressed_keys
+    from multiqueue.cli.live import draw_over, whole_screen
+    from multiqueue.cli.views.top import Quit, Screen
 
+    screen = Screen()
+    while True:
+        wish: Quit | Run | None = None
+        with whole_screen(), pressed_keys() as keys:
+            while wish is None:
+                asked = screen.parameters
+                facts = await _look(client, screen)
+                while wish is None and asked == screen.parameters:
+                    height = shutil.get_terminal_size().lines
+                    draw_over("\n".join(_draw(screen, facts, height=height)))
+                    try:
+                        async with asyncio.timeout(interval):
+                            wish = screen.press(await keys.get())
+                    except TimeoutError:
+                        break
+        if isinstance(wish, Quit):
+            return
+        await _run(wish)
+
+
+async def _run(wish: Run) -> None:
+    """Run a command on the terminal, and wait until the user has read what it says."""
+    from multiqueue.cli.views.top import own_options
+
+    arguments = (*wish.arguments, *own_options(sys.argv[1:]))
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C ends the command alone
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "multiqueue", *arguments
+        )
+        await process.wait()
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    with contextlib.suppress(EOFError):
+        await asyncio.to_thread(input, "\nEnter leads back. ")
+
+
+async def _look(client: KubeClient, screen: Screen) -> Facts:
     from multiqueue.cli.fleet import list_rows, try_list_rows
-    from multiqueue.cli.views import fleet
-    from multiqueue.kube.client import KubeClient
+    from multiqueue.cli.views.top import Facts
 
-    assert isinstance(client, KubeClient)
-    totals, (quotas, no_quotas), (workers, no_workers) = await asyncio.gather(
+    totals, (quotas, no_quotas), (workers, no_workers), (jobs, no_jobs) = await asyncio.gather(
         list_rows(client, "totals"),
         try_list_rows(client, "quotas"),
         try_list_rows(client, "workers"),
+        try_list_rows(client, "standings", **screen.parameters),
     )
-    if output != "human":
-        print_data({"totals": totals, "quotas": quotas, "workers": workers}, output)
-        return
-    for each in totals[:1]:
-        echo(fleet.describe_totals(each, datetime.now(UTC)))
-    for headers, rows, problem in (
-        (fleet.QUEUE_HEADERS, fleet.list_queue_rows(quotas), no_quotas),
-        (fleet.WORKER_HEADERS, fleet.list_worker_rows(workers), no_workers),
-    ):
-        if problem:
-            echo(f"\nnote: {problem}")
-        elif rows:
-            echo()
-            print_table(headers, rows)
+    problems = [each for each in (no_quotas, no_workers, no_jobs) if each]
+    return Facts(totals[:1], quotas, workers, jobs, problems)
+
+
+def _draw(screen: Screen, facts: Facts, *, height: int) -> list[str]:
+    from datetime import UTC, datetime
+
+    from multiqueue.cli.output import format_table
+    from multiqueue.cli.views.top import draw
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return draw(
+        screen,
+        facts,
+        datetime.now(UTC),
+        lambda headers, rows: format_table(headers, rows, width=width),
+        width=width or HEIGHT_OF_ALL,
+        height=height,
+    )

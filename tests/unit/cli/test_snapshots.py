@@ -18,7 +18,7 @@ import pytest
 from multiqueue.cli.kueuectl import tables
 from multiqueue.cli.main import COMMANDS, cli
 from multiqueue.cli.output import format_table
-from multiqueue.cli.views import cohorts, decisions, flavors, fleet, standings, worker
+from multiqueue.cli.views import cohorts, decisions, flavors, standings, worker
 from multiqueue.cli.views.pods import HEADERS as POD_HEADERS
 from multiqueue.cli.views.usage import list_table
 from multiqueue.simulation.goals import GOAL_HEADERS
@@ -47,7 +47,6 @@ BUILT: dict[tuple[str, str], list[Titles]] = {
     ("simulate", "*list_rows(shown)"): [("FIGURE", "ALL-AT-ONCE", "INCREMENTAL")],
     ("simulate", "GOAL_HEADERS"): [GOAL_HEADERS],
     ("simulate", "TRACE_HEADERS"): [TRACE_HEADERS],
-    ("top", "headers"): [fleet.QUEUE_HEADERS, fleet.WORKER_HEADERS],
     ("usage", "(*(name.upper() for name in by), *titles)"): [("OWNER", *list_table([])[0])],
     ("workloads", "view.HEADERS"): [standings.HEADERS],
 }
