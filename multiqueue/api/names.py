@@ -180,7 +180,7 @@ EQUIVALENT_FLAVORS: Final = "multiqueue.dev/equivalent-flavors"
 flavor may also run on the hardware of the others."""
 NOTIFY: Final = "multiqueue.dev/notify"
 """On jobs: what the receivers of the configuration are told of, as ``finished,failed``. Also
-``admitted``, ``started`` and ``evicted``. Ours."""
+``admitted``, ``started``, ``evicted`` and ``late``. Ours."""
 LOG_ADMISSION: Final = "multiqueue.dev/log-admission"
 """On a ClusterQueue or LocalQueue: "true" logs what each cycle decides about its Workloads."""
 RAN_ON: Final = "multiqueue.dev/ran-on"
