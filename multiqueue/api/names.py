@@ -181,6 +181,8 @@ flavor may also run on the hardware of the others."""
 NOTIFY: Final = "multiqueue.dev/notify"
 """On jobs: what the receivers of the configuration are told of, as ``finished,failed``. Also
 ``admitted``, ``started``, ``evicted`` and ``late``. Ours."""
+TRACE_PARENT: Final = "multiqueue.dev/traceparent"
+"""On jobs: the header traceparent of whoever submitted it; its trace links to that one. Ours."""
 LOG_ADMISSION: Final = "multiqueue.dev/log-admission"
 """On a ClusterQueue or LocalQueue: "true" logs what each cycle decides about its Workloads."""
 RAN_ON: Final = "multiqueue.dev/ran-on"

@@ -37,6 +37,7 @@ from multiqueue.controllers.topology.failure_controller import NodeFailureContro
 from multiqueue.controllers.topology.feed import TopologyFeed
 from multiqueue.controllers.topology.ungater import TopologyUngater
 from multiqueue.controllers.topology.watch import TopologyWatch
+from multiqueue.controllers.traces import TraceExporter
 from multiqueue.controllers.transitions import TransitionRecorder
 from multiqueue.controllers.usage_reports import UsageReports
 from multiqueue.controllers.variants.controller import build_variants
@@ -154,6 +155,7 @@ def build_controllers(
         PhaseCounts(context, engine.local_queue_target),
         ConfigChanges(context),
         UsageReports(context),
+        *([TraceExporter(context)] if context.config.traces.endpoint else ()),
         QuotaPlanController(context),
         *build_in_use_controllers(context),
         *build_provisioning(context),

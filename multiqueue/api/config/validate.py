@@ -32,6 +32,7 @@ from multiqueue.api.config.validate_endpoints import (
     ports,
     probes,
     queue_metrics,
+    traces,
 )
 from multiqueue.api.config.validate_resources import metric_labels, resources
 from multiqueue.api.job_kinds import KNOWN_FRAMEWORKS, SUPPORTED_FRAMEWORKS, find_enabled
@@ -315,6 +316,7 @@ _RULES: tuple[Callable[[Configuration], Iterator[str]], ...] = (
     allowed_proxies,
     dashboard,
     notifications,
+    traces,
     _fair_sharing,
     resources,
     metric_labels,
