@@ -35,6 +35,7 @@ from multiqueue.api.config.validate_endpoints import (
     traces,
 )
 from multiqueue.api.config.validate_resources import metric_labels, resources
+from multiqueue.api.config.validate_usage import prices
 from multiqueue.api.job_kinds import KNOWN_FRAMEWORKS, SUPPORTED_FRAMEWORKS, find_enabled
 from multiqueue.api.validation.names import check_qualified_name
 from multiqueue.lib.selectors import SelectorError, label_selector_from
@@ -317,6 +318,7 @@ _RULES: tuple[Callable[[Configuration], Iterator[str]], ...] = (
     dashboard,
     notifications,
     traces,
+    prices,
     _fair_sharing,
     resources,
     metric_labels,
