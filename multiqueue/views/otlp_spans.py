@@ -21,7 +21,7 @@ from multiqueue.api.workload_state import find, has_quota, is_evicted
 from multiqueue.views.phase import ENDED, PhaseState
 from multiqueue.views.spans import build_spans
 from multiqueue.views.usage import Hold, UsageOutcome
-from multiqueue.views.workloads import view_workload
+from multiqueue.views.workloads import name_job, view_workload
 
 MAX_VALUE = 128
 """Characters of the value of an attribute."""
@@ -130,13 +130,13 @@ def _build(
     *,
     failed: bool = False,
 ) -> Json:
-    metadata, row = workload.metadata, view_workload(workload)
+    metadata, admission = workload.metadata, workload.status.admission
     attributes = {
-        "k8s.namespace.name": row.namespace,
+        "k8s.namespace.name": metadata.namespace,
         "multiqueue.workload": metadata.name,
-        "multiqueue.job": row.job,
-        "multiqueue.local_queue": row.queue,
-        "multiqueue.cluster_queue": row.cluster_queue,
+        "multiqueue.job": name_job(workload),
+        "multiqueue.local_queue": workload.spec.queue_name,
+        "multiqueue.cluster_queue": admission.cluster_queue if admission else "",
         **(told or {}),
     }
     return {
