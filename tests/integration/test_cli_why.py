@@ -136,6 +136,7 @@ async def test_the_story_of_a_job_is_written_as_a_trace(
         [name] = [w for w in (await client.list(WORKLOADS)).items if _has_quota(w)]
         file = tmp_path / "runs.json"
         said = await shell.run("why", "runs", "-n", NAMESPACE, "--trace", str(file))
+        await shell.run("why", "runs", "-n", NAMESPACE, "--trace", str(file), "-o", "json", code=2)
         story = await client.request("GET", f"{STORIES}/{name['metadata']['name']}")
     spans = json.loads(story.body)["status"]["spans"]
     events = [e for e in json.loads(file.read_text())["traceEvents"] if e["ph"] == "X"]

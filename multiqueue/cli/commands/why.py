@@ -20,6 +20,7 @@ from multiqueue.cli.connect import (
     system_namespace_option,
     with_target,
 )
+from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.output import (
     echo,
     output_option,
@@ -73,6 +74,8 @@ def command(
     Takes the name of a Workload or of its job: NAME, KIND/NAME or NAMESPACE/NAME.
     """
     if trace_file is not None:
+        if about_clusters or output != "human":
+            raise UsageProblem("--trace writes a file only; leave --clusters and --output out")
         run_async(_write_trace(target, workload, trace_file))
         return
     if about_clusters:
