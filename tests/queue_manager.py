@@ -19,7 +19,8 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.controllers.declared.catalog import DeclaredKinds
 from multiqueue.controllers.declared.controller import DeclaredJobs
 from multiqueue.controllers.engine_setup import build_engine
-from multiqueue.controllers.setup import build_controllers
+from multiqueue.controllers.notifications.late_starts import FindStart
+from multiqueue.controllers.setup import build_controllers, build_notifications
 from multiqueue.embedded.cluster.pod_logs import read_log
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.jobs.context import Informers, ManagerContext
@@ -118,6 +119,7 @@ class QueueCluster:
         *,
         clock: Clock | None = None,
         client_type: type[KubeClient] = KubeClient,
+        find_start: FindStart | None = None,
     ) -> AsyncIterator[ManagerContext]:
         """Run the controllers while the block runs."""
         config = config or self.config
@@ -138,6 +140,7 @@ class QueueCluster:
             declared = DeclaredKinds(context)
             runnables = [
                 *build_controllers(context, build_engine(config)),
+                *build_notifications(context, find_start),
                 DeclaredJobs(context, declared, dispatches=False),
             ]
             async with tasks() as start:

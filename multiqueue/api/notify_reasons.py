@@ -17,6 +17,8 @@ class NotifyReason(StrEnum):
     FINISHED = "finished"
     """It ended well."""
     FAILED = "failed"
+    LATE = "late"
+    """It still waits after the time by which it was expected to start."""
 
 
 def parse_notify(text: str) -> frozenset[NotifyReason]:

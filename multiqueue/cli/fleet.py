@@ -45,6 +45,20 @@ async def list_rows(
         query["continue"] = rest
 
 
+async def read_story(client: KubeClient, namespace: str, name: str) -> Json:
+    """Return the story of a Workload.
+
+    Raises:
+        CliError: The manager does not answer, or the user may not ask.
+    """
+    where = f"namespaces/{quote(namespace, safe='')}/stories/{quote(name, safe='')}"
+    try:
+        story: Json = (await ask(client, f"{FLEET}/{where}"))["status"]
+    except (ApiError, RequestTimeout) as error:
+        raise CliError(f"the story cannot be read: {describe_problem(error)}") from error
+    return story
+
+
 async def try_list_rows(
     client: KubeClient, resource: str, *, namespace: str = "", **params: str
 ) -> tuple[list[Json], str]:

@@ -24,6 +24,7 @@ from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
 from multiqueue.controllers.metrics.phase_counts import PhaseCounts
 from multiqueue.controllers.metrics.workload_counts import WorkloadCounts
+from multiqueue.controllers.notifications.late_starts import FindStart, LateStarts
 from multiqueue.controllers.notifications.notifier import Notifier
 from multiqueue.controllers.plan_applier import PlanApplier
 from multiqueue.controllers.provisioning.check_controller import ProvisioningCheckController
@@ -36,6 +37,7 @@ from multiqueue.controllers.topology.failure_controller import NodeFailureContro
 from multiqueue.controllers.topology.feed import TopologyFeed
 from multiqueue.controllers.topology.ungater import TopologyUngater
 from multiqueue.controllers.topology.watch import TopologyWatch
+from multiqueue.controllers.traces import TraceExporter
 from multiqueue.controllers.transitions import TransitionRecorder
 from multiqueue.controllers.usage_reports import UsageReports
 from multiqueue.controllers.variants.controller import build_variants
@@ -47,7 +49,7 @@ from multiqueue.jobs.fleet_gate import FleetGate, NoFleet
 from multiqueue.jobs.framework.reconciler import JobReconciler
 from multiqueue.jobs.machines.mirror import NodeMirror
 
-__all__ = ["build_controllers"]
+__all__ = ["build_controllers", "build_notifications"]
 
 
 T = TypeVar("T")
@@ -153,7 +155,7 @@ def build_controllers(
         PhaseCounts(context, engine.local_queue_target),
         ConfigChanges(context),
         UsageReports(context),
-        *([Notifier(context)] if context.config.notifications.receivers else ()),
+        *([TraceExporter(context)] if context.config.traces.endpoint else ()),
         QuotaPlanController(context),
         *build_in_use_controllers(context),
         *build_provisioning(context),
@@ -241,3 +243,17 @@ def build_provisioning(context: ManagerContext) -> list[Runnable]:
         ProvisioningCheckController(context, watch),
         ProvisioningController(context, watch, jitter=random.random),
     ]
+
+
+def build_notifications(context: ManagerContext, find_start: FindStart | None) -> list[Runnable]:
+    """Return what has to run while this manager leads; nothing without receivers.
+
+    Args:
+        context: The manager's context.
+        find_start: Estimates when a Workload starts; None: nobody is told that it is late.
+    """
+    if not context.config.notifications.receivers:
+        return []
+    notifier = Notifier(context)
+    late = [LateStarts(context, notifier, find_start)] if find_start is not None else []
+    return [notifier, *late]

@@ -85,6 +85,12 @@ class FleetMetrics(QueueMetrics):
         "causes too many) or dropped (too many wait for the receiver).",
         "receiver result replica_role",
     )
+    trace_spans_total = counter(
+        "multiqueue_trace_spans_total",
+        "Spans of Workloads, by what came of them: sent, refused (by the collector) or dropped "
+        "(too many wait for the collector).",
+        "result replica_role",
+    )
     leading = gauge("multiqueue_leading", "1 while this replica leads, or works alone.")
     event_loop_lag_seconds = histogram(
         "multiqueue_event_loop_lag_seconds",

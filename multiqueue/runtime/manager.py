@@ -24,7 +24,7 @@ from multiqueue.api.config import Configuration, Gate
 from multiqueue.controllers.declared.catalog import DeclaredKinds
 from multiqueue.controllers.declared.controller import DeclaredJobs
 from multiqueue.controllers.engine_setup import build_engine
-from multiqueue.controllers.setup import build_controllers
+from multiqueue.controllers.setup import build_controllers, build_notifications
 from multiqueue.engine.engine import Engine
 from multiqueue.forecast.kept_factors import KeptFactors
 from multiqueue.forecast.manager_starts import ManagerStarts
@@ -174,7 +174,11 @@ class Manager:
         if self._serves_webhooks():
             self._webhooks = build_webhooks(context)
             self._keep(scope, self._webhooks)
-        leading_parts += self._start_visibility(scope, context, engine, multikueue)
+        starts = self._start_visibility(scope, context, engine, multikueue)
+        if starts is not None:
+            namespace, calibration = self.config.namespace, starts.calibration
+            leading_parts.append(KeptFactors(context.client, namespace, calibration))
+        leading_parts += build_notifications(context, starts.find_start if starts else None)
         self._start_dashboard(scope, context)
         informers = list_informers(context.informers)
         for informer in informers:
@@ -197,10 +201,10 @@ class Manager:
         context: ManagerContext,
         engine: Engine,
         multikueue: MultiKueueParts,
-    ) -> list[Runnable]:
-        """Serve the visibility API; return what it has to do while this manager leads."""
+    ) -> ManagerStarts | None:
+        """Serve the visibility API, if wanted; return what estimates starts for its readers."""
         if not self.config.gates.enabled(Gate.VISIBILITY_ON_DEMAND):
-            return []
+            return None
         server = self._credentials.server
         address = find_address(self.config, server)
         if address is None:
@@ -209,7 +213,7 @@ class Manager:
                 "could not reach it; name an address in visibilityServer.bindAddress",
                 server=server,
             )
-            return []
+            return None
         starts = ManagerStarts(
             context, engine, multikueue.forecasts.find_runtime, build_options(self.config)
         )
@@ -226,7 +230,7 @@ class Manager:
             whatifs=LiveWhatIfs(context, multikueue.fleet, starts),
         )
         self._keep(scope, self.visibility)
-        return [KeptFactors(context.client, self.config.namespace, starts.calibration)]
+        return starts
 
     def _start_dashboard(self, scope: TaskScope, context: ManagerContext) -> None:
         address = parse_bind_address(self.config.dashboard.bind_address)

@@ -9,6 +9,8 @@ from typing import Any
 from multiqueue.api.notify_reasons import NotifyReason
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.views.phase import find_phase
+from multiqueue.views.start import say_range, say_start
 from multiqueue.views.workloads import view_workload
 
 MAX_MESSAGE = 512
@@ -21,6 +23,7 @@ VERBS: Mapping[str, str] = {
     NotifyReason.EVICTED: "was stopped",
     NotifyReason.FINISHED: "has finished",
     NotifyReason.FAILED: "has failed",
+    NotifyReason.LATE: "is later than foreseen",
 }
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
@@ -53,6 +56,28 @@ def tell_change(workload: Workload, reason: NotifyReason, at: datetime, message:
         "message": message[:MAX_MESSAGE],
         "omitted": 0,
     }
+
+
+def tell_late(
+    workload: Workload, foreseen: Mapping[str, Any], start: Mapping[str, Any] | None, now: datetime
+) -> Json:
+    """Return that a job is later than foreseen, with both ranges.
+
+    Args:
+        workload: The Workload.
+        foreseen: What was foreseen first.
+        start: What is foreseen now, or why that is not known; None: it does not wait for quota.
+        now: The current time.
+    """
+    then = say_range(foreseen, now)
+    later = say_start(start, now) if start is not None else find_phase(workload).words
+    message = f"it was to start {then}; now: {later} (times are UTC)"
+    ranges = {"foreseen": _keep_range(foreseen), "start": _keep_range(start or {})}
+    return {**tell_change(workload, NotifyReason.LATE, now, message), **ranges}
+
+
+def _keep_range(start: Mapping[str, Any]) -> Json:
+    return {name: start.get(name) for name in ("at", "earliest", "latest")}
 
 
 def tell_test(namespace: str, at: datetime) -> Json:

@@ -180,6 +180,19 @@ def say_start(start: Json, now: datetime) -> str:
     return "; ".join(filter(None, (when, _say_ahead(start), promise)))
 
 
+def say_range(start: Json, now: datetime) -> str:
+    """Return the range of an earlier estimate, rounded as when it was made."""
+    made, at, *ends = (_read(start, name) for name in ("made", "at", "earliest", "latest"))
+    low, high = (_clock(each, at - made, now) for each in ends)
+    return f"about {low}" if low == high else f"from {low} to {high}"
+
+
+def _read(start: Json, name: str) -> datetime:
+    found = parse_time(start[name])
+    assert found is not None, "an estimate has this time"
+    return found
+
+
 def say_start_shortly(start: Json | None, now: datetime) -> str:
     """Return an estimate for a column, with the time until the start; "kept": room is kept for it.
 

@@ -105,7 +105,9 @@ class UsageKey(NamedTuple):
 class UsageFigures:
     """The figures of a row, in device-seconds; see `UsageReportRow`.
 
-    ``paid`` is what others have to do again because of Workloads of this owner; it is not stored.
+    ``paid`` is what others have to do again because of Workloads of this owner. ``cost`` is the
+    price of what is charged, and ``unpriced`` the part of it that has no price. These three are not
+    stored.
     """
 
     holds: int = 0
@@ -118,6 +120,8 @@ class UsageFigures:
     failed: float = 0.0
     redone: float = 0.0
     paid: float = 0.0
+    cost: float = 0.0
+    unpriced: float = 0.0
 
     @property
     def charged(self) -> float:

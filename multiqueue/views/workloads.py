@@ -81,12 +81,9 @@ class WorkloadRow:
 def view_workload(workload: Workload, job: Mapping[str, Any] | None = None) -> WorkloadRow:
     """Read a Workload's phase from its conditions, and from its job if that is known."""
     status = workload.status
-    owner = next(
-        (owner for owner in workload.metadata.owner_references if owner.controller), None
-    ) or next(iter(workload.metadata.owner_references), None)
     return WorkloadRow(
         key=workload.metadata.key,
-        job=f"{owner.kind}/{owner.name}" if owner else workload.metadata.name,
+        job=name_job(workload),
         queue=workload.spec.queue_name,
         cluster_queue=status.admission.cluster_queue if status.admission else "",
         priority=effective_priority(workload),
@@ -94,6 +91,13 @@ def view_workload(workload: Workload, job: Mapping[str, Any] | None = None) -> W
         phase=find_phase(workload, job),
         created=parse_time(workload.metadata.creation_timestamp),
     )
+
+
+def name_job(workload: Workload) -> str:
+    """Return the kind and name of the job, or the name of a Workload without one."""
+    owners = workload.metadata.owner_references
+    owner = next((owner for owner in owners if owner.controller), None) or next(iter(owners), None)
+    return f"{owner.kind}/{owner.name}" if owner else workload.metadata.name
 
 
 def _requests(workload: Workload) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
 from multiqueue.runtime.manifests import apply_all
@@ -25,6 +27,7 @@ from tests.least_privilege import documents
 __all__ = ["logs_are_not_output"]
 
 NAMESPACE = "team"
+STORIES = f"/apis/fleet.multiqueue.dev/v1alpha1/namespaces/{NAMESPACE}/stories"
 FAIR = {"preemptionStrategies": ["LessThanOrEqualToFinalShare"]}
 SLICES = {"input": "nvidia.com/mig-1g", "strategy": "Replace", "outputs": {"credits": "3"}}
 API = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
@@ -124,6 +127,22 @@ async def test_the_numbers_are_the_managers_with_fair_sharing_and_transformation
     assert places == {why["workload"]: why["position"] for why in told.values()}
     assert sorted(places.values()) == [1, 2]
     assert "Note:" not in text
+
+
+async def test_the_story_of_a_job_is_written_as_a_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with full_cluster(tmp_path, capsys) as (shell, client, _):
+        [name] = [w for w in (await client.list(WORKLOADS)).items if _has_quota(w)]
+        file = tmp_path / "runs.json"
+        said = await shell.run("why", "runs", "-n", NAMESPACE, "--trace", str(file))
+        await shell.run("why", "runs", "-n", NAMESPACE, "--trace", str(file), "-o", "json", code=2)
+        story = await client.request("GET", f"{STORIES}/{name['metadata']['name']}")
+    spans = json.loads(story.body)["status"]["spans"]
+    events = [e for e in json.loads(file.read_text())["traceEvents"] if e["ph"] == "X"]
+    assert [event["name"] for event in events] == [span["stage"] for span in spans]
+    assert events[0]["ts"] == parse_time(spans[0]["from"]).timestamp() * 1e6
+    assert "open it in https://ui.perfetto.dev" in said
 
 
 def _share(queue: dict[str, Any]) -> int | None:

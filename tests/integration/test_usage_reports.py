@@ -21,6 +21,7 @@ from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.views.usage import UsageFigures, read_rows
 from multiqueue.views.usage_sums import add_up, collect, list_dicts
+from multiqueue.workers.kubeconfigs.stored import CONFIG_KEY, CONFIG_MAP
 from tests.builders.jobs import make_job
 from tests.builders.queues import make_local_queue
 from tests.builders.workloads import NAMESPACE
@@ -201,6 +202,13 @@ async def test_the_command_reads_reports_and_workloads_with_the_rights_of_the_us
         assert "vision" in await shell.run("usage")
         assert "vision" not in await shell.run("usage", "-n", "team")
         assert (await shell.run("usage", "-o", "csv")).startswith("from,to,owner,resource,holds,")
+        assert "name a file with --config" in await shell.refusal("usage", "--price")
+        price = "{flavor: a100, from: 2020-01-01, perGpuHour: 3}"
+        head = {"apiVersion": "v1", "kind": "ConfigMap"}
+        place = {"name": CONFIG_MAP, "namespace": "kueue-system"}
+        data = {CONFIG_KEY: f"usage: {{prices: [{price}]}}"}
+        await client.create(resources.CONFIG_MAPS, {**head, "metadata": place, "data": data})
+        assert "6.00 in all" in await shell.run("usage", "--price")
 
 
 async def test_namespaces_of_one_owner_are_one_row(
@@ -234,6 +242,7 @@ async def create_report(client: KubeClient) -> None:
         day=f"{datetime.now(UTC):%Y-%m-%d}",
         owner="vision",
         cluster_queue="strict",
+        flavor="a100",
         resource="nvidia.com/gpu",
         reserved_seconds=7200,
     )

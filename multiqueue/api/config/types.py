@@ -470,6 +470,40 @@ class Notifications(Section, frozen=True, kw_only=True):
     """Where notifications are sent."""
 
 
+class Traces(Section, frozen=True, kw_only=True):
+    """Traces of Workloads for OpenTelemetry."""
+
+    endpoint: str = ""
+    """URL of a collector that takes OTLP over HTTP as JSON, with its path, such as
+    ``http://127.0.0.1:4318/v1/traces``; empty: no traces. ``http`` only for this machine."""
+    sample: float = 0.1
+    """Share of the Workloads that have a trace. Those that fail or are evicted always have one."""
+    headers_file: str = ""
+    """Path of a file with headers for the collector, ``NAME: VALUE`` in each line: mount a Secret
+    with it. It is read anew for each request."""
+
+
+class UsagePrice(Section, frozen=True, kw_only=True):
+    """What a device costs from a day on."""
+
+    flavor: str
+    """The ResourceFlavor; it need not exist any more."""
+    valid_from: str = msgspec.field(name="from")
+    """The first day (UTC) on which it costs that, such as ``2026-01-01``; until the next price of
+    the flavor."""
+    per_gpu_hour: float
+    """Price of one device for one hour."""
+    currency: str = ""
+    """The unit of the price, such as ``EUR``. All prices have the same: they are added up."""
+
+
+class Usage(Section, frozen=True, kw_only=True):
+    """What ``multiqueue usage --price`` shows."""
+
+    prices: tuple[UsagePrice, ...] = ()
+    """Prices of devices by flavor."""
+
+
 class Configuration(Section, frozen=True, kw_only=True):
     """The whole file.
 
@@ -526,6 +560,10 @@ class Configuration(Section, frozen=True, kw_only=True):
     """Where the aggregated API listens."""
     dashboard: Dashboard = Dashboard()
     """Deviates: an extension of ours. The dashboard beside the manager; off by default."""
+    usage: Usage = Usage()
+    """Deviates: an extension of ours. What devices cost."""
+    traces: Traces = Traces()
+    """Deviates: an extension of ours. Where traces of Workloads are sent; off by default."""
     notifications: Notifications = Notifications()
     """Deviates: an extension of ours. Who is told what happens to jobs that have the annotation
     ``multiqueue.dev/notify``; by default nobody."""

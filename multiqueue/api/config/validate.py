@@ -32,8 +32,10 @@ from multiqueue.api.config.validate_endpoints import (
     ports,
     probes,
     queue_metrics,
+    traces,
 )
 from multiqueue.api.config.validate_resources import metric_labels, resources
+from multiqueue.api.config.validate_usage import prices
 from multiqueue.api.job_kinds import KNOWN_FRAMEWORKS, SUPPORTED_FRAMEWORKS, find_enabled
 from multiqueue.api.validation.names import check_qualified_name
 from multiqueue.lib.selectors import SelectorError, label_selector_from
@@ -315,6 +317,8 @@ _RULES: tuple[Callable[[Configuration], Iterator[str]], ...] = (
     allowed_proxies,
     dashboard,
     notifications,
+    traces,
+    prices,
     _fair_sharing,
     resources,
     metric_labels,

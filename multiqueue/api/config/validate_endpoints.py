@@ -11,6 +11,7 @@ from datetime import timedelta
 from multiqueue.api.config.checks import unique
 from multiqueue.api.config.types import JSON, SLACK, TOKEN, Configuration
 from multiqueue.api.serde import encode
+from multiqueue.lib.addresses import is_loopback
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 from multiqueue.lib.server_address import PROXY_SCHEMES, AddressError, parse_server
 
@@ -100,6 +101,31 @@ def notifications(config: Configuration) -> Iterator[str]:
             )
         if receiver.format not in {JSON, SLACK}:
             yield f'{path}[{i}].format: "{receiver.format}" is unknown; use {JSON} or {SLACK}'
+
+
+def traces(config: Configuration) -> Iterator[str]:
+    """Check where traces are sent."""
+    section = config.traces
+    if section.endpoint:
+        try:
+            found = parse_server(section.endpoint, schemes=PROXY_SCHEMES)
+            if found.scheme == "http" and not is_loopback(found.host):
+                yield (
+                    "traces.endpoint: an address that would get names of jobs unencrypted; use "
+                    "https, or a collector on this machine such as http://127.0.0.1:4318/v1/traces"
+                )
+        except AddressError as error:
+            yield (
+                f"traces.endpoint: an address that {error}; write a URL such as "
+                '"https://collector.example.com/v1/traces"'
+            )
+    if not 0 <= section.sample <= 1:  # neither is NaN
+        yield f"traces.sample: {section.sample:g} is no share; use 0 to 1"
+    if section.headers_file and not section.headers_file.startswith("/"):
+        yield (
+            f'traces.headersFile: "{section.headers_file}" is not the path of a file; mount a '
+            'Secret with the headers, and write a path such as "/etc/traces/headers"'
+        )
 
 
 def probes(config: Configuration) -> Iterator[str]:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
-from multiqueue.cli.errors import UsageProblem
+from multiqueue.cli.commands.snapshot import read_config_file
+from multiqueue.cli.connect import (
+    ClusterTarget,
+    connect,
+    run_async,
+    system_namespace_option,
+    with_target,
+)
+from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.output import echo, form_option, print_data, print_table
+
+if TYPE_CHECKING:
+    from multiqueue.api.config import Configuration
+    from multiqueue.kube.client import KubeClient
+    from multiqueue.views.usage_prices import Prices
 
 BY = ("owner", "namespace", "queue", "localqueue", "cluster", "flavor", "cause", "day")
 
@@ -28,6 +42,19 @@ BY = ("owner", "namespace", "queue", "localqueue", "cluster", "flavor", "cause",
     metavar="TIME",
     help="How far to go back, such as 30d or 12h; counted in whole days (UTC).",
 )
+@click.option(
+    "--price",
+    "with_prices",
+    is_flag=True,
+    help="Show what it costs, by the prices of the configuration (usage.prices).",
+)
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    help="The configuration with the prices; by default that of the manager's ConfigMap.",
+)
+@system_namespace_option
 @form_option(
     "human",
     "wide",
@@ -41,6 +68,9 @@ def command(
     *,
     by: str,
     since: str,
+    with_prices: bool,
+    config_file: str | None,
+    system_namespace: str,
     output: str,
     target: ClusterTarget,
 ) -> None:
@@ -55,8 +85,12 @@ def command(
     Without --namespace, all namespaces count that you may read. Jobs without devices count in
     cores. The past comes from UsageReports, which the manager writes every five minutes.
     """
-    columns = _read_by(by)
-    run_async(_usage(target, columns, _read_days(since), output))
+    columns, days = _read_by(by), _read_days(since)
+    if config_file is not None and not with_prices:
+        raise UsageProblem("--config: it is read for prices only; add --price")
+    config = read_config_file(config_file)
+    read_prices = partial(_read_prices, config, system_namespace) if with_prices else None
+    run_async(_usage(target, columns, days, output, read_prices))
 
 
 def _read_by(text: str) -> list[str]:
@@ -81,17 +115,46 @@ def _read_days(text: str) -> float:
     return days
 
 
-async def _usage(target: ClusterTarget, by: list[str], days: float, output: str) -> None:
+async def _read_prices(
+    config: Configuration | None, system_namespace: str, client: KubeClient
+) -> Prices:
+    """Return the prices of a configuration; None: of the manager's.
+
+    Raises:
+        CliError: It cannot be read, or has none.
+    """
+    from multiqueue.views.usage_prices import Prices
+    from multiqueue.workers.kubeconfigs.stored import read_config
+
+    found = config or await read_config(client, system_namespace)
+    if found is None:
+        raise CliError(
+            f"the manager's configuration in namespace {system_namespace} cannot be read, which "
+            "has the prices; name a file with --config"
+        )
+    if not found.usage.prices:
+        raise CliError("the configuration has no prices; write them into usage.prices")
+    return Prices(found.usage.prices)
+
+
+async def _usage(
+    target: ClusterTarget,
+    by: list[str],
+    days: float,
+    output: str,
+    read_prices: Callable[[KubeClient], Awaitable[Prices]] | None,
+) -> None:
     from datetime import UTC, datetime, timedelta
 
     from multiqueue.cli.queue_objects import QueueObjects
-    from multiqueue.cli.views.usage import list_table
+    from multiqueue.cli.views.usage import describe_cost, list_table
     from multiqueue.dashboard.usage import read_owners
     from multiqueue.views.usage_sums import add_up, collect, list_dicts, write_csv
 
     now = datetime.now(UTC).replace(microsecond=0)
     since = (now - timedelta(days=days)).replace(hour=0, minute=0, second=0)
     async with connect(target) as (client, namespace):
+        prices = await read_prices(client) if read_prices is not None else None
         objects = QueueObjects(now=now, namespace=namespace)
         where = target.namespace
         await objects.list(client, "usage_reports", "workloads", namespace=where)
@@ -99,9 +162,11 @@ async def _usage(target: ClusterTarget, by: list[str], days: float, output: str)
     rows, through = collect(
         objects.usage_reports.values(), objects.workloads.values(), owners, since=since, now=now
     )
-    sums = add_up(rows, by)
+    sums = add_up(rows, by, prices)
+    told = list_dicts(sums, by, prices)
     if output == "csv":
-        click.echo(write_csv(list_dicts(sums, by), by, since=since, now=now), nl=False)
+        text = write_csv(told, by, since=since, now=now, priced=prices is not None)
+        click.echo(text, nl=False)
         return
     if output not in {"human", "wide"}:
         gaps = sum(report.status.gap_seconds for report in objects.usage_reports.values())
@@ -111,7 +176,7 @@ async def _usage(target: ClusterTarget, by: list[str], days: float, output: str)
                 "to": now.isoformat(),
                 "through": through.isoformat() if through else None,
                 "gapSeconds": gaps,
-                "rows": list_dicts(sums, by),
+                "rows": told,
             },
             output,
         )
@@ -121,9 +186,12 @@ async def _usage(target: ClusterTarget, by: list[str], days: float, output: str)
     if not sums:
         echo(f"Nothing was reserved since {since:%Y-%m-%d}.")
         return
-    titles, table, unit = list_table(sums, wide=output == "wide")
+    priced = prices is not None
+    titles, table, unit = list_table(sums, wide=output == "wide", priced=priced)
     print_table((*(name.upper() for name in by), *titles), table, wide=output == "wide")
     echo(f"\n{unit} of each resource since {since:%Y-%m-%d} 00:00 UTC.")
+    if prices is not None:
+        echo(describe_cost(sums, prices.currency))
     echo(_describe_source(through))
 
 

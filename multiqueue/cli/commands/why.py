@@ -7,6 +7,7 @@ is behind "Why": `visibility/pending_words.py`, or the message of the Workload's
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +20,15 @@ from multiqueue.cli.connect import (
     system_namespace_option,
     with_target,
 )
-from multiqueue.cli.output import echo, output_option, print_data, print_table, style_state
+from multiqueue.cli.errors import UsageProblem
+from multiqueue.cli.output import (
+    echo,
+    output_option,
+    print_data,
+    print_table,
+    style_state,
+    write_result,
+)
 from multiqueue.lib.words import count_of
 
 if TYPE_CHECKING:
@@ -41,6 +50,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Why it was dispatched as it was: per cluster tier, score and estimated start.",
 )
+@click.option(
+    "--trace",
+    "trace_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write how it got here as a trace, for ui.perfetto.dev or chrome://tracing.",
+)
 @system_namespace_option
 @with_target
 @output_option
@@ -48,6 +64,7 @@ def command(
     *,
     workload: str,
     about_clusters: bool,
+    trace_file: Path | None,
     system_namespace: str,
     target: ClusterTarget,
     output: str,
@@ -56,6 +73,11 @@ def command(
 
     Takes the name of a Workload or of its job: NAME, KIND/NAME or NAMESPACE/NAME.
     """
+    if trace_file is not None:
+        if about_clusters or output != "human":
+            raise UsageProblem("--trace writes a file only; leave --clusters and --output out")
+        run_async(_write_trace(target, workload, trace_file))
+        return
     if about_clusters:
         run_async(_why_clusters(target, workload, output))
         return
@@ -76,6 +98,23 @@ async def _why_clusters(target: ClusterTarget, name: str, output: str) -> None:
         print_data(to_dict(decision), output)
         return
     print_decision(decision, datetime.now(UTC))
+
+
+async def _write_trace(target: ClusterTarget, name: str, path: Path) -> None:
+    from datetime import UTC, datetime
+
+    import orjson
+
+    from multiqueue.cli.find import find_workload
+    from multiqueue.cli.fleet import read_story
+    from multiqueue.views.trace_events import build_trace
+
+    async with connect(target) as (client, namespace):
+        workload = (await find_workload(client, namespace, name)).metadata
+        story = await read_story(client, workload.namespace, workload.name)
+    trace = build_trace(workload.key, story["spans"], datetime.now(UTC))
+    write_result(path, orjson.dumps(trace, option=orjson.OPT_INDENT_2).decode())
+    echo(f"{path}: {count_of(len(story['spans']), 'phase')}; open it in https://ui.perfetto.dev")
 
 
 async def _why(target: ClusterTarget, name: str, system_namespace: str, output: str) -> None:

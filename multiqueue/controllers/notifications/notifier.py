@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import aiohttp
 
@@ -66,12 +67,15 @@ class Notifier:
             return  # its parent, or its successor, is the job
         for transition in find_transitions(old, new):
             reason = find_reason(transition)
-            if reason is not None and reason in self._find_wanted(new):
-                told = tell_change(new, reason, transition.at, transition.message)
-                for queue in self._queues:
-                    queue.put(told)
+            if reason is not None and reason in self.find_wanted(new):
+                self.tell(tell_change(new, reason, transition.at, transition.message))
 
-    def _find_wanted(self, workload: Workload) -> Collection[NotifyReason]:
+    def tell(self, told: Mapping[str, Any]) -> None:
+        """Queue a notification for each receiver."""
+        for queue in self._queues:
+            queue.put(told)
+
+    def find_wanted(self, workload: Workload) -> Collection[NotifyReason]:
         """Return what the job asks for now; an annotation of the Workload has precedence."""
         job = find_job(workload, self._context)
         declared = (job["metadata"].get("annotations") or {}) if job is not None else {}

@@ -12,7 +12,6 @@ import hashlib
 import hmac
 from collections import deque
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -21,6 +20,7 @@ import structlog
 
 from multiqueue.api.config.types import SLACK, NotificationReceiver
 from multiqueue.controllers.notifications.pace import NamespacePace
+from multiqueue.controllers.posting import post, read_secret
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.views.notifications import say_change
 
@@ -29,9 +29,6 @@ MAX_WAITING = 1000
 ATTEMPTS = 3
 FIRST_PAUSE = 2.0
 """Seconds before the second attempt; the pause grows fivefold."""
-SECONDS = aiohttp.ClientTimeout(total=5.0)
-MAX_TEXT = 4096
-"""Characters of a URL or a key."""
 SIGNATURE = "X-Multiqueue-Signature"
 """``sha256=`` and the HMAC-SHA-256 of the body, in hexadecimal digits. Parity: S-166."""
 
@@ -114,16 +111,7 @@ async def try_send(
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) else str(error)
         return f"{path}: {words}", True
-    try:
-        async with session.post(
-            url, data=body, headers=headers, allow_redirects=False, timeout=SECONDS
-        ) as answer:
-            status = answer.status
-    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        return type(error).__name__, True
-    if 200 <= status < 300:
-        return "", False
-    return f"status {status}", status == 429 or status >= 500
+    return await post(session, url, body, headers)
 
 
 def _read_url(path: str) -> str:
@@ -133,7 +121,7 @@ def _read_url(path: str) -> str:
         OSError: The file cannot be read.
         ValueError: It has no URL; the message does not repeat it.
     """
-    text = _read_secret(path)
+    text = read_secret(path)
     if not text.startswith(("https://", "http://")):
         raise ValueError("it does not begin with https:// or http://")
     return text
@@ -141,20 +129,7 @@ def _read_url(path: str) -> str:
 
 def _sign(body: bytes, path: str) -> str:
     """Return the signature of a body with the key in a file."""
-    key = _read_secret(path)
+    key = read_secret(path)
     if not key:
         raise ValueError("it is empty; write a key into it")
     return f"sha256={hmac.new(key.encode(), body, hashlib.sha256).hexdigest()}"
-
-
-def _read_secret(path: str) -> str:
-    try:
-        with Path(path).open(encoding="ascii") as file:
-            text = file.read(MAX_TEXT + 1).strip()
-    except UnicodeDecodeError:
-        raise ValueError(
-            "it is not ASCII text; write text into it, such as `openssl rand -hex 32` prints"
-        ) from None
-    if len(text) > MAX_TEXT:
-        raise ValueError(f"it is longer than {MAX_TEXT} characters")
-    return text

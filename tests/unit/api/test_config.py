@@ -92,6 +92,8 @@ def test_nulls_are_absent() -> None:
     assert load_configuration("multiKueue: null\nwebhook: {port: null}") == Configuration()
 
 
+PRICE = "{flavor: a100, from: 2026-01-01, perGpuHour: 2, currency: EUR}"
+OTHER = "flavor: h100, from: 2026-01-01, perGpuHour: 4"
 RECEIVER = "{name: chat, urlFile: /etc/notify/chat, format: Slack, namespaces: [team]}"
 
 
@@ -121,6 +123,20 @@ RECEIVER = "{name: chat, urlFile: /etc/notify/chat, format: Slack, namespaces: [
             "notifications: {receivers: [{name: a, urlFile: /a, format: Mail}]}",
             'receivers[0].format: "Mail" is unknown; use JSON or Slack',
         ),
+        ("traces: {endpoint: 'http://collector:4318/v1/traces'}", "would get names of jobs unencr"),
+        ("traces: {endpoint: 'https://a:b@c'}", "traces.endpoint: an address that holds a user"),
+        ("traces: {endpoint: 'grpc://c'}", "traces.endpoint: an address that does not begin with"),
+        ("traces: {sample: 1.5}", "traces.sample: 1.5 is no share; use 0 to 1"),
+        ("traces: {sample: .nan}", "traces.sample: nan is no share; use 0 to 1"),
+        ("traces: {headersFile: a}", 'traces.headersFile: "a" is not the path of a file; mount a'),
+        (f"usage: {{prices: [{PRICE}, {PRICE}]}}", '[1]: "a100 from 2026-01-01" is listed twice'),
+        (f"usage: {{prices: [{PRICE}, {{{OTHER}, currency: USD}}]}}", '[1].currency: "USD" is not'),
+        (f"usage: {{prices: [{{{OTHER}, from: 2026-02-30}}]}}", '.from: "2026-02-30" is no day'),
+        (f"usage: {{prices: [{{{OTHER}, from: 2026-2-3}}]}}", '.from: "2026-2-3" is no day; write'),
+        ("usage: {prices: [{flavor: '', from: 2026-01-01, perGpuHour: 1}]}", "[0].flavor: it is"),
+        (f"usage: {{prices: [{{{OTHER}, perGpuHour: -1}}]}}", "perGpuHour: -1 is no price; use 0"),
+        (f"usage: {{prices: [{{{OTHER}, perGpuHour: .nan}}]}}", "perGpuHour: nan is no price"),
+        (f"usage: {{prices: [{{{OTHER}, perGpuHour: .inf}}]}}", "perGpuHour: inf is no price"),
         ("x: " + "[" * 100_000, "not YAML: it is nested more than 200 levels deep"),
         ("multiKueue: {drainPeriod: 0s}", "drainPeriod: must be more than 0s"),
         ("multiKueue: {preemptionTimeout: 0s}", "preemptionTimeout: must be more than 0s"),

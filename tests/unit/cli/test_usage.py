@@ -9,10 +9,12 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from multiqueue.api.config.types import UsagePrice
 from multiqueue.api.v1alpha1 import UsageReport, UsageReportRow, UsageReportStatus
 from multiqueue.api.v1beta2 import ObjectMeta
 from multiqueue.cli.main import main
-from multiqueue.cli.views.usage import list_table
+from multiqueue.cli.views.usage import describe_cost, list_table
+from multiqueue.views.usage_prices import Prices
 from multiqueue.views.usage_sums import add_up, collect, list_dicts, write_csv
 from tests.builders.workloads import NAMESPACE, T0, admitted, make_workload, minutes
 
@@ -73,6 +75,61 @@ def test_rows_are_added_up_by_what_is_asked_and_the_largest_comes_first() -> Non
     assert len(list_table(by_owner)[0]) == 6
 
 
+PRICES = Prices(
+    [
+        UsagePrice(flavor="a100", valid_from="2026-01-02", per_gpu_hour=3.0, currency="EUR"),
+        UsagePrice(flavor="a100", valid_from="2026-01-01", per_gpu_hour=2.0, currency="EUR"),
+        UsagePrice(flavor="h100", valid_from="2026-02-01", per_gpu_hour=9.0, currency="EUR"),
+    ]
+)
+
+
+def test_each_day_has_its_price_and_hours_without_one_are_told() -> None:
+    """S-163."""
+    days = [msgspec.structs.replace(ROW, day=f"2026-01-0{day}") for day in (1, 2, 3)]
+    early, cores = (
+        msgspec.structs.replace(ROW, **change)
+        for change in ({"flavor": "h100"}, {"resource": "cpu", "flavor": "cpu"})
+    )
+    rows, _ = collect([make_report(*days, early, cores)], [], {}, since=T0, now=T0)
+    sums = add_up(rows, ["flavor", "day"], PRICES)
+    told = {
+        (each["flavor"], each["day"]): (each["cost"], each["currency"], each["unpriced_s"])
+        for each in list_dicts(sums, ["flavor", "day"], PRICES)
+    }
+    assert told == {
+        ("a100", "2026-01-01"): (20.0, "EUR", 0),
+        ("a100", "2026-01-02"): (30.0, "EUR", 0),
+        ("a100", "2026-01-03"): (30.0, "EUR", 0),
+        ("h100", "2026-01-01"): (None, "", 10 * HOUR),
+        ("cpu", "2026-01-01"): (None, "", 0),
+    }
+    titles, table, _ = list_table(sums, priced=True)
+    assert (titles[-1], [row[-1] for row in table]) == (
+        "COST",
+        ["-", "20.00", "30.00", "30.00", "-"],
+    )
+    assert describe_cost(sums, "EUR") == (
+        "COST is the price of what is charged: 80.00 EUR in all. 10.0 device-hours have no price."
+    )
+    total = list_dicts(add_up(rows, ["owner"], PRICES), ["owner"], PRICES)
+    assert [(row["cost"], row["unpriced_s"]) for row in total] == [(None, 0), (80.0, 10 * HOUR)]
+    text = write_csv(total, ["owner"], since=T0, now=T0, priced=True)
+    assert next(iter(csv.DictReader(io.StringIO(text))))["cost"] == ""
+
+
+def test_the_owner_who_is_charged_pays_the_price() -> None:
+    lost = msgspec.structs.replace(
+        ROW, lost_seconds=9 * HOUR, redone_seconds=4 * HOUR, paid_by="speech"
+    )
+    rows, _ = collect([make_report(lost)], [], {}, since=T0, now=T0)
+    sums = add_up(rows, ["owner"], PRICES)
+    assert {values: figures.cost for values, _, figures in sums} == {
+        ("vision",): 12.0,
+        ("speech",): 8.0,
+    }
+
+
 def test_csv_keeps_seconds_and_no_cell_computes_anything() -> None:
     """S-160."""
     evil = msgspec.structs.replace(ROW, owner='=HYPERLINK("x")')
@@ -92,6 +149,7 @@ def test_csv_keeps_seconds_and_no_cell_computes_anything() -> None:
         (["--by", "owner,colour"], '--by: "colour" is not known; choose from owner, namespace'),
         (["--since", "yesterday"], '--since: "yesterday" is no time; write 7d or 12h'),
         (["--since", "-3d"], "is no time"),
+        (["--config", "x"], "--config: it is read for prices only; add --price"),
     ],
 )
 def test_a_wrong_option_is_named(

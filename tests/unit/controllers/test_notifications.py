@@ -6,6 +6,7 @@ import asyncio
 import hmac
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.config.types import NotificationReceiver
 from multiqueue.api.notify_reasons import NotifyReason, parse_notify
 from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.controllers.notifications.pace import NamespacePace
 from multiqueue.controllers.notifications.receiver import MAX_WAITING, SIGNATURE, ReceiverQueue
 from multiqueue.observability.metrics import ManagerMetrics
-from multiqueue.views.notifications import MAX_MESSAGE, say_change, tell_change
+from multiqueue.views.notifications import MAX_MESSAGE, say_change, tell_change, tell_late
 from tests.builders.workloads import T0
 from tests.virtual_time import virtual_time
 
@@ -64,6 +66,25 @@ def test_a_chat_gets_one_line_whose_markup_is_text() -> None:
     }
     said = say_change({**tell(), "omitted": 7})
     assert said["text"].endswith("(7 earlier notifications of this namespace were left out)")
+
+
+def test_a_late_job_is_told_with_both_ranges_and_the_times_in_utc() -> None:
+    def foresee(*minutes: int) -> Json:
+        names = ("earliest", "at", "latest", "made")
+        times = [format_time(T0 + timedelta(minutes=each)) for each in minutes]
+        return {**dict(zip(names, times, strict=True)), "ahead": 3, "stage": "quota"}
+
+    workload = decode(api.Workload, {"metadata": {"name": "wl", "namespace": "team", "uid": "u"}})
+    first, last = foresee(10, 20, 30, 0), foresee(60, 80, 95, 40)
+    told = tell_late(workload, first, last, T0 + timedelta(minutes=40))
+    assert told["message"] == (
+        "it was to start from 00:10 to 00:30; now: about 01:20 (01:00 to 01:35); "
+        "3 jobs before it (times are UTC)"
+    )
+    times = ("at", "earliest", "latest")
+    assert told["foreseen"] == {name: first[name] for name in times}
+    assert told["start"] == {name: last[name] for name in times}
+    assert say_change(told)["text"].startswith("team: wl is later than foreseen: it was to start ")
 
 
 def test_reasons_are_read_and_a_wrong_one_is_named() -> None:

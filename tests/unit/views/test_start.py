@@ -15,6 +15,7 @@ from multiqueue.views.start import (
     StartStage,
     TreeRuntimes,
     say_caveats,
+    say_range,
     say_start,
     say_start_shortly,
     tell_no_start,
@@ -61,6 +62,21 @@ def test_times_are_rounded_to_what_is_known_and_never_past(
     minutes: tuple[float, float, float], said: str
 ) -> None:
     assert say_start(tell(minutes), NOW) == said
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [
+        ((50, 80, 110), "from 12:50 to 13:50"),
+        ((600, 700, 780), "from Mon 05 Jan 22:00 to 01:00"),
+        ((30, 30, 30), "about 12:30"),
+    ],
+)
+def test_an_earlier_range_is_said_as_it_was_then(
+    minutes: tuple[float, float, float], said: str
+) -> None:
+    start = tell(minutes)
+    assert say_range(start, NOW + timedelta(minutes=minutes[2] + 5)) == said
 
 
 @pytest.mark.parametrize(
