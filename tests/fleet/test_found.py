@@ -100,3 +100,14 @@ def test_a_queue_that_is_held_takes_no_quota_of_what_a_worker_may_run_already(nu
     """The manager ended between the job there and the check here: not admitted, yet it ran."""
     killed = Act(0.99, "kill_manager_at_write", (0, number, True, 10.0, "a", 0.0, Down.HANGS))
     assert not breaches(killed, Act(5.0, "hold_hub", ("Hold", 30.0)), workers={"a": 8})
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_new_manager_looks_for_an_evicted_job_also_where_no_config_leads_any_more(number):
+    """The MultiKueueConfig was gone, so no worker was asked before the quota went."""
+    gone = Act(10.0, "remake_check", ("multikueueconfigs", 60.0))
+    evicted = Act(20.0, "hold_hub", ("HoldAndDrain", 30.0))
+    killed = Act(19.9, "kill_manager_at_write", (0, number, True, 1.0, "b", 0.0, Down.REFUSES))
+    assert not breaches(
+        gone, killed, evicted, workers={"a": 8}, jobs=(replace(LONG, seconds=100.0),)
+    )

@@ -200,13 +200,16 @@ class Observer:
         """Return the clusters that a decision may depend on, sorted.
 
         A running Workload is not sent elsewhere. Then a configured cluster counts only if it has
-        objects of ours, or may have some.
+        objects of ours, or may have some. A Workload that was evicted before this process began may
+        run on any cluster: its MultiKueueConfig may have changed, or be gone.
         """
         memory = look.memory
         found = {*self._fleet.find_holders(look.key), *memory.suspects, *local.nominated}
         found |= set(filter(None, (local.cluster_name, memory.last_cluster)))
         if scope is not ObservedClusters.CONCERNED or not local.is_settled:
             found.update(look.configured)
+        if memory.inherited and local.was_evicted:
+            found.update(self._context.informers.multikueue_clusters.store.keys())
         return sorted(found)
 
     def _look_ahead(

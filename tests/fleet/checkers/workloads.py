@@ -34,12 +34,17 @@ class LatchIsOrderly(Checker):
             self._look_at_marks(change.key, self.world.leads_to[new], change.new)
 
     def _look_at_marks(self, key: str, cluster: str, workload: Json) -> None:
-        """What an earlier reservation left on a worker must go before anything there counts."""
+        """What an earlier reservation left on a worker must go before anything there counts.
+
+        If the owner of the worker removed the mark, nothing tells.
+        """
         epoch = epoch_of(decode(Workload, workload))
         copy = self.world.workers[cluster].find("workloads", key)
         for what, obj in (("copy", copy), ("job", find_job(self.world, cluster, key))):
             mark = (obj or {"metadata": {}})["metadata"].get("annotations") or {}
-            if obj is not None and mark.get(names.DISPATCH_EPOCH) != epoch:
+            was_edited = (cluster, key) in self.world.truth.blows
+            known = {epoch, None} if was_edited else {epoch}
+            if obj is not None and mark.get(names.DISPATCH_EPOCH) not in known:
                 self.report(f"{key} is latched to {cluster} with a {what} of another reservation")
 
 
