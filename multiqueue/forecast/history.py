@@ -57,7 +57,8 @@ class RuntimeHistory:
         self._ratios: OrderedDict[str, deque[float]] = OrderedDict()
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._outliers = Outliers()
-        self._told: dict[tuple[object, ...], Runtime] = {}
+        self._told: dict[tuple[object, ...], Runtime] = {}  # until the next run is learned
+        self._of_any: Runtime | None = None
 
     def learn(self, run: FinishedRun) -> None:
         """Learn from a finished run, once."""
@@ -82,6 +83,7 @@ class RuntimeHistory:
             _keep(self._ratios, run.traits.namespace, ratios, CLASSES)
             ratios.append(seconds * speed / REFERENCE / declared.total_seconds())
         self._told.clear()
+        self._of_any = None
 
     def speeds(self, traits: Traits) -> dict[str, int]:
         """Return how fast a job is by flavor, in thousandths; empty if nothing is known.
@@ -121,10 +123,9 @@ class RuntimeHistory:
     def _assumed(self) -> Runtime:
         if len(self._any) < MANY:
             return UNKNOWN
-        known = self._told.get(())
-        if known is None:
-            known = self._told[()] = summarize(list(self._any), Basis.ASSUMED)
-        return known
+        if self._of_any is None:
+            self._of_any = summarize(list(self._any), Basis.ASSUMED)
+        return self._of_any
 
     def _declared(self, traits: Traits) -> Runtime | None:
         if traits.declared is None:

@@ -18,7 +18,10 @@ from tests.multikueue_world import MultiKueueWorld, multikueue_world
 from tests.virtual_time import virtual_time
 
 HOUR = 3600.0
-KEPT = {"_Entry": "the cache of 4,096 Events, so that repeated ones are counted"}
+KEPT = {
+    "_Entry": "the cache of 4,096 Events, so that repeated ones are counted",
+    "RuntimeHistory": "the run times of classes of jobs, and answers about them; 2,000 of each",
+}
 """The classes that may remember a job that is gone, and where they are bounded."""
 
 
