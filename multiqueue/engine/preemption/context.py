@@ -42,14 +42,15 @@ class LatestSearch:
         return None
 
 
-class SearchContext(Value, frozen=True, kw_only=True, gc=False):
+class SearchContext(Value, frozen=True, kw_only=True, gc=True):
     """The holders of quota, and the ones to leave out.
 
     Shape: ``excluded`` are keys of workloads that this cycle preempts already; whoever searches
     again after that has taken their usage out of the tree (E-70). ``past_usage`` is None without
     admission fair sharing. No clock is needed: whoever holds quota knows since when. ``rules`` are
     those of DisruptionPolicies for one search; None if none governs the tree. ``latest`` holds
-    within one attempt to find room.
+    within one attempt to find room. An engine has one for all its life, and it leads back to the
+    engine by way of its rules: so the garbage collector has to know of it.
     """
 
     holders: HolderIndex

@@ -1,5 +1,8 @@
 """What happens to quota and queues as workloads and queues come, change and go (E-38, E-118)."""
 
+import gc
+import weakref
+
 import pytest
 
 from multiqueue.engine.plan import Admit
@@ -10,7 +13,7 @@ from multiqueue.model.cluster_queue import (
     StopPolicy,
 )
 from multiqueue.model.resource_flavor import ResourceFlavor
-from multiqueue.model.workload import Admission, PodSetAssignment
+from multiqueue.model.workload import Admission, PodSetAssignment, Workload
 from tests.builders.engine import (
     NAMESPACE,
     T0,
@@ -438,3 +441,22 @@ def test_a_reservation_without_admission_is_given_back_too() -> None:
     world.delete("a")
 
     assert world.admitted(after=1) == ["b"]
+
+
+def test_an_engine_that_nobody_uses_any_more_is_freed() -> None:
+    """What it asks may lead back to it, as the manager's forecasts do."""
+    world = EngineWorld(make_queue("cq", flavor_quotas("default", cpu=4)))
+
+    class Asked:
+        engine = world.engine
+
+        def find_run(self, workload: Workload) -> int:
+            return workload.expected_run
+
+    world.engine.ask_run_times(Asked().find_run)
+    world.submit(make_workload("a"))
+    world.cycle()
+    freed = weakref.ref(world.engine)
+    del world, Asked
+    gc.collect()
+    assert freed() is None
