@@ -63,6 +63,7 @@ class DashboardServer(CertifiedServer):
         clock: The clock of sessions.
         names: The host names of this server.
         public: The origin that readers see, such as ``https://queue.example.com``; may be empty.
+        base: The path that readers see before all others, such as ``/queue``; may be empty.
         host: Where to listen; empty: everywhere.
         port: The port; 0 takes a free one.
         context: The TLS settings.
@@ -81,6 +82,7 @@ class DashboardServer(CertifiedServer):
         *,
         names: Collection[str],
         public: str = "",
+        base: str = "",
         host: str,
         port: int,
         context: ssl.SSLContext,
@@ -97,6 +99,7 @@ class DashboardServer(CertifiedServer):
             context=context,
             bounds=BOUNDS,
             drain_seconds=drain_seconds,
+            base=base,
         )
         self._drain_seconds = drain_seconds
         self._login = login
@@ -110,7 +113,7 @@ class DashboardServer(CertifiedServer):
             "configuration of the manager to the address that readers open"
         )
         self._origin = SameOrigin("https", partial(is_own_host, names), told, public=public)
-        self._answers = PageAnswers(clock, self._origin)
+        self._answers = PageAnswers(clock, self._origin, base)
         self._send_seconds = send_seconds
         self._system_namespace = system_namespace
         self._acts = acts

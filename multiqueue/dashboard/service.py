@@ -72,13 +72,15 @@ class DashboardService:
         async with reviews, ReaderClients(self._credentials, find_own) as clients:
             context = self._context
             url = context.config.dashboard.url
+            address = parse_server(url) if url else None
             server = DashboardServer(
                 # Tokens only: without trusted authorities no client certificate counts.
                 Login(Authenticator(reviews, FrontProxyTrust), context.clock),
                 clients,
                 context.clock,
                 names=list_dashboard_names(context.config),
-                public=str(parse_server(url)).removesuffix(":443") if url else "",
+                public=address.origin.removesuffix(":443") if address else "",
+                base=address.path if address else "",
                 host=self._host,
                 port=self.port,
                 context=build_server_context(context.config.tls),

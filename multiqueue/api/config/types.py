@@ -437,8 +437,9 @@ class Dashboard(Section, frozen=True, kw_only=True):
     bind_address: str = ""
     """Address that the dashboard listens on with TLS, such as ``:8444``; empty: there is none."""
     url: str = ""
-    """Address that readers open, such as ``https://queue.example.com``, if it is not that of the
-    Service. Requests for other host names are refused."""
+    """Address that readers open, such as ``https://queue.example.com`` or
+    ``https://example.com/queue``, if it is not that of the Service. Requests for other host names
+    are refused. A proxy may strip the path or not."""
     auth: DashboardAuth = DashboardAuth()
     """How readers say who they are."""
     actions: bool = True

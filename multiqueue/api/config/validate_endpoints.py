@@ -16,6 +16,7 @@ from multiqueue.lib.server_address import PROXY_SCHEMES, AddressError, parse_ser
 
 _ADDRESS = re.compile(r"(?:[^\s:\[\]]*|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
 _ENDPOINT = re.compile(r"/?[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
+_BASE = re.compile(r"(?!/(?:apis|assets)(?:/|$))(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
 _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -43,8 +44,13 @@ def dashboard(config: Configuration) -> Iterator[str]:
     yield from _bind_address("dashboard.bindAddress", section.bind_address)
     if section.url:
         try:
-            if parse_server(section.url, schemes=("https",)).path.strip("/"):
-                yield f'dashboard.url: "{section.url}" has a path; write https://host:port only'
+            path = parse_server(section.url, schemes=("https",)).path
+            if not _BASE.fullmatch(path):
+                yield (
+                    f'dashboard.url: the dashboard cannot be below "{path}"; write a path of '
+                    'letters, digits, "-", "_" and "." that begins neither with /apis nor with '
+                    "/assets, such as https://host/queue"
+                )
         except AddressError as error:
             yield (
                 f"dashboard.url: an address that {error}; write a URL such as "

@@ -94,7 +94,7 @@ export class Feed {
     this.abort = new AbortController();
     const headers = { Accept: "text/event-stream" };
     if (this.lastId) headers["Last-Event-ID"] = this.lastId;
-    const answer = await fetch(this.url(), { headers, signal: this.abort.signal, cache: "no-store" });
+    const answer = await ask(this.url(), { headers, signal: this.abort.signal });
     if (!answer.ok || !answer.body) throw await refusal(answer);
     this.say({ state: "catching up", text: "" });
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -131,6 +131,12 @@ export class Feed {
 async function refusal(answer) {
   const wait = Number(answer.headers.get("Retry-After")) || 0;
   return new Refused(answer.status, await messageOf(answer), wait);
+}
+
+/** Ask our server. It never redirects: whoever does is a proxy that wants a login. @param {string} path Relative to the base of the page. @param {RequestInit} [options] */
+export async function ask(path, options) {
+  const answer = await fetch(path, { cache: "no-store", redirect: "manual", ...options });
+  return answer.type === "opaqueredirect" ? new Response(null, { status: 401 }) : answer;
 }
 
 /** The words of an error of the API server. @param {Response} answer */

@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "./html.mjs";
 import { clock, safe } from "./format.mjs";
 import { messageOf } from "./feed.mjs";
-import { session } from "./api.mjs";
+import { send, session } from "./api.mjs";
 import { useNow } from "./parts.mjs";
 
 const SOON_MS = 5 * 60_000;
@@ -59,7 +59,7 @@ export function LoginBar({ about, store, open }) {
 /** Who is logged in, and the way out. @param {{about: any}} props */
 export function LogOut({ about }) {
   const leave = async () => {
-    const answer = await send("/logout", {}).catch(() => null);
+    const answer = await send("logout", "{}").catch(() => null);
     if (answer?.ok || answer?.status === 401) location.reload();
   };
   return html`<span class="reader soft" title=${safe(about.login.reader)}>${safe(about.login.reader.split(":").pop())}</span><button onClick=${leave}>Log out</button>`;
@@ -73,7 +73,7 @@ function Form({ done, focus = false, namespace = "" }) {
     event.preventDefault();
     setBusy(true);
     try {
-      const answer = await send("/login", form);
+      const answer = await send("login", JSON.stringify(form));
       setTold(answer.ok ? "" : await messageOf(answer));
       if (answer.ok) done();
     } catch (error) {
@@ -87,8 +87,4 @@ function Form({ done, focus = false, namespace = "" }) {
     <label>Namespace <input placeholder="if you may see one only" ...${field("namespace")} /></label>
     <button class="main" disabled=${busy || !form.token.trim()}>Log in</button>
     ${told && html`<p class="refusal" role="alert">${safe(told)}</p>`}</form>`;
-}
-
-function send(path, body) {
-  return fetch(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json", "X-Multiqueue-Action": session.action } });
 }

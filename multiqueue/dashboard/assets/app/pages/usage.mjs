@@ -9,16 +9,16 @@ const BY = [["owner", "owner"], ["namespace", "namespace"], ["queue", "queue"], 
 const SHOWN = 5;
 
 /** @param {{query: URLSearchParams}} props */
-export function UsagePage({ query }) {
+export default function UsagePage({ query }) {
   const asked = new URLSearchParams();
   for (const name of ["month", "by", "resource"]) if (query.get(name)) asked.set(name, query.get(name));
-  const { data, error, again } = useAnswer(`/usage.json?${asked}`, 60);
+  const { data, error, again } = useAnswer(`usage.json?${asked}`, 60);
   const topic = { loaded: Boolean(data), refused: error && { ...error, retry: again }, rows: new Map((data?.rows ?? []).map((row, index) => [index, row])) };
   const by = query.get("by") || "owner";
   return html`<main id="main"><div class="bar"><h1>Usage</h1>
       <span class="soft">${data ? `${unitName(data)} in ${monthName(data.month)}` : ""}</span><span class="push"></span>
       <button onClick=${again}>Refresh</button>
-      ${data?.rows.length > 0 && html`<a class="button" href=${`/usage.csv?${asked}`} download>CSV</a>`}</div>
+      ${data?.rows.length > 0 && html`<a class="button" href=${`usage.csv?${asked}`} download>CSV</a>`}</div>
     <${Filters} data=${data} query=${query} by=${by} />
     ${data?.namespace && html`<p class="note">You may read namespace <strong>${safe(data.namespace)}</strong> only; usage elsewhere is not shown.</p>`}
     <${Look} topic=${topic} empty=${`Nothing was reserved in ${data ? monthName(data.month) : "this month"}. A job counts from when it gets quota; multiqueue submit -f job.yaml submits one.`}>
