@@ -6,6 +6,7 @@ import asyncio
 
 import structlog
 
+from multiqueue.api.config.types import PROXY
 from multiqueue.dashboard.login import Login
 from multiqueue.dashboard.reader_clients import ReaderClients
 from multiqueue.dashboard.server import DashboardServer
@@ -87,6 +88,7 @@ class DashboardService:
                 drain_seconds=context.drain_seconds,
                 system_namespace=context.config.namespace,
                 acts=context.config.dashboard.actions,
+                proxied=context.config.dashboard.auth.mode == PROXY,
                 note_action=self._visibility.fleet.note_action,
             )
             await self._serve(server)

@@ -66,7 +66,7 @@ _NOT_NEEDED = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 """Lines that are empty or comments, and indentation: a tenth of what a browser would load."""
-_SPACE_OF_STYLES = re.compile(rb'("[^"]*")|\s*([{};])\s*|(?<=[:,])\s+')
+_SPACE_OF_STYLES = re.compile(rb'("[^"]*")|[\s;]*(})\s*|\s*([{;])\s*|(?<=[:,])\s+')
 
 
 def shrink(name: str, body: bytes) -> bytes:
@@ -74,7 +74,7 @@ def shrink(name: str, body: bytes) -> bytes:
     if not name.endswith((".mjs", ".css")) or name.startswith("vendor/"):
         return body
     needed = _NOT_NEEDED.sub(b"", body)
-    return _SPACE_OF_STYLES.sub(rb"\1\2", needed) if name.endswith(".css") else needed
+    return _SPACE_OF_STYLES.sub(rb"\1\2\3", needed) if name.endswith(".css") else needed
 
 
 def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from multiqueue.api.config.checks import unique
-from multiqueue.api.config.types import JSON, SLACK, TOKEN, Configuration
+from multiqueue.api.config.types import JSON, PROXY, SLACK, TOKEN, Configuration
 from multiqueue.api.serde import encode
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 from multiqueue.lib.server_address import PROXY_SCHEMES, AddressError, parse_server
@@ -56,8 +56,14 @@ def dashboard(config: Configuration) -> Iterator[str]:
                 f"dashboard.url: an address that {error}; write a URL such as "
                 '"https://queue.example.com"'
             )
-    if section.auth.mode != TOKEN:
-        yield f'dashboard.auth.mode: "{section.auth.mode}" is unknown; use {TOKEN}'
+    if section.auth.mode not in {TOKEN, PROXY}:
+        yield f'dashboard.auth.mode: "{section.auth.mode}" is unknown; use {TOKEN} or {PROXY}'
+    if section.auth.mode == PROXY and not section.url:
+        yield (
+            "dashboard.url: it is empty, and with dashboard.auth.mode Proxy requests come by the "
+            "host name of the proxy; write the URL that readers open, such as "
+            '"https://queue.example.com"'
+        )
 
 
 def _port(path: str, value: int) -> Iterator[str]:

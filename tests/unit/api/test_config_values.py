@@ -121,7 +121,8 @@ def errors_of(text: str) -> list[tuple[str, str]]:
         ('dashboard: {url: "https://a/b/../c"}', "dashboard.url", "letters, digits"),
         ('dashboard: {url: "https://a/%2e/"}', "dashboard.url", 'cannot be below "/%2e"'),
         ('dashboard: {url: "https://a/apis/b"}', "dashboard.url", "neither with /apis"),
-        ("dashboard: {auth: {mode: None}}", "dashboard.auth.mode", "use Token"),
+        ("dashboard: {auth: {mode: None}}", "dashboard.auth.mode", "use Token or Proxy"),
+        ("dashboard: {auth: {mode: Proxy}}", "dashboard.url", "host name of the proxy; write"),
         (
             "featureGates: {PriorityBoost: true, TLSOptions: yes please}",
             "featureGates[TLSOptions]",

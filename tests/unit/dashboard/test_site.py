@@ -85,8 +85,10 @@ def test_browsers_get_our_files_without_comments_and_all_else_as_it_is() -> None
         b"// who\nconst a = 1; // kept\n  /** one */\n/**\n * @param x\n */\n"
         b"  export const b = `a /* not a comment */ b`;\n/** type */ (a);\n"
     )
-    style = b'/* a */\na { b: c; }\n\n@media (d: 1px) {\n  e, f g[j="k: l, m"] :n { h: i; }\n}\n'
-    assert shrink("app.css", style) == b'a{b:c;}@media (d:1px){e,f g[j="k: l, m"] :n{h:i;}}'
+    style = (
+        b'/* a */\na { b: c; }\n\n@media (d: 1px) {\n  e, f g[j="k: l, m"] :n { h: i; o: p; }\n}\n'
+    )
+    assert shrink("app.css", style) == b'a{b:c}@media (d:1px){e,f g[j="k: l, m"] :n{h:i;o:p}}'
     shrunk = b"const a = 1; // kept\nexport const b = `a /* not a comment */ b`;\n"
     assert shrink("app/a.mjs", text) == shrunk + b"/** type */ (a);\n"
     assert shrink("vendor/a.mjs", text) == text

@@ -54,7 +54,7 @@ export function useTopic(topic, namespace) {
     const url = `${FLEET}${where}/feeds?watch=1&interval=1s&topics=${encodeURIComponent(topic)}`;
     const feed = new Feed(store, () => url, {
       quiet: true,
-      onRefused: ({ status, message }) => { store.take("hello", { refused: [{ topic, code: status, message }] }); return false; },
+      onRefused: ({ status, message }) => { if (status !== 401) store.take("hello", { refused: [{ topic, code: status, message }] }); return false; },
     });
     return () => feed.close();
   }, [store]);

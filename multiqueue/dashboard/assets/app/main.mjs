@@ -1,7 +1,7 @@
 // The frame: navigation, search, the light of the connection, and the page that the address names.
 import { html, render, useEffect, useMemo, useState } from "./html.mjs";
 import { FLEET, session } from "./api.mjs";
-import { ask, Feed } from "./feed.mjs";
+import { ask, Feed, messageOf } from "./feed.mjs";
 import { safe } from "./format.mjs";
 import { HELP, listen } from "./keys.mjs";
 import { useNow } from "./parts.mjs";
@@ -56,7 +56,7 @@ function App() {
   const [login, setLogin] = useState(null);
   const store = useFleet(about);
   const open = async () => {
-    const told = await ask("about.json").then((answer) => (answer.status === 401 ? { closed: true } : answer.json())).catch(() => ({}));
+    const told = await ask("about.json").then(async (answer) => (answer.status === 401 ? { closed: await messageOf(answer) } : answer.ok ? answer.json() : about ?? {})).catch(() => about ?? {});
     session.action = told.action ?? "";
     session.acts = told.acts ?? true;
     if (told.closed || told.login) {
@@ -78,7 +78,7 @@ function App() {
     onEscape: () => setHelp(false),
   }), [store]);
   useEffect(() => { document.title = `${route.parts.at(-1) ?? titleOf(route.page)} - multiqueue`; }, [route]);
-  if (!about || about.closed) return about && html`<${login.LoginPage} open=${open} />`;
+  if (!about || about.closed) return about && html`<${login.LoginPage} closed=${about.closed} open=${open} />`;
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <header class="top">
