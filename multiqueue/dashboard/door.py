@@ -72,7 +72,7 @@ def check_action(headers: Mapping[str, str], action: str) -> Refusal | None:
     if _is_same(headers.get(ACTION_HEADER, ""), action):
         return None
     return Refusal(
-        f"actions need the header {ACTION_HEADER} with the value that the page has; reload it"
+        f"actions need the header {ACTION_HEADER} with the value that the page has; reload the page"
     )
 
 

@@ -90,7 +90,7 @@ class WrongTokens:
 
 
 class Login:
-    """Checks tokens at the login, and while streams are open.
+    """Checks tokens at the login, with requests that a proxy passes on, and while streams are open.
 
     Args:
         authenticator: Reviews tokens.

@@ -9,7 +9,6 @@ const SOON_MS = 5 * 60_000;
 
 /** Go on as the reader that the server told of, and return true; another one than before gets a page of their own. */
 export function enter(told, before, store) {
-  if (before && told.closed) return false;
   if (before?.login && before.login.reader !== told.login?.reader) {
     session.action = "";
     location.reload();

@@ -57,6 +57,7 @@ function App() {
   const store = useFleet(about);
   const open = async () => {
     const told = await ask("about.json").then(async (answer) => (answer.status === 401 ? { closed: await messageOf(answer) } : answer.ok ? answer.json() : about ?? {})).catch(() => about ?? {});
+    if (about && told.closed) return;
     session.action = told.action ?? "";
     session.acts = told.acts ?? true;
     if (told.closed || told.login) {
