@@ -71,7 +71,9 @@ def check_action(headers: Mapping[str, str], action: str) -> Refusal | None:
         return Refusal("the dashboard was started with --read-only")
     if _is_same(headers.get(ACTION_HEADER, ""), action):
         return None
-    return Refusal(f"actions need the header {ACTION_HEADER} with the value that the page has")
+    return Refusal(
+        f"actions need the header {ACTION_HEADER} with the value that the page has; reload the page"
+    )
 
 
 class Door(SameOrigin):

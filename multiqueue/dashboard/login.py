@@ -1,15 +1,20 @@
-"""Who may log in: a TokenReview says whose a bearer token is. Parity: S-33, S-36, S-41."""
+"""Who may log in: a TokenReview says whose a bearer token is. Parity: S-33, S-35, S-36, S-41.
+
+Deviates: S-35 also takes the name of a user from a proxy with a client certificate. Such a reader
+has no token, and the dashboard has no rights of its own that it could use instead.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
+import hashlib
 import ipaddress
 import re
 import secrets
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,6 +26,7 @@ from multiqueue.dashboard.page_answers import StreamOver
 from multiqueue.dashboard.sealing import LoginSession
 from multiqueue.kube.clock import Clock
 from multiqueue.visibility.authentication import Authenticator
+from multiqueue.visibility.expiring import ExpiringCache
 from multiqueue.visibility.refusals import StatusRefusal, bad_request
 
 LONGEST = timedelta(hours=12)
@@ -32,6 +38,11 @@ MAX_WRONG, WRONG_SECONDS = 5, 60.0
 MAX_ADDRESSES = 4096
 RECHECK_SECONDS = 30.0
 """How often a stream asks whether its token is still valid, as the fleet API does."""
+NAME_SECONDS, MAX_NAMES = 300.0, 1024
+"""How long, and for how many tokens that a proxy passed on, it is known whose they are.
+
+Only the name is known for so long: the API server checks the token of each request for data.
+"""
 UNAUTHORIZED = 401
 
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
@@ -79,7 +90,7 @@ class WrongTokens:
 
 
 class Login:
-    """Checks tokens at the login, and while streams are open.
+    """Checks tokens at the login, with requests that a proxy passes on, and while streams are open.
 
     Args:
         authenticator: Reviews tokens.
@@ -98,6 +109,9 @@ class Login:
         self._recheck_seconds = recheck_seconds
         self._authenticator = authenticator
         self._wrong = WrongTokens(asyncio.get_running_loop().time)
+        self._names: ExpiringCache[bytes, str] = ExpiringCache(
+            seconds=NAME_SECONDS, limit=MAX_NAMES
+        )
 
     async def enter(self, asked: object, address: str) -> LoginSession:
         """Return the session of a reader.
@@ -112,24 +126,64 @@ class Login:
         token, namespace = _read_form(asked)
         self._wrong.note(address)
         try:
-            name = await self._find_name(token)
+            name = await self._find_name(
+                token, "the API server does not know this token, or it has expired; make a new one"
+            )
         except StatusRefusal as refusal:
-            if refusal.code == UNAUTHORIZED:
-                raise StatusRefusal(
-                    UNAUTHORIZED,
-                    "Unauthorized",
-                    "the API server does not know this token, or it has expired; make a new one",
-                ) from None
-            self._wrong.forget(address)
+            if refusal.code != UNAUTHORIZED:
+                self._wrong.forget(address)
             raise
         self._wrong.forget(address)
+        action = secrets.token_urlsafe(KEY_BYTES)
+        return self._open_session(token, name, namespace, action)
+
+    async def recognize(
+        self, authorization: Sequence[str], namespace: str, action_of: Callable[[str], str]
+    ) -> LoginSession:
+        """Return the session of a reader whose token a proxy passed on.
+
+        The proxy logs its readers in and shares one address, so wrong tokens are not counted here.
+
+        Args:
+            authorization: The headers of that name.
+            namespace: What the reader chose; may be anything.
+            action_of: Returns what the page of a reader sends with each action.
+
+        Raises:
+            StatusRefusal: 401; 429; 500 if the API server cannot say.
+        """
+        scheme, _, token = (authorization[0] if len(authorization) == 1 else "").partition(" ")
+        if scheme.lower() != "bearer" or not _TOKEN.fullmatch(token):
+            raise _unauthorized(
+                "this page is for readers whom a proxy logs in: it has to pass the ID token of its "
+                "user on, in one header `Authorization: Bearer …` (dashboard.auth.mode)"
+            )
+        expires_at = read_expiry(token)
+        if expires_at is not None and expires_at <= self._clock.now():
+            raise _unauthorized(
+                "the token that the proxy passed on has expired; the proxy has to renew it, or to "
+                "ask its user to log in again"
+            )
+        key = hashlib.sha256(token.encode()).digest()
+        name = self._names.get(key)
+        if name is None:
+            name = await self._find_name(
+                token,
+                "the API server does not know the token that the proxy passed on: it has to be an "
+                "ID token whose issuer and audience the API server trusts",
+            )
+            self._names.put(key, name)
+        chosen = namespace if _NAMESPACE.fullmatch(namespace) else ""
+        return self._open_session(token, name, chosen, action_of(name))
+
+    def _open_session(self, token: str, name: str, namespace: str, action: str) -> LoginSession:
         account = _ACCOUNT.fullmatch(name)
         latest = self._clock.now() + LONGEST
         return LoginSession(
             token=token,
             reader=name,
             namespace=namespace or (account[1] if account else ""),
-            action=secrets.token_urlsafe(KEY_BYTES),
+            action=action,
             expires_at=min(read_expiry(token) or latest, latest),
         )
 
@@ -172,9 +226,12 @@ class Login:
             return refusal.code != UNAUTHORIZED  # an API server that is silent revokes nothing
         return True
 
-    async def _find_name(self, token: str) -> str:
+    async def _find_name(self, token: str, unknown: str = "") -> str:
         header = ("authorization", f"Bearer {token}")
-        return (await self._authenticator.authenticate(None, [header])).name
+        try:
+            return (await self._authenticator.authenticate(None, [header])).name
+        except StatusRefusal as refusal:
+            raise _unauthorized(unknown) if refusal.code == UNAUTHORIZED else refusal from None
 
 
 def read_expiry(token: str) -> datetime | None:
@@ -188,6 +245,10 @@ def read_expiry(token: str) -> datetime | None:
         return datetime.fromtimestamp(found["exp"], UTC)
     except (ValueError, TypeError, KeyError, OverflowError, OSError, binascii.Error):
         return None
+
+
+def _unauthorized(text: str) -> StatusRefusal:
+    return StatusRefusal(UNAUTHORIZED, "Unauthorized", text)
 
 
 def _read_form(asked: object) -> tuple[str, str]:

@@ -112,12 +112,13 @@ class PageAnswers:
     Args:
         clock: The time of day.
         origin: Says which requests this page sent.
+        base: The path before all paths, as browsers see it; may be empty.
     """
 
-    def __init__(self, clock: Clock, origin: SameOrigin) -> None:
+    def __init__(self, clock: Clock, origin: SameOrigin, base: str = "") -> None:
         self._clock = clock
         self._origin = origin
-        self._site = Site()
+        self._site = Site(base)
         self._fleets = asyncio.Semaphore(1)
         """One answer at a time reads the Workloads of a fleet: a manager has this memory only."""
         self._actions: set[asyncio.Task[web.Response]] = set()

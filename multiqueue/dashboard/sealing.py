@@ -25,7 +25,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 PURPOSE = b"multiqueue dashboard session v1"
-"""Tells this key from any other that may be derived from the same private key."""
+ACTION_PURPOSE = b"multiqueue dashboard action v1 of "
+"""They tell these keys from any other that may be derived from the same private key."""
 NONCE_BYTES = 12
 MAX_KEYS = 2
 """The current key and the one before it."""
@@ -63,16 +64,13 @@ class CookieSeal:
     """Seals sessions, and opens them again."""
 
     def __init__(self) -> None:
-        self._keys: list[AESGCM] = []
-        self._secret = b""
+        self._secrets: list[bytes] = []
         self._since = datetime.min.replace(tzinfo=UTC)
 
     def use(self, secret: bytes, now: datetime) -> None:
         """Open, and soon seal, with a key that is derived from this secret."""
-        if secret != self._secret:
-            self._secret, self._since = secret, now
-            key = HKDF(algorithm=SHA256(), length=32, salt=None, info=PURPOSE).derive(secret)
-            self._keys = [AESGCM(key), *self._keys][:MAX_KEYS]
+        if secret not in self._secrets[:1]:
+            self._secrets, self._since = [secret, *self._secrets][:MAX_KEYS], now
 
     def close(self, session: LoginSession, now: datetime) -> str:
         """Return a sealed session.
@@ -81,7 +79,7 @@ class CookieSeal:
             ValueError: its token is too long for the cookies.
         """
         nonce = secrets.token_bytes(NONCE_BYTES)
-        key = self._keys[0 if now - self._since >= SPREAD else -1]
+        key = AESGCM(_derive(self._shared_secret(now), PURPOSE))
         sealed = nonce + key.encrypt(nonce, msgspec.json.encode(session), PURPOSE)
         text = (
             base64.urlsafe_b64encode(sealed).decode().rstrip("=")
@@ -96,14 +94,27 @@ class CookieSeal:
             sealed = base64.urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
         except (ValueError, binascii.Error):
             return None
-        for key in self._keys:
+        for secret in self._secrets:
             try:
+                key = AESGCM(_derive(secret, PURPOSE))
                 opened = key.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], PURPOSE)
             except (InvalidTag, ValueError):  # ValueError: there is not even a nonce
                 continue
             session = msgspec.json.decode(opened, type=LoginSession)
             return session if session.expires_at > now else None
         return None
+
+    def derive_action(self, reader: str, now: datetime) -> str:
+        """Return what the page of a reader without such a session sends with each action."""
+        return _derive(self._shared_secret(now), ACTION_PURPOSE + reader.encode()).hex()
+
+    def _shared_secret(self, now: datetime) -> bytes:
+        """Return the newest secret that every replica has."""
+        return self._secrets[0 if now - self._since >= SPREAD else -1]
+
+
+def _derive(secret: bytes, purpose: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose).derive(secret)
 
 
 def write_cookies(sealed: str, seconds: int) -> list[str]:

@@ -1,7 +1,8 @@
 """The dashboard beside the manager: a login, and then the page with the rights of its reader.
 
 Every replica serves. The files of the page have nothing of the cluster and are for everybody; all
-else needs a session, which the cookies have. Parity: S-30, S-33, S-36, S-37, S-38.
+else needs a session, which the cookies have, or the token that a proxy in front passes on. Parity:
+S-30, S-33, S-35, S-36, S-37, S-38.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from multiqueue.visibility.refusals import StatusRefusal
 from multiqueue.visibility.slots import Slots
 
 LOGIN, LOGOUT = "/login", "/logout"
+NAMESPACE_COOKIE = "multiqueue-namespace"
+"""The cookie with the namespace that the page of a reader of a proxy asks for; no secret."""
 BOUNDS = Bounds(connections=1024, body_bytes=MAX_QUESTION, header_bytes=16 * 1024)
 """The cookies of a long token come in one header, with those of others at the same host."""
 MAX_REQUESTS, MAX_REQUESTS_OF_A_READER = 512, 64
@@ -63,6 +66,7 @@ class DashboardServer(CertifiedServer):
         clock: The clock of sessions.
         names: The host names of this server.
         public: The origin that readers see, such as ``https://queue.example.com``; may be empty.
+        base: The path that readers see before all others, such as ``/queue``; may be empty.
         host: Where to listen; empty: everywhere.
         port: The port; 0 takes a free one.
         context: The TLS settings.
@@ -70,6 +74,7 @@ class DashboardServer(CertifiedServer):
         send_seconds: How long a reader may take to read an answer, or a part of a stream.
         system_namespace: The manager's namespace.
         acts: Whether readers can take actions.
+        proxied: Whether a proxy logs readers in, and passes their tokens on.
         note_action: Is told of each action that was done: kind and key of the object, verb, reader.
     """
 
@@ -81,6 +86,7 @@ class DashboardServer(CertifiedServer):
         *,
         names: Collection[str],
         public: str = "",
+        base: str = "",
         host: str,
         port: int,
         context: ssl.SSLContext,
@@ -88,6 +94,7 @@ class DashboardServer(CertifiedServer):
         send_seconds: float = SEND_SECONDS,
         system_namespace: str = DEFAULT_NAMESPACE,
         acts: bool = True,
+        proxied: bool = False,
         note_action: NoteAction = lambda *_: None,
     ) -> None:
         super().__init__(
@@ -97,6 +104,7 @@ class DashboardServer(CertifiedServer):
             context=context,
             bounds=BOUNDS,
             drain_seconds=drain_seconds,
+            base=base,
         )
         self._drain_seconds = drain_seconds
         self._login = login
@@ -110,10 +118,11 @@ class DashboardServer(CertifiedServer):
             "configuration of the manager to the address that readers open"
         )
         self._origin = SameOrigin("https", partial(is_own_host, names), told, public=public)
-        self._answers = PageAnswers(clock, self._origin)
+        self._answers = PageAnswers(clock, self._origin, base)
         self._send_seconds = send_seconds
         self._system_namespace = system_namespace
         self._acts = acts
+        self._proxied = proxied
         self._note_action = note_action
 
     @property
@@ -150,11 +159,9 @@ class DashboardServer(CertifiedServer):
             refusal = self._origin.check_sent(request.headers, request.content_type)
         if refusal is not None:
             return build_status(403, "Forbidden", refusal.text)
-        if request.method == "POST" and request.path == LOGIN:
+        if request.method == "POST" and request.path == LOGIN and not self._proxied:
             return await self._log_in(request)
-        session = self._seal.open(read_cookies(request.cookies), self._clock.now())
-        if session is None:
-            return build_status(401, "Unauthorized", "Unauthorized")
+        session = await self._find_session(request)
         if request.method == "POST" and request.path == LOGOUT:
             return _log_out(request, session)
         with self._slots.take(session.reader):
@@ -162,6 +169,24 @@ class DashboardServer(CertifiedServer):
             if self._server.stopping and not answer.prepared:
                 answer.force_close()
             return await send_whole(request, answer, self._send_seconds)  # while the slot is taken
+
+    async def _find_session(self, request: HttpRequest) -> LoginSession:
+        """Return who asks.
+
+        Raises:
+            StatusRefusal: 401, nobody who is known; 429 or 500 if it cannot be found out.
+        """
+        now = self._clock.now()
+        if self._proxied:
+            return await self._login.recognize(
+                request.headers.getall("Authorization", []),
+                request.cookies.get(NAMESPACE_COOKIE, ""),
+                lambda reader: self._seal.derive_action(reader, now),
+            )
+        session = self._seal.open(read_cookies(request.cookies), now)
+        if session is None:
+            raise StatusRefusal(UNAUTHORIZED, "Unauthorized", "Unauthorized")
+        return session
 
     async def _log_in(self, request: HttpRequest) -> web.Response:
         address = request.remote or ""
@@ -183,7 +208,8 @@ class DashboardServer(CertifiedServer):
         return _set_cookies(sealed, seconds)
 
     def _reader(self, session: LoginSession) -> PageReader:
-        expires = format_time(session.expires_at)
+        # Without a time the page knows that a proxy renews the login.
+        expires = {} if self._proxied else {"expires": format_time(session.expires_at)}
         return PageReader(
             client=self._clients.open(session.token, session.reader),
             feeds=self._clients.open_feeds(session.token, session.reader),
@@ -191,7 +217,7 @@ class DashboardServer(CertifiedServer):
                 "context": "",
                 "namespace": session.namespace,
                 "demo": False,
-                "login": {"reader": session.reader, "expires": expires},
+                "login": {"reader": session.reader, **expires},
             },
             action=session.action,
             acts=self._acts,

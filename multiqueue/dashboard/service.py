@@ -6,6 +6,7 @@ import asyncio
 
 import structlog
 
+from multiqueue.api.config.types import PROXY
 from multiqueue.dashboard.login import Login
 from multiqueue.dashboard.reader_clients import ReaderClients
 from multiqueue.dashboard.server import DashboardServer
@@ -72,19 +73,22 @@ class DashboardService:
         async with reviews, ReaderClients(self._credentials, find_own) as clients:
             context = self._context
             url = context.config.dashboard.url
+            address = parse_server(url) if url else None
             server = DashboardServer(
                 # Tokens only: without trusted authorities no client certificate counts.
                 Login(Authenticator(reviews, FrontProxyTrust), context.clock),
                 clients,
                 context.clock,
                 names=list_dashboard_names(context.config),
-                public=str(parse_server(url)).removesuffix(":443") if url else "",
+                public=address.origin.removesuffix(":443") if address else "",
+                base=address.path if address else "",
                 host=self._host,
                 port=self.port,
                 context=build_server_context(context.config.tls),
                 drain_seconds=context.drain_seconds,
                 system_namespace=context.config.namespace,
                 acts=context.config.dashboard.actions,
+                proxied=context.config.dashboard.auth.mode == PROXY,
                 note_action=self._visibility.fleet.note_action,
             )
             await self._serve(server)

@@ -31,17 +31,21 @@ class Site:
 
     Shape: ``/`` is the page, ``/assets/HASH/…`` are its files. HASH is of all files together, so
     modules find each other by relative names.
+
+    Args:
+        base: The path before these, as browsers see it, such as ``/queue``; the page asks below it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, base: str = "") -> None:
         found = dict(_walk(resources.files("multiqueue.dashboard") / "assets", ""))
         digest = hashlib.sha256()
         for name, body in sorted(found.items()):
             digest.update(name.encode() + b"\0" + body)
-        base = f"/assets/{digest.hexdigest()[:12]}"
-        page = found.pop("index.html").replace(b"{{assets}}", base.encode())
+        assets = f"assets/{digest.hexdigest()[:12]}"
+        page = found.pop("index.html").replace(b"{{base}}", base.encode())
+        page = page.replace(b"{{assets}}", assets.encode())
         self._files = {
-            f"{base}/{name}": SiteFile(
+            f"/{assets}/{name}": SiteFile(
                 body=body, content_type=TYPES[name.rpartition(".")[2]], immutable=True
             )
             for name, body in found.items()
@@ -62,7 +66,7 @@ _NOT_NEEDED = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 """Lines that are empty or comments, and indentation: a tenth of what a browser would load."""
-_SPACE_OF_STYLES = re.compile(rb"\s*([{};])\s*")
+_SPACE_OF_STYLES = re.compile(rb'("[^"]*")|[\s;]*(})\s*|\s*([{;])\s*|(?<=[:,])\s+')
 
 
 def shrink(name: str, body: bytes) -> bytes:
@@ -70,7 +74,7 @@ def shrink(name: str, body: bytes) -> bytes:
     if not name.endswith((".mjs", ".css")) or name.startswith("vendor/"):
         return body
     needed = _NOT_NEEDED.sub(b"", body)
-    return _SPACE_OF_STYLES.sub(rb"\1", needed) if name.endswith(".css") else needed
+    return _SPACE_OF_STYLES.sub(rb"\1\2\3", needed) if name.endswith(".css") else needed
 
 
 def _walk(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:

@@ -21,6 +21,7 @@ class CertifiedServer:
         context: ssl.SSLContext,
         bounds: Bounds,
         drain_seconds: float,
+        base: str = "",
     ) -> None:
         self._context = context
         self._server = HttpServer(
@@ -30,6 +31,7 @@ class CertifiedServer:
             context=context,
             bounds=bounds,
             drain_seconds=drain_seconds,
+            base=base,
         )
         self._shown = b""
 

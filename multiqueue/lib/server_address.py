@@ -39,9 +39,14 @@ class ServerAddress:
     port: int
     path: str
 
-    def __str__(self) -> str:
+    @property
+    def origin(self) -> str:
+        """The address without its path."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}{self.path}"
+        return f"{self.scheme}://{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return self.origin + self.path
 
 
 def parse_server(

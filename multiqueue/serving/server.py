@@ -88,6 +88,10 @@ class HttpServer:
     """Passes requests to a handler; if the handler raises, the answer is an empty 500.
 
     A handler is cancelled when its client disconnects.
+
+    Args:
+        base: A path such as ``/queue``: a request below it means what follows, because not every
+            proxy strips the path that it was asked for. Requests elsewhere are taken as they are.
     """
 
     def __init__(
@@ -100,6 +104,7 @@ class HttpServer:
         bounds: Bounds | None = None,
         shutdown_seconds: float = SHUTDOWN_SECONDS,
         drain_seconds: float = 0.0,
+        base: str = "",
     ) -> None:
         self.host = host
         self.port = port
@@ -109,6 +114,7 @@ class HttpServer:
         self._bounds = bounds or Bounds()
         self._shutdown_seconds = shutdown_seconds
         self._drain_seconds = drain_seconds
+        self._base = base
         self.stopping = False
         """Whether the server was told to stop: clients should ask elsewhere."""
         self._connections: dict[_Connection, None] = {}  # in order of arrival
@@ -267,8 +273,13 @@ class HttpServer:
             connection.abort()
 
     # ---------------------------------------------------------------- requests
-    def _make_request(self, *args: Any) -> HttpRequest:
+    def _make_request(self, message: Any, *args: Any) -> HttpRequest:
+        below = message.url.raw_path.removeprefix(self._base)
+        if below != message.url.raw_path and below[:1] in {"", "/"}:
+            url = message.url.with_path(below or "/", encoded=True, keep_query=True)
+            message = message._replace(url=url)
         return HttpRequest(
+            message,
             *args,
             asyncio.get_running_loop(),
             client_max_size=self._bounds.body_bytes,

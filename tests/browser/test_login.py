@@ -21,9 +21,14 @@ SECONDS = 60.0
 
 
 class ManagerThread:
-    """A cluster with a manager and its dashboard, on an event loop of its own."""
+    """A cluster with a manager and its dashboard, on an event loop of its own.
 
-    def __init__(self) -> None:
+    Args:
+        dashboard: More of its configuration.
+    """
+
+    def __init__(self, **dashboard: Any) -> None:
+        self._dashboard = dashboard
         self.loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[LoginWorld] = self.loop.create_future()
@@ -31,7 +36,7 @@ class ManagerThread:
 
     async def _run(self) -> None:
         try:
-            async with login_world() as world:
+            async with login_world(**self._dashboard) as world:
                 self._ready.set_result(world)
                 await self._stop.wait()
         except BaseException as error:

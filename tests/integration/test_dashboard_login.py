@@ -110,11 +110,11 @@ class LoginWorld:
 
 
 @asynccontextmanager
-async def login_world() -> AsyncIterator[LoginWorld]:
+async def login_world(**dashboard: Any) -> AsyncIterator[LoginWorld]:
     async with waiting("one", "two") as reader, AsyncExitStack() as stack:
         manager = reader.manager
         clock = ShiftedClock()
-        context: Any = SimpleContext(make_config(dashboard=ON), clock)
+        context: Any = SimpleContext(make_config(dashboard={**ON, **dashboard}), clock)
         assert manager.visibility is not None
         service = DashboardService(
             context, reader.asker.credentials, manager.visibility, ("127.0.0.1", 0)

@@ -26,7 +26,7 @@ INITIAL_SHARE = "LessThanInitialShare"
 PROCESS, THREAD = "Process", "Thread"
 WARN, DENY = "Warn", "Deny"
 JSON, SLACK = "JSON", "Slack"
-TOKEN = "Token"  # noqa: S105 - the name of a way to log in
+TOKEN, PROXY = "Token", "Proxy"
 
 
 class Section(
@@ -428,7 +428,9 @@ class DashboardAuth(Section, frozen=True, kw_only=True):
     """How readers of the dashboard say who they are."""
 
     mode: str = TOKEN
-    """``Token``: a form takes a bearer token, and a TokenReview says whose it is."""
+    """``Token``: a form takes a bearer token, and a TokenReview says whose it is. ``Proxy``: a
+    proxy in front logs readers in, and passes the ID token of each on as ``Authorization: Bearer``.
+    The API server has to trust the issuer of these tokens, and ``url`` is needed."""
 
 
 class Dashboard(Section, frozen=True, kw_only=True):
@@ -437,8 +439,9 @@ class Dashboard(Section, frozen=True, kw_only=True):
     bind_address: str = ""
     """Address that the dashboard listens on with TLS, such as ``:8444``; empty: there is none."""
     url: str = ""
-    """Address that readers open, such as ``https://queue.example.com``, if it is not that of the
-    Service. Requests for other host names are refused."""
+    """Address that readers open, such as ``https://queue.example.com`` or
+    ``https://example.com/queue``, if it is not that of the Service. Requests for other host names
+    are refused. A proxy may strip the path or not."""
     auth: DashboardAuth = DashboardAuth()
     """How readers say who they are."""
     actions: bool = True

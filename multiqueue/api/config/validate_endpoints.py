@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from multiqueue.api.config.checks import unique
-from multiqueue.api.config.types import JSON, SLACK, TOKEN, Configuration
+from multiqueue.api.config.types import JSON, PROXY, SLACK, TOKEN, Configuration
 from multiqueue.api.serde import encode
 from multiqueue.lib.addresses import is_loopback
 from multiqueue.lib.selectors import SelectorError, label_selector_from
@@ -17,6 +17,7 @@ from multiqueue.lib.server_address import PROXY_SCHEMES, AddressError, parse_ser
 
 _ADDRESS = re.compile(r"(?:[^\s:\[\]]*|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
 _ENDPOINT = re.compile(r"/?[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
+_BASE = re.compile(r"(?!/(?:apis|assets)(?:/|$))(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
 _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -44,15 +45,26 @@ def dashboard(config: Configuration) -> Iterator[str]:
     yield from _bind_address("dashboard.bindAddress", section.bind_address)
     if section.url:
         try:
-            if parse_server(section.url, schemes=("https",)).path.strip("/"):
-                yield f'dashboard.url: "{section.url}" has a path; write https://host:port only'
+            path = parse_server(section.url, schemes=("https",)).path
+            if not _BASE.fullmatch(path):
+                yield (
+                    f'dashboard.url: the dashboard cannot be below "{path}"; write a path of '
+                    'letters, digits, "-", "_" and "." that begins neither with /apis nor with '
+                    "/assets, such as https://host/queue"
+                )
         except AddressError as error:
             yield (
                 f"dashboard.url: an address that {error}; write a URL such as "
                 '"https://queue.example.com"'
             )
-    if section.auth.mode != TOKEN:
-        yield f'dashboard.auth.mode: "{section.auth.mode}" is unknown; use {TOKEN}'
+    if section.auth.mode not in {TOKEN, PROXY}:
+        yield f'dashboard.auth.mode: "{section.auth.mode}" is unknown; use {TOKEN} or {PROXY}'
+    if section.auth.mode == PROXY and not section.url:
+        yield (
+            "dashboard.url: it is empty, and with dashboard.auth.mode Proxy requests come by the "
+            "host name of the proxy; write the URL that readers open, such as "
+            '"https://queue.example.com"'
+        )
 
 
 def _port(path: str, value: int) -> Iterator[str]:

@@ -118,8 +118,11 @@ def errors_of(text: str) -> list[tuple[str, str]]:
         ("visibilityServer: {bindPort: 0}", "visibilityServer.bindPort", "is not a port"),
         ("dashboard: {bindAddress: here}", "dashboard.bindAddress", "is not an address"),
         ('dashboard: {url: "http://a"}', "dashboard.url", "does not begin with https://"),
-        ('dashboard: {url: "https://a/b"}', "dashboard.url", "has a path"),
-        ("dashboard: {auth: {mode: None}}", "dashboard.auth.mode", "use Token"),
+        ('dashboard: {url: "https://a/b/../c"}', "dashboard.url", "letters, digits"),
+        ('dashboard: {url: "https://a/%2e/"}', "dashboard.url", 'cannot be below "/%2e"'),
+        ('dashboard: {url: "https://a/apis/b"}', "dashboard.url", "neither with /apis"),
+        ("dashboard: {auth: {mode: None}}", "dashboard.auth.mode", "use Token or Proxy"),
+        ("dashboard: {auth: {mode: Proxy}}", "dashboard.url", "host name of the proxy; write"),
         (
             "featureGates: {PriorityBoost: true, TLSOptions: yes please}",
             "featureGates[TLSOptions]",

@@ -124,6 +124,64 @@ async def test_an_api_server_that_cannot_say_makes_no_token_wrong() -> None:
     assert (await login.enter({"token": "t"}, "a")).reader == "ada"
 
 
+async def recognize(login: Login, *headers: str, namespace: str = "") -> LoginSession:
+    return await login.recognize(headers, namespace, lambda reader: f"sign of {reader}")
+
+
+async def test_a_token_of_a_proxy_is_asked_about_once_and_never_after_its_end() -> None:
+    soon = make_jwt(exp=int((T0 + timedelta(minutes=9)).timestamp()))
+    over = make_jwt(exp=int(T0.timestamp()))
+    reviews = Reviews({soon: "ada", over: "ada", "t": "system:serviceaccount:research:ci"})
+    login = make_login(reviews)
+    session = await recognize(login, f"Bearer {soon}")
+    assert (session.reader, session.action, session.namespace) == ("ada", "sign of ada", "")
+    assert session.expires_at == T0 + timedelta(minutes=9)
+    assert await recognize(login, f"bearer {soon}", namespace="A/b") == session
+    assert (await recognize(login, "Bearer t")).namespace == "research"
+    assert (await recognize(login, "Bearer t", namespace="other")).namespace == "other"
+    with pytest.raises(StatusRefusal, match="has expired; the proxy has to renew it"):
+        await recognize(login, f"Bearer {over}")
+    assert reviews.asked == [soon, "t"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (),
+        ("",),
+        ("Bearer",),
+        ("Bearer ",),
+        ("Bearer a b",),
+        ("Basic a",),
+        ("a",),
+        ("Bearer a, Bearer b",),
+        ("Bearer a", "Bearer a"),
+        ("Bearer \udcff",),
+    ],
+)
+async def test_what_is_not_one_token_of_a_proxy_is_refused_without_asking(
+    headers: tuple[str, ...],
+) -> None:
+    reviews = Reviews({"a": "ada"})
+    with pytest.raises(StatusRefusal, match=r"dashboard\.auth\.mode") as refused:
+        await recognize(make_login(reviews), *headers)
+    assert (refused.value.code, reviews.asked) == (401, [])
+
+
+async def test_wrong_tokens_of_a_proxy_lock_nobody_out() -> None:
+    reviews = Reviews({"t": "ada"})
+    login = make_login(reviews)
+    for _ in range(9):
+        with pytest.raises(StatusRefusal, match="issuer and audience") as refused:
+            await recognize(login, "Bearer wrong")
+        assert refused.value.code == 401
+    reviews.failure = StatusRefusal(500, "InternalError", "the token cannot be reviewed")
+    with pytest.raises(StatusRefusal, match="cannot be reviewed"):
+        await recognize(login, "Bearer t")
+    reviews.failure = None
+    assert (await recognize(login, "Bearer t")).reader == "ada"
+
+
 def test_the_limit_is_for_a_minute_and_for_a_network_of_ipv6() -> None:
     now = 1000.0
     wrong = WrongTokens(lambda: now)

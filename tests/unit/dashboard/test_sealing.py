@@ -86,6 +86,17 @@ def test_a_new_key_seals_only_when_every_replica_has_it() -> None:
     assert second.open(late, T0) == SESSION
 
 
+def test_what_a_page_sends_with_actions_is_its_readers_and_the_same_at_every_replica() -> None:
+    first, second = make_seal(), make_seal()
+    got = first.derive_action("ada", T0)
+    assert (len(got), got) == (64, second.derive_action("ada", T0))
+    first.use(b"two", T0)
+    assert first.derive_action("ada", T0 + timedelta(minutes=9)) == got
+    later = T0 + timedelta(minutes=10)
+    others = {first.derive_action("ada", later), second.derive_action("adb", later)}
+    assert len({got, *others}) == 3, "neither another certificate nor another reader has it"
+
+
 def test_an_expired_session_is_none() -> None:
     seal = make_seal()
     text = seal.close(SESSION, T0)

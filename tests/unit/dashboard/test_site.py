@@ -75,7 +75,7 @@ def test_the_page_is_small_and_needs_nothing_from_elsewhere() -> None:
     page = site.get("/")
     assert page is not None
     assert not page.immutable
-    assert re.findall(rb'(?:src|href)="(?!/assets/)', page.body) == []
+    assert re.findall(rb'(?:src|href)="(?!assets/|/")', page.body) == []
     assert b"<style" not in page.body
     assert re.search(rb"<script(?![^>]*src=)", page.body) is None
 
@@ -85,8 +85,10 @@ def test_browsers_get_our_files_without_comments_and_all_else_as_it_is() -> None
         b"// who\nconst a = 1; // kept\n  /** one */\n/**\n * @param x\n */\n"
         b"  export const b = `a /* not a comment */ b`;\n/** type */ (a);\n"
     )
-    style = b"/* a */\na { b: c; }\n\n@media (d: 1px) {\n  e, f g { h: i; }\n}\n"
-    assert shrink("app.css", style) == b"a{b: c;}@media (d: 1px){e, f g{h: i;}}"
+    style = (
+        b'/* a */\na { b: c; }\n\n@media (d: 1px) {\n  e, f g[j="k: l, m"] :n { h: i; o: p; }\n}\n'
+    )
+    assert shrink("app.css", style) == b'a{b:c}@media (d:1px){e,f g[j="k: l, m"] :n{h:i;o:p}}'
     shrunk = b"const a = 1; // kept\nexport const b = `a /* not a comment */ b`;\n"
     assert shrink("app/a.mjs", text) == shrunk + b"/** type */ (a);\n"
     assert shrink("vendor/a.mjs", text) == text
@@ -101,6 +103,19 @@ def test_files_have_a_path_that_changes_with_them_and_a_type() -> None:
     assert (found.immutable, found.content_type) == (True, "text/javascript; charset=utf-8")
     assert site.get("/assets/../site.py") is None
     assert site.get(f"{script}/../../vendor/VENDOR.toml") is None
+
+
+def test_the_page_asks_below_its_base_and_its_files_stay_the_same() -> None:
+    page, below = Site().get("/"), Site("/queue").get("/")
+    assert page is not None
+    assert below is not None
+    assert b'<base href="/">' in page.body
+    assert page.body.replace(b'<base href="/">', b'<base href="/queue/">') == below.body
+    assert Site().paths() == Site("/queue").paths()
+    rooted = re.compile(
+        r"""(?:fetch|ask|send|useAnswer)\(["'`]/|(?:href|src)=["'$`{]*/|["'`]/apis"""
+    )
+    assert [path.name for path in OWN if rooted.search(path.read_text())] == []
 
 
 FLEET = "/apis/fleet.multiqueue.dev/v1alpha1"

@@ -45,9 +45,11 @@ class ServerFixture:
 
 @contextlib.asynccontextmanager
 async def serving(
-    handler: Any = echo, context: ssl.SSLContext | None = None, **bounds: int
+    handler: Any = echo, context: ssl.SSLContext | None = None, base: str = "", **bounds: int
 ) -> AsyncIterator[ServerFixture]:
-    server = HttpServer(handler, host="127.0.0.1", port=0, context=context, bounds=Bounds(**bounds))
+    server = HttpServer(
+        handler, host="127.0.0.1", port=0, context=context, bounds=Bounds(**bounds), base=base
+    )
     await server.start()
     world = ServerFixture(server)
     try:
@@ -208,6 +210,34 @@ async def test_what_is_no_request_is_a_400_without_a_traceback(
         assert b" 400 " in await world.ask(sent)
         assert b"200" in await world.ask()
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("asked", "want"),
+    [
+        ("/queue/a?b=/queue/c", "/a?b=/queue/c"),
+        ("/queue/", "/"),
+        ("/queue", "/"),
+        ("/queue?a", "/?a"),
+        ("/a?b", "/a?b"),
+        ("/", "/"),
+        ("/queued/a", "/queued/a"),
+        ("/queue/queue/a", "/queue/a"),
+        ("/queue//evil/a", "//evil/a"),
+        ("/queue/%2e%2e/a", "/%2e%2e/a"),
+        ("/queue/../a", "/../a"),
+        ("/%71ueue/a", "/%71ueue/a"),
+        ("http://x/queue/a", "/a"),
+    ],
+)
+async def test_a_base_is_stripped_once_if_it_is_there(asked: str, want: str) -> None:
+    async def tell(request: HttpRequest) -> web.Response:
+        return web.Response(text=f"{request.rel_url.raw_path_qs}\n")
+
+    async with serving(tell, base="/queue") as world:
+        reader, _ = await world.connect(f"GET {asked} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        assert (await reader.readline()).decode().strip() == want
 
 
 @virtual_time

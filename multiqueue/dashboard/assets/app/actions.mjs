@@ -5,7 +5,7 @@ import { number, safe } from "./format.mjs";
 import { Choice, JobLink, Refusal, Table } from "./parts.mjs";
 import { to } from "./router.mjs";
 
-const PATH = "/actions.json";
+const PATH = "actions.json";
 
 /** What the reader may do with an object; nothing without the right to. @param {{kind: string, namespace?: string, name: string}} target */
 export function Actions(target) {

@@ -5,20 +5,11 @@ const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 30_000;
 const SILENT_MS = 40_000;
 
-/** An answer that ends the stream for good, or asks for a pause. */
-class Refused extends Error {
-  constructor(status, message, retryAfter) {
-    super(message);
-    this.status = status;
-    this.retryAfter = retryAfter;
-  }
-}
-
 export class Feed {
   /**
    * @param {import("./store.mjs").Store} store
    * @param {() => string} url The address of the stream; asked again for each connection.
-   * @param {{onRefused?: (error: Refused) => boolean, quiet?: boolean}} options `onRefused` returns
+   * @param {{onRefused?: (error: {status: number, message: string}) => boolean, quiet?: boolean}} options `onRefused` returns
    *   whether to try again at once; a quiet feed does not say how the connection is.
    */
   constructor(store, url, options = {}) {
@@ -27,20 +18,19 @@ export class Feed {
     this.options = options;
     this.lastId = "";
     this.wait = FIRST_WAIT_MS;
-    this.closed = false;
     this.abort = null;
     this.wake = () => {};
-    this.onVisible = () => this.seen();
-    this.onOnline = () => this.wake();
-    document.addEventListener("visibilitychange", this.onVisible);
-    addEventListener("online", this.onOnline);
+    this.gone = new AbortController();
+    const { signal } = this.gone;
+    document.addEventListener("visibilitychange", () => this.seen(), { signal });
+    addEventListener("online", () => this.wake(), { signal });
+    // A login that has ended for a question has ended for the stream, too: it has to ask again.
+    addEventListener("ended", () => this.abort?.abort(), { signal });
     this.run();
   }
 
   close() {
-    this.closed = true;
-    document.removeEventListener("visibilitychange", this.onVisible);
-    removeEventListener("online", this.onOnline);
+    this.gone.abort();
     this.abort?.abort();
     this.wake();
   }
@@ -52,31 +42,27 @@ export class Feed {
   }
 
   async run() {
-    while (!this.closed) {
+    while (!this.gone.signal.aborted) {
       try {
         await this.readOnce();
         this.wait = FIRST_WAIT_MS;
       } catch (error) {
-        if (this.closed) return;
-        if (await this.handle(error)) continue;
+        if (!this.gone.signal.aborted) await this.handle(error);
       }
     }
   }
 
-  /** @returns {Promise<boolean>} whether to go on */
-  async handle(error) {
-    if (error instanceof Refused && (error.status === 403 || error.status === 401)) {
-      if (this.options.onRefused?.(error)) return true;
-      this.say({ state: error.status === 401 ? "signed out" : "no right", text: error.message });
-      await this.sleep(LONGEST_WAIT_MS);
-      return true;
+  async handle({ status, message, retryAfter = 0 }) {
+    let pause = LONGEST_WAIT_MS;
+    if (status === 403 || status === 401) {
+      if (this.options.onRefused?.({ status, message })) return;
+      this.say({ state: status === 401 ? "signed out" : "no right", text: message });
+    } else {
+      if (!document.hidden) pause = Math.max(retryAfter * 1000, Math.random() * this.wait);
+      this.wait = Math.min(this.wait * 2, LONGEST_WAIT_MS);
+      this.say({ state: "reconnecting", text: message, retryAt: Date.now() + pause });
     }
-    const asked = error instanceof Refused && error.retryAfter ? error.retryAfter * 1000 : 0;
-    const pause = document.hidden ? LONGEST_WAIT_MS : Math.max(asked, Math.random() * this.wait);
-    this.wait = Math.min(this.wait * 2, LONGEST_WAIT_MS);
-    this.say({ state: "reconnecting", text: error.message, retryAt: Date.now() + pause });
     await this.sleep(pause);
-    return true;
   }
 
   sleep(ms) {
@@ -94,7 +80,7 @@ export class Feed {
     this.abort = new AbortController();
     const headers = { Accept: "text/event-stream" };
     if (this.lastId) headers["Last-Event-ID"] = this.lastId;
-    const answer = await fetch(this.url(), { headers, signal: this.abort.signal, cache: "no-store" });
+    const answer = await ask(this.url(), { headers, signal: this.abort.signal });
     if (!answer.ok || !answer.body) throw await refusal(answer);
     this.say({ state: "catching up", text: "" });
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -120,7 +106,8 @@ export class Feed {
     if (!event) return;
     const parsed = JSON.parse(data);
     if (event === "end") {
-      if (parsed.code === "expired") throw new Refused(401, parsed.text, 0);
+      // The next answer is 401, unless a proxy has renewed the login.
+      if (parsed.code === "expired") this.say({ state: "renewing" });
       return;
     }
     this.store.take(event, parsed);
@@ -128,9 +115,15 @@ export class Feed {
   }
 }
 
+/** An answer that ends the stream for good, or asks for a pause. */
 async function refusal(answer) {
-  const wait = Number(answer.headers.get("Retry-After")) || 0;
-  return new Refused(answer.status, await messageOf(answer), wait);
+  return Object.assign(new Error(await messageOf(answer)), { status: answer.status, retryAfter: Number(answer.headers.get("Retry-After")) || 0 });
+}
+
+/** Ask our server. It never redirects: whoever does is a proxy that wants a login. @param {string} path Relative to the base of the page. @param {RequestInit} [options] */
+export async function ask(path, options) {
+  const answer = await fetch(path, { cache: "no-store", redirect: "manual", ...options });
+  return answer.type === "opaqueredirect" ? new Response(null, { status: 401 }) : answer;
 }
 
 /** The words of an error of the API server. @param {Response} answer */

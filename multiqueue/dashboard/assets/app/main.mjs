@@ -1,7 +1,7 @@
 // The frame: navigation, search, the light of the connection, and the page that the address names.
 import { html, render, useEffect, useMemo, useState } from "./html.mjs";
 import { FLEET, session } from "./api.mjs";
-import { Feed } from "./feed.mjs";
+import { ask, Feed, messageOf } from "./feed.mjs";
 import { safe } from "./format.mjs";
 import { HELP, listen } from "./keys.mjs";
 import { useNow } from "./parts.mjs";
@@ -12,16 +12,16 @@ import { Store, useStore } from "./store.mjs";
 const TOPICS = ["totals", "quotas", "workers", "shares", "changes", "calibrations", "standings"];
 const NAV = [["fleet", "Fleet"], ["quota", "Quota"], ["queues", "Queues"], ["jobs", "Jobs"], ["clusters", "Clusters"], ["fairness", "Fairness"], ["usage", "Usage"], ["changes", "Changes"], ["what-if", "What if"]];
 const LOAD = {
-  fleet: () => import("./pages/fleet.mjs").then((found) => found.FleetPage),
-  quota: () => import("./pages/quota.mjs").then((found) => found.QuotaPage),
-  queues: () => import("./pages/queues.mjs").then((found) => found.QueuesPage),
-  jobs: () => import("./pages/jobs.mjs").then((found) => found.JobsPage),
-  job: () => import("./pages/job.mjs").then((found) => found.JobPage),
-  clusters: () => import("./pages/clusters.mjs").then((found) => found.ClustersPage),
-  fairness: () => import("./pages/fairness.mjs").then((found) => found.FairnessPage),
-  usage: () => import("./pages/usage.mjs").then((found) => found.UsagePage),
-  changes: () => import("./pages/changes.mjs").then((found) => found.ChangesPage),
-  "what-if": () => import("./pages/what-if.mjs").then((found) => found.WhatIfPage),
+  fleet: () => import("./pages/fleet.mjs"),
+  quota: () => import("./pages/quota.mjs"),
+  queues: () => import("./pages/queues.mjs"),
+  jobs: () => import("./pages/jobs.mjs"),
+  job: () => import("./pages/job.mjs"),
+  clusters: () => import("./pages/clusters.mjs"),
+  fairness: () => import("./pages/fairness.mjs"),
+  usage: () => import("./pages/usage.mjs"),
+  changes: () => import("./pages/changes.mjs"),
+  "what-if": () => import("./pages/what-if.mjs"),
 };
 const THEMES = ["", "light", "dark"];
 
@@ -56,7 +56,8 @@ function App() {
   const [login, setLogin] = useState(null);
   const store = useFleet(about);
   const open = async () => {
-    const told = await fetch("/about.json").then((answer) => (answer.status === 401 ? { closed: true } : answer.json())).catch(() => ({}));
+    const told = await ask("about.json").then(async (answer) => (answer.status === 401 ? { closed: await messageOf(answer) } : answer.ok ? answer.json() : about ?? {})).catch(() => about ?? {});
+    if (about && told.closed) return;
     session.action = told.action ?? "";
     session.acts = told.acts ?? true;
     if (told.closed || told.login) {
@@ -78,7 +79,7 @@ function App() {
     onEscape: () => setHelp(false),
   }), [store]);
   useEffect(() => { document.title = `${route.parts.at(-1) ?? titleOf(route.page)} - multiqueue`; }, [route]);
-  if (!about || about.closed) return about && html`<${login.LoginPage} open=${open} />`;
+  if (!about || about.closed) return about && html`<${login.LoginPage} closed=${about.closed} open=${open} />`;
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <header class="top">
@@ -99,12 +100,12 @@ function Page({ route, store }) {
   const [shown, setShown] = useState({});
   useEffect(() => {
     let wanted = true;
-    const show = (found) => wanted && setShown({ name, route, ...found });
-    if (LOAD[name]) LOAD[name]().then((View) => show({ View }), () => show({ failed: true }));
+    const show = (View) => wanted && setShown({ name, route, View });
+    if (LOAD[name]) LOAD[name]().then((found) => show(found.default), () => show(null));
     return () => { wanted = false; };
   }, [name]);
   if (!LOAD[name]) return html`<main id="main"><h1>No such page</h1><p><a href="#/fleet">To the fleet</a></p></main>`;
-  if (shown.failed) return html`<main id="main"><h1>${titleOf(route.page)}</h1><p class="refusal">This page could not be loaded. <button onClick=${() => location.reload()}>Reload</button></p></main>`;
+  if (shown.View === null) return html`<main id="main"><h1>${titleOf(route.page)}</h1><p class="refusal">This page could not be loaded. <button onClick=${() => location.reload()}>Reload</button></p></main>`;
   const { View, route: before } = shown;
   const { parts, query } = shown.name === name ? route : before ?? route;
   return View && html`<${View} store=${store} parts=${parts} query=${query} />`;

@@ -22,7 +22,8 @@ export function useRoute() {
   useEffect(() => {
     const listener = () => setRoute(parseRoute(location.hash));
     addEventListener("hashchange", listener);
-    listener(); // the address may have changed since the first render
+    // The address may have changed since the first render.
+    listener();
     return () => removeEventListener("hashchange", listener);
   }, []);
   return route;

@@ -4,7 +4,7 @@ import { ago, clock, safe } from "../format.mjs";
 import { Look, Table, useNow } from "../parts.mjs";
 
 /** @param {{store: import("../store.mjs").Store}} props */
-export function ChangesPage({ store }) {
+export default function ChangesPage({ store }) {
   const now = useNow();
   const topic = store.topic("changes");
   const rows = [...topic.rows.values()].sort((a, b) => Number(b.key) - Number(a.key));

@@ -8,7 +8,7 @@ import { Figure, Look, Table, useNow, WorkerLink } from "../parts.mjs";
 import { columns } from "./jobs.mjs";
 
 /** @param {{store: import("../store.mjs").Store, parts: string[]}} props */
-export function ClustersPage({ store, parts }) {
+export default function ClustersPage({ store, parts }) {
   const now = useNow();
   const fleet = readFleet(store);
   if (parts.length) return html`<${ClusterPage} store=${store} name=${parts[0]} fleet=${fleet} now=${now} />`;

@@ -4,7 +4,7 @@ import { duration, number, safe } from "../format.mjs";
 import { Look, QueueLink, Table } from "../parts.mjs";
 
 /** @param {{store: import("../store.mjs").Store}} props */
-export function FairnessPage({ store }) {
+export default function FairnessPage({ store }) {
   const topic = store.topic("shares");
   const rows = [...topic.rows.values()].sort((a, b) => (a.rank ?? 1e9) - (b.rank ?? 1e9) || a.key.localeCompare(b.key));
   const fair = rows.some((row) => row.share !== null);

@@ -9,7 +9,7 @@ import { setQuery } from "../router.mjs";
 const LATEST = 12;
 
 /** @param {{store: import("../store.mjs").Store, query: URLSearchParams}} props */
-export function FleetPage({ store, query }) {
+export default function FleetPage({ store, query }) {
   const now = useNow();
   const fleet = readFleet(store);
   const asTable = query.get("as") === "table";

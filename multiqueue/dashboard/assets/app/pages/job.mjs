@@ -1,6 +1,7 @@
 // One job: its way, why it waits, who decided, its pods, log and events. Everything on one page.
 import { html, useEffect, useRef, useState } from "../html.mjs";
 import { Actions } from "../actions.mjs";
+import { ask } from "../feed.mjs";
 import { remotePath, session, useAnswer, useTopic } from "../api.mjs";
 import { ago, brief, clock, duration, ENDED, number, PHASES, safe, startNotes, startWords } from "../format.mjs";
 import { jobName, Phase, QueueLink, Refusal, Table, Team, useNow, WorkerLink } from "../parts.mjs";
@@ -10,7 +11,7 @@ const LINES = 5000;
 const LINE = 8192;
 
 /** @param {{parts: string[]}} props */
-export function JobPage({ parts }) {
+export default function JobPage({ parts }) {
   return html`<main id="main"><${JobView} key=${parts.join("/")} name=${parts.join("/")} panel=${false} /></main>`;
 }
 
@@ -146,7 +147,7 @@ function Log({ name, pod }) {
 }
 
 async function followLog(path, signal, take) {
-  const answer = await fetch(path, { signal, cache: "no-store" });
+  const answer = await ask(path, { signal });
   if (!answer.ok || !answer.body) throw new Error((await answer.json().catch(() => ({}))).message ?? `${answer.status}`);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

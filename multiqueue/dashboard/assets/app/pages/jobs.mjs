@@ -15,7 +15,7 @@ const BY = {
 };
 
 /** @param {{store: import("../store.mjs").Store, query: URLSearchParams}} props */
-export function JobsPage({ store, query }) {
+export default function JobsPage({ store, query }) {
   const now = useNow();
   const topic = standingsOf(store);
   const all = [...topic.rows.values()];

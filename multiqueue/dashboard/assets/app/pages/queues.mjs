@@ -8,7 +8,7 @@ import { ago, amount, brief, count, number, safe } from "../format.mjs";
 import { Figure, JobLink, Look, QueueLink, Refusal, Start, Table, useNow } from "../parts.mjs";
 
 /** @param {{store: import("../store.mjs").Store, parts: string[]}} props */
-export function QueuesPage({ store, parts }) {
+export default function QueuesPage({ store, parts }) {
   return parts.length ? html`<${QueuePage} key=${parts.join("/")} store=${store} name=${parts.join("/")} />` : html`<${AllQueues} store=${store} />`;
 }
 

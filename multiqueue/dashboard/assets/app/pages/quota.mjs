@@ -6,7 +6,7 @@ import { Look, QueueLink, Table } from "../parts.mjs";
 import { QuotaTable } from "./queues.mjs";
 
 /** @param {{store: import("../store.mjs").Store}} props */
-export function QuotaPage({ store }) {
+export default function QuotaPage({ store }) {
   const fleet = readFleet(store);
   const nodes = [...fleet.cohorts, ...fleet.queues];
   const roots = nodes.filter((node) => !node.cohort || !nodes.some((each) => each.key === node.cohort));

@@ -9,16 +9,16 @@ const BY = [["owner", "owner"], ["namespace", "namespace"], ["queue", "queue"], 
 const SHOWN = 5;
 
 /** @param {{query: URLSearchParams}} props */
-export function UsagePage({ query }) {
+export default function UsagePage({ query }) {
   const asked = new URLSearchParams();
   for (const name of ["month", "by", "resource"]) if (query.get(name)) asked.set(name, query.get(name));
-  const { data, error, again } = useAnswer(`/usage.json?${asked}`, 60);
+  const { data, error, again } = useAnswer(`usage.json?${asked}`, 60);
   const topic = { loaded: Boolean(data), refused: error && { ...error, retry: again }, rows: new Map((data?.rows ?? []).map((row, index) => [index, row])) };
   const by = query.get("by") || "owner";
   return html`<main id="main"><div class="bar"><h1>Usage</h1>
       <span class="soft">${data ? `${unitName(data)} in ${monthName(data.month)}` : ""}</span><span class="push"></span>
       <button onClick=${again}>Refresh</button>
-      ${data?.rows.length > 0 && html`<a class="button" href=${`/usage.csv?${asked}`} download>CSV</a>`}</div>
+      ${data?.rows.length > 0 && html`<a class="button" href=${`usage.csv?${asked}`} download>CSV</a>`}</div>
     <${Filters} data=${data} query=${query} by=${by} />
     ${data?.namespace && html`<p class="note">You may read namespace <strong>${safe(data.namespace)}</strong> only; usage elsewhere is not shown.</p>`}
     <${Look} topic=${topic} empty=${`Nothing was reserved in ${data ? monthName(data.month) : "this month"}. A job counts from when it gets quota; multiqueue submit -f job.yaml submits one.`}>
@@ -108,15 +108,16 @@ function Days({ data, by, unit }) {
   const told = month.filter((day) => day.sum || day.lost).map((day) => `${Number(day.day.slice(8))}: ${time(day.sum)} reserved, ${time(day.lost)} lost`);
   const bar = (day, index) => {
     let at = high + 8;
+    const x = left + index * wide;
     return html`<g><title>${`${day.day}: ${time(day.sum)} ${unit.words} reserved, ${time(day.lost)} lost`}</title>
-      <rect class="day" x=${left + index * wide} y="8" width=${wide - 3} height=${high} />
+      <rect class="day" x=${x} y="8" width=${wide - 3} height=${high} />
       ${order.filter((name) => day.held.get(name)).map((name) => {
         const height = day.held.get(name) * scale;
         at -= height;
-        return html`<rect class=${`held ${name === null ? "team-other" : colourOf(by, name, rows, column)}`} x=${left + index * wide} y=${at} width=${wide - 3} height=${height} />`;
+        return html`<rect class=${`held ${name === null ? "team-other" : colourOf(by, name, rows, column)}`} x=${x} y=${at} width=${wide - 3} height=${height} />`;
       })}
-      ${day.lost > 0 && html`<rect class="lost" x=${left + index * wide} y=${high + 9} width=${wide - 3} height=${day.lost * scale} />`}
-      ${(index === 0 || Number(day.day.slice(8)) % 5 === 0) && html`<text x=${left + index * wide + (wide - 3) / 2} y=${bottom + 16} text-anchor="middle">${Number(day.day.slice(8))}</text>`}</g>`;
+      ${day.lost > 0 && html`<rect class="lost" x=${x} y=${high + 9} width=${wide - 3} height=${day.lost * scale} />`}
+      ${(index === 0 || Number(day.day.slice(8)) % 5 === 0) && html`<text x=${x + (wide - 3) / 2} y=${bottom + 16} text-anchor="middle">${Number(day.day.slice(8))}</text>`}</g>`;
   };
   const shown = rows.length > SHOWN ? order : names;
   return html`<div class="scroll" tabindex="0" role="group" aria-label="Days of the month">

@@ -22,7 +22,7 @@ const NEITHER = ["is new", "is gone"];
 const sideOf = (row) => (GOOD.includes(row.effect) ? "good" : NEITHER.includes(row.effect) ? "" : "bad");
 
 /** @param {{store: import("../store.mjs").Store, query: URLSearchParams}} props */
-export function WhatIfPage({ store, query }) {
+export default function WhatIfPage({ store, query }) {
   const asked = query.get("try") ?? "";
   const [text, setText] = useState(asked);
   const [round, setRound] = useState(0);
