@@ -153,6 +153,8 @@ def test_while_the_manager_computes_the_answer_has_a_shape(look: Look) -> None:
     held: list[Any] = []
     look.page.route(WHATIFS, lambda route: held.append(route))  # noqa: PLW0108 - playwright marks it
     try_change(look, "hold cq/research")
+    while not held:  # the page has a shape before it asks
+        look.page.wait_for_timeout(20)
     look.page.locator(".loading").wait_for()
     held[-1].fulfill(json=make_answer())
     look.page.get_by_text("GPUs that gain and lose").wait_for()
