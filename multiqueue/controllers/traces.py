@@ -67,7 +67,7 @@ class TraceExporter:
     async def run(self) -> None:
         """Follow Workloads and send until cancelled."""
         await self._informer.settled.wait()
-        self._informer.add_handler(self._on_workload)
+        self._informer.add_handler(self.follow)
         async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
             while True:
                 await self._filled.wait()
@@ -76,8 +76,8 @@ class TraceExporter:
                     await self._send(session)
                 self._filled.clear()
 
-    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        # The first state of a Workload ends nothing.
+    def follow(self, old: Workload | None, new: Workload | None) -> None:
+        """Take over a change of a Workload; its first state ends nothing."""
         if old is None or parent_of(old) is not None:
             return
         if new is not None and new.metadata.uid != old.metadata.uid:

@@ -217,7 +217,7 @@ async def test_what_waits_is_bounded_and_what_is_refused_is_not_sent_again() -> 
             held = cluster.workload_of("a")
             assert held is not None
             for _ in range(MAX_WAITING // 4 + 5):
-                exporter._on_workload(held, None)
+                exporter.follow(held, None)
             assert count(context, "dropped") == 20
             running = asyncio.create_task(exporter.run())
             async with asyncio.timeout(600):

@@ -217,6 +217,7 @@ async def test_namespaces_of_one_owner_are_one_row(
     """P-121: the label of the namespace, else its name; an empty label is none."""
     async with strict_queue(tmp_path, capsys) as (shell, client, _):
         await create_report(client)
+        await asyncio.sleep(1)  # a hold of less than a second is no row
         assert await by_owner(shell) == {"vision": "7200", "team": ANY}
         assert "Owner:" not in await shell.run("why", "runs", "-n", "team")
         labels = {"metadata": {"labels": {OWNER: "vision"}}}
