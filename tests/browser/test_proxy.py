@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
 from collections.abc import AsyncGenerator, Iterator
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.browser
 
 BASE = "/queue"
 SESSION = "proxy-session"
+TLS_SECONDS = 0.5
+"""How long the proxy waits for the begin and the end of a TLS connection."""
 
 WATCH = """() => {
   window.seen = [];
@@ -87,15 +90,23 @@ class FrontProxy:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         load_key_pair(context, pair.certificate, pair.key)
         async with aiohttp.ClientSession(auto_decompress=False) as self._client:
-            runner = web.ServerRunner(
-                web.Server(self._answer, handler_cancellation=True), shutdown_timeout=0.1
+            server = web.Server(self._answer, handler_cancellation=True)
+            limits = {"ssl_handshake_timeout": TLS_SECONDS, "ssl_shutdown_timeout": TLS_SECONDS}
+            listeners = [
+                await asyncio.get_running_loop().create_server(
+                    server, "127.0.0.1", 0, ssl=context, **limits
+                )
+                for _ in range(2)
+            ]
+            self.port, self.other_port = (
+                listener.sockets[0].getsockname()[1] for listener in listeners
             )
-            await runner.setup()
-            for _ in range(2):
-                await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-            self.port, self.other_port = (address[1] for address in runner.addresses)
             yield
-            await runner.cleanup()
+            for listener in listeners:
+                listener.close()
+            await server.shutdown(TLS_SECONDS)
+            # A browser opens connections that it does not use; they end by the time limits.
+            await asyncio.sleep(3 * TLS_SECONDS)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/login":  # of another host: it is the provider, which knows the user
