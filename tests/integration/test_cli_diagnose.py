@@ -147,12 +147,17 @@ async def test_a_reader_of_one_namespace_sees_its_queues_in_full_and_no_other_na
             ("queue", "jobs"),
             ("why", "small"),
             ("queues", "show", "jobs", "--diagnose"),
+            ("top", "--once"),
         ):
             outputs.append(await user.run(*arguments, "-n", "team"))
             notes.append(user.errors)
         rows = await user.json("queue", "--cluster-queue", "strict", "-n", "team")
+        await user.run("queue", "-n", "rivals", code=1)
 
-    summaries, of_cluster_queue, _, why, diagnosis = outputs
+    assert 'you may not list LocalQueues in namespace "rivals"' in user.errors
+    summaries, of_cluster_queue, _, why, diagnosis, top = outputs
+    assert "team/small" in top
+    assert "note: quotas cannot be read: you may not ask the manager" in top
     assert "team" in summaries
     assert "jobs" in summaries
     assert 'in namespace "team" only' in notes[0]

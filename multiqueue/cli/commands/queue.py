@@ -149,6 +149,12 @@ async def _show_summaries(
 
     objects = _make_objects(namespace)
     await objects.list(client, *KINDS, namespace=chosen)
+    if "localqueues" in objects.hidden:
+        where = f'in namespace "{chosen}"' if chosen else "in all namespaces"
+        raise CliError(
+            f"you may not list LocalQueues {where}, or the cluster has no such kind; "
+            "-n names a namespace in which you may"
+        )
     await objects.list_jobs(client, namespace=chosen)
     _note_narrowed(objects)
     print_summaries(summarize(objects, chosen), chosen, output)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
+from multiqueue.cli.connect import ClusterTarget, connect, run_async, with_target
+from multiqueue.cli.errors import CliError
 from multiqueue.cli.output import echo, output_option, print_data
 
 if TYPE_CHECKING:
@@ -32,14 +33,14 @@ HEIGHT_OF_ALL = 10_000
     metavar="SECONDS",
     help="Seconds between two looks.",
 )
-@cluster_options
+@with_target
 @output_option
 def command(*, once: bool, interval: float, target: ClusterTarget, output: str) -> None:
     """Show how full queues and workers are and what jobs do, live on a terminal.
 
     SHARED is what a queue borrows from others, or lends to them. OFFERED counts the jobs that were
     offered to a worker and have not started there. Of the jobs that have not ended, the first 200
-    are shown.
+    are shown: of all namespaces, or of one if you may see no others.
 
     Live, j and k select a worker or a job. Then w shows why it waits, l its log, e its Events and p
     its pods; d cancels the job and c cordons its worker, which asks first. / finds jobs by the
@@ -52,12 +53,12 @@ def command(*, once: bool, interval: float, target: ClusterTarget, output: str) 
 async def _top(target: ClusterTarget, output: str, interval: float | None) -> None:
     from multiqueue.cli.views.top import Screen
 
-    async with connect(target) as (client, _):
+    async with connect(target) as (client, namespace):
         if interval is not None:
-            await _show_live(client, interval)
+            await _show_live(client, namespace, interval)
             return
         screen = Screen()
-        facts = await _look(client, screen)
+        facts = await _look(client, namespace, screen)
         if output == "human":
             echo("\n".join(_draw(screen, facts, height=HEIGHT_OF_ALL)[:-2]))
         else:
@@ -66,7 +67,7 @@ async def _top(target: ClusterTarget, output: str, interval: float | None) -> No
             )
 
 
-async def _show_live(client: KubeClient, interval: float) -> None:
+async def _show_live(client: KubeClient, namespace: str, interval: float) -> None:
     """Draw again after each key and each interval, until the user ends it."""
     from multiqueue.cli.keys import pressed_keys
     from multiqueue.cli.live import draw_over, whole_screen
@@ -78,7 +79,7 @@ async def _show_live(client: KubeClient, interval: float) -> None:
         with whole_screen(), pressed_keys() as keys:
             while wish is None:
                 asked = screen.parameters
-                facts = await _look(client, screen)
+                facts = await _look(client, namespace, screen)
                 while wish is None and asked == screen.parameters:
                     height = shutil.get_terminal_size().lines
                     draw_over("\n".join(_draw(screen, facts, height=height)))
@@ -110,17 +111,30 @@ async def _run(wish: Run) -> None:
         await asyncio.to_thread(input, "\nEnter leads back. ")
 
 
-async def _look(client: KubeClient, screen: Screen) -> Facts:
-    from multiqueue.cli.fleet import list_rows, try_list_rows
+async def _look(client: KubeClient, namespace: str, screen: Screen) -> Facts:
+    """Ask the manager; who may not see the jobs of all namespaces sees those of one.
+
+    Raises:
+        CliError: It answers nothing.
+    """
+    from multiqueue.cli.fleet import try_list_rows
     from multiqueue.cli.views.top import Facts
 
-    totals, (quotas, no_quotas), (workers, no_workers), (jobs, no_jobs) = await asyncio.gather(
-        list_rows(client, "totals"),
+    asked = [
+        try_list_rows(client, "totals"),
         try_list_rows(client, "quotas"),
         try_list_rows(client, "workers"),
         try_list_rows(client, "standings", **screen.parameters),
-    )
-    problems = [each for each in (no_quotas, no_workers, no_jobs) if each]
+    ]
+    (totals, _), (quotas, _), (workers, _), (jobs, problem) = found = await asyncio.gather(*asked)
+    problems = [each for _, each in found if each]
+    if problem:
+        jobs, still = await try_list_rows(
+            client, "standings", namespace=namespace, **screen.parameters
+        )
+        problems[-1:] = [still] if still else []
+        if still and len(problems) == len(asked):
+            raise CliError(problem)
     return Facts(totals[:1], quotas, workers, jobs, problems)
 
 

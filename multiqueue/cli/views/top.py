@@ -38,8 +38,8 @@ _ON_JOB = {
 """The command of each key; what stops work asks first by itself."""
 
 
-_OWN = ("--interval", "-o", "--output")
-"""Options of ``top`` alone, which have a value."""
+_OWN = ("--interval", "-o", "--output", "-n", "--namespace")
+"""Options with a value that are not for the connection."""
 
 
 class Row(NamedTuple):

@@ -169,7 +169,18 @@ def test_what_is_typed_is_looked_for_and_runs_nothing() -> None:
 
 
 def test_the_connection_is_given_on_to_other_commands() -> None:
-    given = ["top", "--interval", "5", "--context", "prod", "--interval=3", "-o", "human"]
+    given = [
+        "top",
+        "--interval",
+        "5",
+        "-n",
+        "a",
+        "--context",
+        "prod",
+        "--interval=3",
+        "-o",
+        "human",
+    ]
     assert own_options(given) == ["--context", "prod"]
 
 
