@@ -9,10 +9,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from multiqueue.serving.free_ports import find_free_ports
 from tests.controlplane.conftest import StartControlPlane
 from tests.controlplane.installed import install, leader, let_visibility_be_reached
 from tests.controlplane.oidc_issuer import PREFIX, OidcIssuer
-from tests.controlplane.plane import HOST, RealControlPlane, free_ports
+from tests.controlplane.plane import HOST, RealControlPlane
 from tests.controlplane.test_dashboard import SERVED, TEAM, hold, trust
 from tests.install_steps import QUEUE
 from tests.integration.test_dashboard_login import STREAM, Page
@@ -82,7 +83,7 @@ def test_id_tokens_that_a_proxy_passes_on_are_those_of_readers(
         plane.kubectl("create", "clusterrolebinding", "admins", role, f"--group={ADMINS}")
         user = f"--user={PREFIX}ada", f"--namespace={TEAM}"
         plane.kubectl("create", "rolebinding", "ada", "--clusterrole=view", *user)
-        (port,) = free_ports(1)
+        (port,) = find_free_ports(1)
         dashboard = {
             "bindAddress": f"{HOST}:{port}",
             "url": "https://example.com/queue",
