@@ -320,7 +320,7 @@ HALVED = [
         (stop_here_only, DEACTIVATED, "QuotaWhileRunning"),
         (believe_the_status, LOST_AS_IT_BEGINS, "QuotaWhileRunning"),
         (take_unknown_for_absent, BLIND, "QuotaWhileRunning"),
-        (leave_no_mark, DEACTIVATED, "NothingForeignTouched"),
+        (leave_no_mark, DEACTIVATED, "NothingIsLost"),
         (record_no_nomination, DEACTIVATED, "CopiesAreNominated"),
         (know_better, FOLLOWED, "CopiesAreNominated"),
         (take_large_steps, ROUNDS, "RoundsAreOrderly"),

@@ -76,6 +76,7 @@ async def begin(waits: Waits) -> None:
     await submit(cluster, make_job("first", cpu="4"))
     await cluster.changes.until(lambda: admitted(cluster, "first"), "it is admitted")
     await submit(cluster, make_job("late", cpu="4", annotations=NOTIFY))
+    await asyncio.sleep(1)  # queues stand in the order of whole seconds
     await submit(cluster, make_job("silent", cpu="4"))
     await cluster.changes.until(lambda: cluster.workload_of("silent"), "it waits")
     await asyncio.sleep(ROUND)
