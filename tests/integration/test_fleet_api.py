@@ -86,7 +86,7 @@ class Reader:
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             if await holds():
                 return
