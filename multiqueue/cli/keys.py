@@ -41,10 +41,13 @@ def pressed_keys() -> Iterator[asyncio.Queue[str]]:
     try:
         import termios
         import tty
-
+    except ImportError:  # on Windows
+        yield keys
+        return
+    try:
         fd = sys.stdin.fileno()
         before = termios.tcgetattr(fd)
-    except (ImportError, OSError, ValueError, termios.error):
+    except (OSError, ValueError, termios.error):
         yield keys
         return
     loop = asyncio.get_running_loop()

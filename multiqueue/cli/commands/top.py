@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
 import signal
 import sys
@@ -95,20 +94,21 @@ async def _show_live(client: KubeClient, namespace: str, interval: float) -> Non
 
 async def _run(wish: Run) -> None:
     """Run a command on the terminal, and wait until the user has read what it says."""
+    from multiqueue.cli.keys import pressed_keys
     from multiqueue.cli.views.top import own_options
 
     arguments = (*wish.arguments, *own_options(sys.argv[1:]))
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C ends the command alone
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C ends the command alone
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "multiqueue", *arguments
         )
         await process.wait()
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
-    with contextlib.suppress(EOFError):
-        await asyncio.to_thread(input, "\nEnter leads back. ")
+        signal.signal(signal.SIGINT, before)
+    echo("\nPress a key to go back.")
+    with pressed_keys() as keys:
+        await keys.get()
 
 
 async def _look(client: KubeClient, namespace: str, screen: Screen) -> Facts:
