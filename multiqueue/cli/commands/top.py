@@ -67,18 +67,26 @@ async def _top(target: ClusterTarget, output: str, interval: float | None) -> No
 
 
 async def _show_live(client: KubeClient, namespace: str, interval: float) -> None:
-    """Draw again after each key and each interval, until the user ends it."""
+    """Draw again after each key and each interval, until the user ends it.
+
+    If the manager does not answer for a while, what it told last stays, with the reason.
+    """
     from multiqueue.cli.keys import pressed_keys
     from multiqueue.cli.live import draw_over, whole_screen
     from multiqueue.cli.views.top import Quit, Screen
+    from multiqueue.kube.errors import KubeError
 
     screen = Screen()
+    facts = await _look(client, namespace, screen)
     while True:
         wish: Quit | Run | None = None
         with whole_screen(), pressed_keys() as keys:
             while wish is None:
                 asked = screen.parameters
-                facts = await _look(client, namespace, screen)
+                try:
+                    facts = await _look(client, namespace, screen)
+                except (CliError, KubeError) as error:
+                    facts = facts._replace(problems=[str(error)])
                 while wish is None and asked == screen.parameters:
                     height = shutil.get_terminal_size().lines
                     draw_over("\n".join(_draw(screen, facts, height=height)))
