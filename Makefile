@@ -128,14 +128,18 @@ else
 endif
 
 conformance: $(VENV)/.installed ## Drive recorded scenarios through a real manager over its API
-	$(BIN)/python -m pytest -n 0 -m conformance tests/conformance
+	$(BIN)/python -m pytest -n 2 -m conformance tests/conformance
 
 SEED ?=
 SEEDS ?=
 MINUTES ?= 0
 fleet: $(VENV)/.installed ## A simulated fleet under faults, 1,000 times, and with broken rules: SEEDS=first-last, or one with all that happens: SEED=n
 	$(BIN)/python -m tests.fleet $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS))
-	$(if $(SEED)$(SEEDS),,$(BIN)/python -m pytest -n $(WORKERS) -m fleet tests/fleet)
+	$(if $(SEED)$(SEEDS),,$(MAKE) broken-rules)
+
+.PHONY: broken-rules
+broken-rules: $(VENV)/.installed ## Break rules of the manager one by one: the simulated fleet must find each
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m fleet tests/fleet
 
 fleet-soak: $(VENV)/.installed ## The same with new seeds until stopped, or MINUTES=n; SEEDS=first
 	$(BIN)/python -m tests.fleet --minutes $(MINUTES) --seeds $(or $(SEEDS),100001)

@@ -120,6 +120,11 @@ class ApiError(KubeError):
         """The causes that the server named, in its order."""
         return tuple(Cause(**cause) for cause in self.details.get("causes") or ())
 
+    @property
+    def is_namespace_terminating(self) -> bool:
+        """Whether nothing can be created because the namespace is being deleted."""
+        return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
+
 
 class Unauthorized(ApiError):
     """401: the credentials are missing, wrong or expired."""

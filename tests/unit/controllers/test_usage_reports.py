@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+import structlog
 
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1alpha1 import UsageReport
@@ -18,7 +19,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.controllers.usage_reports import UsageReports
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.kube.errors import NotFound, TransportError
+from multiqueue.kube.errors import Forbidden, NotFound, TransportError
 from multiqueue.views.usage import UsageFigures
 from multiqueue.views.usage_sums import collect
 from tests.builders.workloads import NAMESPACE, admitted, make_workload
@@ -35,6 +36,8 @@ class Cluster:
         self.reports: dict[tuple[str, str], UsageReport] = {}
         self.failing = ""
         """The report whose next write fails."""
+        self.terminating: set[str] = set()
+        """Namespaces in which nothing can be created any more."""
         self._workloads: dict[str, Workload] = {}
         self._handlers: list[Callable[[Workload | None, Workload | None], None]] = []
 
@@ -97,6 +100,9 @@ class Cluster:
     async def create(
         self, _resource: Any, body: Mapping[str, Any], *, namespace: str, **_: Any
     ) -> UsageReport:
+        if namespace in self.terminating:
+            cause = {"reason": "NamespaceTerminating", "message": "", "field": ""}
+            raise Forbidden(403, details={"causes": [cause]})
         metadata = {**body["metadata"], "namespace": namespace, "resourceVersion": "1"}
         report = decode(UsageReport, {"metadata": metadata})
         self.reports[namespace, report.metadata.name] = report
@@ -271,3 +277,17 @@ async def test_a_part_of_a_report_that_could_not_be_written_is_written_later(
         await asyncio.sleep(300)
         assert cluster.sum_up().reserved == 660 + 2 * 630
         assert cluster.sum_up().holds == 2
+
+
+@virtual_time
+async def test_nothing_is_written_to_a_namespace_that_is_being_deleted() -> None:
+    cluster = Cluster()
+    cluster.terminating.add("gone")
+    with structlog.testing.capture_logs() as logs:
+        async with leading(cluster.add_manager()):
+            cluster.start("train", namespace="gone")
+            await asyncio.sleep(30)
+            cluster.remove("train", namespace="gone")
+            await asyncio.sleep(600)
+    assert not cluster.reports
+    assert {each["log_level"] for each in logs} == {"debug"}

@@ -1,5 +1,7 @@
 """Keeps the rules of aggregated ClusterRoles equal to those of all selected roles."""
 
+from collections.abc import Iterator
+
 from multiqueue.embedded.server.authz.policy import CLUSTER_ROLES
 from multiqueue.embedded.server.background import Background
 from multiqueue.embedded.server.entry import StoredObject
@@ -17,9 +19,9 @@ class AggregationController:
         self.background: Background[str] = Background("clusterrole-aggregation", self._aggregate)
 
     def observe(self, event: Event) -> None:
-        """Notice a change of any ClusterRole."""
+        """Notice a change of a ClusterRole: of one that collects, or of one that is collected."""
         if event.entry.collection == CLUSTER_ROLES:
-            for name in _aggregated(self._store):
+            for name in _concerned(self._store, event):
                 self.background.add(name)
 
     async def _aggregate(self, name: str) -> None:
@@ -61,6 +63,19 @@ def _aggregated(store: ObjectStore) -> list[str]:
     """Names of the roles that collect others."""
     entries = store.collection(CLUSTER_ROLES).entries()
     return [entry.name for entry in entries if _may_aggregate(entry)]
+
+
+def _concerned(store: ObjectStore, event: Event) -> Iterator[str]:
+    """Names of the roles that collect others and may have other rules after this change."""
+    states = [state for state in (event.entry, event.previous) if state is not None]
+    for entry in store.collection(CLUSTER_ROLES).entries():
+        if not _may_aggregate(entry):
+            continue
+        selectors = [label_selector_from(each) for each in _selectors(entry.decode())]
+        if entry.name == event.entry.name or any(
+            selector.matches(state.labels) for selector in selectors for state in states
+        ):
+            yield entry.name
 
 
 def _may_aggregate(entry: StoredObject) -> bool:
