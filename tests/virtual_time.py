@@ -106,7 +106,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def _last_morning() -> datetime:
-    """Nine o'clock, today or yesterday: no test crosses midnight by chance, all certificates hold."""
+    """Nine o'clock, today or yesterday: no test crosses midnight by chance."""
     now = datetime.now(UTC)
     morning = now.replace(hour=9, minute=0, second=0, microsecond=0)
     return morning if morning <= now else morning - timedelta(days=1)
