@@ -98,9 +98,9 @@ async def _cancel(
         doomed = [each for each in found if not is_finished(each.status)]
         if doomed:
             lost = say_stops(sum_stops(doomed, datetime.now(UTC)))
-            count = "1 job is" if len(doomed) == 1 else f"{len(doomed):,} jobs are"
             ask_first(
-                f"{count} deleted{dry_run.words}. Now: {lost}.", yes=yes or dry_run != DryRun.NONE
+                f"{_name(doomed)} deleted{dry_run.words}. Now: {lost}.",
+                yes=yes or dry_run != DryRun.NONE,
             )
         results = {each.metadata.uid: await _delete(client, each, dry_run) for each in doomed}
         if seconds != 0 and dry_run is DryRun.NONE:
@@ -132,6 +132,14 @@ async def _find(
         labelled = await client.list(resource, namespace=namespace, label_selector=selector)
         uids |= {each["metadata"]["uid"] for each in labelled.items}
     return [w for w in listed.items if any(job.uid in uids for job in jobs[w.metadata.uid])]
+
+
+def _name(doomed: list[Workload]) -> str:
+    from multiqueue.views.workloads import view_workload
+
+    if len(doomed) > 1:
+        return f"{len(doomed):,} jobs are"
+    return f'{view_workload(doomed[0]).job} of namespace "{doomed[0].metadata.namespace}" is'
 
 
 async def _delete(client: KubeClient, workload: Workload, dry_run: DryRun) -> str:

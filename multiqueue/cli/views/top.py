@@ -76,11 +76,16 @@ class Screen:
     is_typing: bool = False
 
     def know(self, rows: Sequence[Row]) -> None:
-        """Take over what is there now; what is selected stays so while it is there."""
+        """Take over what is there now; what is selected stays so while it is there.
+
+        If nothing is, the first job that was found is.
+        """
         self.rows = rows
         if self.selected is not None:
             same = (row for row in rows if row[:2] == self.selected[:2])
             self.selected = next(same, None)
+        if self.selected is None and self.find and not self.is_typing:
+            self.selected = next((row for row in rows if row.namespace), None)
 
     def press(self, key: str) -> Quit | Run | None:
         """Follow a key; return what there is to do beside drawing anew."""

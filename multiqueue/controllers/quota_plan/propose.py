@@ -2,8 +2,8 @@
 
 Parity: P-103, P-105 and P-113 to P-115. Deviates: the hash is that of what somebody agrees to, the
 plan, its number of changes and all moves. A hash of the histograms too would change with every
-sample, and an approval would come too late each time. Work that cannot be preempted makes no floor,
-because no job can declare that yet.
+sample, and an approval would come too late each time. Jobs that nobody may stop make no floor: a
+queue that gives them a part of its quota says its least quota in ``spec.bounds``.
 """
 
 from __future__ import annotations
