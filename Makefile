@@ -139,7 +139,7 @@ fleet: $(VENV)/.installed ## A simulated fleet under faults, 1,000 times, and wi
 
 .PHONY: broken-rules
 broken-rules: $(VENV)/.installed ## Break rules of the manager one by one: the simulated fleet must find each
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m fleet tests/fleet
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 900 -m fleet tests/fleet
 
 fleet-soak: $(VENV)/.installed ## The same with new seeds until stopped, or MINUTES=n; SEEDS=first
 	$(BIN)/python -m tests.fleet --minutes $(MINUTES) --seeds $(or $(SEEDS),100001)
