@@ -138,7 +138,7 @@ fleet: $(VENV)/.installed ## A simulated fleet under faults, 1,000 times, and wi
 	$(if $(SEED)$(SEEDS),,$(MAKE) broken-rules)
 
 .PHONY: broken-rules
-broken-rules: $(VENV)/.installed ## Break rules of the manager one by one: the simulated fleet must find each
+broken-rules: $(VENV)/.installed ## The longer situations of the simulated fleet, and broken rules of the manager: some run must find each
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 900 -m fleet tests/fleet
 
 fleet-soak: $(VENV)/.installed ## The same with new seeds until stopped, or MINUTES=n; SEEDS=first

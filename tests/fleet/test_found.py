@@ -11,6 +11,7 @@ from tests.fleet.plans import LONG, make_plan
 from tests.fleet.run import run_plan
 from tests.fleet.weather import Down, Fault
 
+pytestmark = pytest.mark.fleet
 SHORT = replace(LONG, seconds=5.0)
 
 

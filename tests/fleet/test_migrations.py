@@ -12,6 +12,7 @@ from tests.fleet.run import run_plan
 from tests.fleet.trainers import Habit
 from tests.fleet.weather import Down
 
+pytestmark = pytest.mark.fleet
 SMALL = replace(LONG, gpus=2, seconds=900.0, saves=Habit.IN_TIME)
 OTHER = replace(SMALL, name="job2", at=3.0, gpus=4)
 GANG = replace(LONG, name="job3", at=10.0, gpus=8, seconds=60.0)
