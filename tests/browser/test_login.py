@@ -129,6 +129,10 @@ def test_a_reader_of_one_namespace_sees_its_jobs_and_which_rights_lack(
     visitor.page.locator(".grid tbody a").first.wait_for()
     visitor.open("#/quota", "No right to see this")
     visitor.picture("login-one-namespace")
+    visitor.open("#/", "No right to see this")
+    visitor.page.locator(".lately li").first.wait_for()
+    assert visitor.page.get_by_text("No right to see this").count() == 1
+    visitor.picture("fleet-one-namespace")
 
 
 def test_a_login_that_ends_is_renewed_in_place_and_nothing_typed_is_lost(

@@ -16,16 +16,16 @@ export default function FleetPage({ store, query }) {
   const quotas = store.topic("quotas");
   // Until all of it is there, nobody can say that nobody waits.
   const drawn = findUnread([standingsOf(store), store.topic("workers")]) ?? quotas;
+  // Who may see one namespace sees its jobs, and what is missing for the rest.
+  if (quotas.refused) return html`<main id="main"><h1 class="hidden">Fleet</h1><${Lately} store=${store} now=${now} /><${Refusal} ...${quotas.refused} /></main>`;
   return html`<main id="main">
     <h1 class="hidden">Fleet</h1>
     <${Head} store=${store} now=${now} fleet=${fleet} />
     <section class="card-like" aria-label="The fleet">
       <div class="bar"><h2>Who waits, whose quota is used, what runs where</h2>
         <button onClick=${() => setQuery({ as: asTable ? "" : "table" })}>${asTable ? "picture" : "table"} <kbd>t</kbd></button></div>
-      ${quotas.refused
-        ? html`<${Refusal} ...${quotas.refused} />`
-        : html`<${Look} topic=${drawn} empty="There is no ClusterQueue yet: kubectl apply -k config/samples makes some.">
-            ${asTable ? html`<${AsTable} fleet=${fleet} />` : html`<${Picture} fleet=${fleet} />`}<//>`}
+      <${Look} topic=${drawn} empty="There is no ClusterQueue yet: kubectl apply -k config/samples makes some.">
+        ${asTable ? html`<${AsTable} fleet=${fleet} />` : html`<${Picture} fleet=${fleet} />`}<//>
       <${Legend} />
     </section>
     <div class="columns">
@@ -101,7 +101,6 @@ function findUnread(topics) {
 }
 
 function Needs({ fleet, topics }) {
-  if (topics.every((topic) => topic.refused)) return null;
   if (findUnread(topics)) return html`<section class="card-like"><h2>Needs somebody</h2><div class="loading"></div></section>`;
   const needs = findNeeds(fleet);
   return html`<section class="card-like"><h2>Needs somebody</h2>
