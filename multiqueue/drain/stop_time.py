@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.names import CHECKPOINT_SECONDS, DISRUPTION_POLICY
-from multiqueue.api.v1alpha1 import DisruptionPolicy
+from multiqueue.api.names import CHECKPOINT_SECONDS
 from multiqueue.api.workload_state import is_admitted
 from multiqueue.lib.digits import is_number
-from multiqueue.model.disruption_policy import build_disruption_rules, read_save_habits
-
-QueueOf = Callable[[str], api.ClusterQueue | None]
-CohortOf = Callable[[str], api.Cohort | None]
-PolicyOf = Callable[[str], DisruptionPolicy | None]
+from multiqueue.model.disruption_policy import (
+    CohortOf,
+    PolicyOf,
+    QueueOf,
+    build_disruption_rules,
+    find_policy,
+    read_save_habits,
+)
 
 DEFAULT_GRACE = 30
 """Seconds; the Kubernetes default for pods without a grace period."""
@@ -58,28 +60,6 @@ def find_notice_length(
         return 0
     rules = build_disruption_rules(policy)
     return 0 if rules.problem else habits.notice_length(rules.cost.longest_notice)
-
-
-def find_policy(
-    cluster_queue: str, queue_of: QueueOf, cohort_of: CohortOf, policy_of: PolicyOf
-) -> DisruptionPolicy | None:
-    """Return the nearest policy of a ClusterQueue (P-8); None if none is named, or it is gone."""
-    queue = queue_of(cluster_queue)
-    if queue is None:
-        return None
-    named, above = _named(queue.metadata), queue.spec.cohort_name
-    seen: set[str] = set()
-    while not named and above and above not in seen:
-        seen.add(above)
-        cohort = cohort_of(above)
-        if cohort is None:
-            return None
-        named, above = _named(cohort.metadata), cohort.spec.parent_name
-    return policy_of(named) if named else None
-
-
-def _named(metadata: api.ObjectMeta) -> str:
-    return metadata.annotations.get(DISRUPTION_POLICY, "").strip()
 
 
 def _grace(pod_set: api.PodSet) -> int:

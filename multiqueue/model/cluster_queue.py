@@ -13,10 +13,10 @@ from enum import StrEnum
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import ACTIVE, is_true
-from multiqueue.api.names import DISRUPTION_POLICY
 from multiqueue.api.v1beta2.meta import LabelSelector
 from multiqueue.lib.amount import Amount
 from multiqueue.lib.quantity import Quantity, parse_quantity
+from multiqueue.model.disruption_policy import named_policy
 from multiqueue.model.resources import parse_quota
 
 DEFAULT_WEIGHT = Quantity.of(1)
@@ -214,7 +214,7 @@ def build_cluster_queue(obj: api.ClusterQueue, *, concurrent: bool = False) -> C
         # Any other text, which v1beta1 allows, means no fair sharing, as upstream reads it.
         admission_mode=AdmissionMode.USAGE_BASED if usage_based else AdmissionMode.NONE,
         concurrent=_build_concurrent(obj) if concurrent else None,
-        disruption_policy=_named_policy(obj.metadata),
+        disruption_policy=named_policy(obj.metadata),
     )
 
 
@@ -234,12 +234,8 @@ def build_cohort(obj: api.Cohort) -> Cohort:
         parent=obj.spec.parent_name,
         resource_groups=_build_resource_groups(obj.spec.resource_groups),
         weight=_build_weight(obj.spec.fair_sharing),
-        disruption_policy=_named_policy(obj.metadata),
+        disruption_policy=named_policy(obj.metadata),
     )
-
-
-def _named_policy(metadata: api.ObjectMeta) -> str:
-    return metadata.annotations.get(DISRUPTION_POLICY, "").strip()
 
 
 def build_local_queue(obj: api.LocalQueue) -> LocalQueue:

@@ -5,7 +5,7 @@ Units: all durations are whole seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -27,6 +27,9 @@ from multiqueue.lib.digits import is_number
 from multiqueue.lib.moments import in_utc
 
 E = TypeVar("E", bound=StrEnum)
+QueueOf = Callable[[str], api.ClusterQueue | None]
+CohortOf = Callable[[str], api.Cohort | None]
+PolicyOf = Callable[[str], DisruptionPolicy | None]
 DEFAULT_GRACE = 30
 """Seconds that pods without a grace period get to stop."""
 CLOCK_SKEW = 60
@@ -170,6 +173,29 @@ class DisruptionRules:
 
 
 NO_RULES = DisruptionRules()
+
+
+def find_policy(
+    cluster_queue: str, queue_of: QueueOf, cohort_of: CohortOf, policy_of: PolicyOf
+) -> DisruptionPolicy | None:
+    """Return the nearest policy of a ClusterQueue (P-8); None if none is named, or it is gone."""
+    queue = queue_of(cluster_queue)
+    if queue is None:
+        return None
+    named, above = named_policy(queue.metadata), queue.spec.cohort_name
+    seen: set[str] = set()
+    while not named and above and above not in seen:
+        seen.add(above)
+        cohort = cohort_of(above)
+        if cohort is None:
+            return None
+        named, above = named_policy(cohort.metadata), cohort.spec.parent_name
+    return policy_of(named) if named else None
+
+
+def named_policy(metadata: api.ObjectMeta) -> str:
+    """Return the policy that a ClusterQueue or Cohort names; "" if it names none."""
+    return metadata.annotations.get(names.DISRUPTION_POLICY, "").strip()
 
 
 def build_disruption_rules(obj: DisruptionPolicy) -> DisruptionRules:

@@ -11,6 +11,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +25,31 @@ from tests.controlplane.fleet import OURS, UPSTREAM, Fleet, register, running_mi
 from tests.controlplane.installed import CONFIG, let_visibility_be_reached
 from tests.controlplane.nodes import as_list
 from tests.controlplane.plane import RealControlPlane
+from tests.controlplane.polling import until
 from tests.controlplane.upstream import install_upstream, running_kueue
 from tests.e2e.checks import (
     assert_complete,
     assert_left_nothing,
     assert_ran_once,
     created_jobs,
+    find_worker,
     wait_until_active,
     workload_writes,
 )
 from tests.e2e.commands import run_command
-from tests.e2e.objects import make_job, set_up, submit
+from tests.e2e.moves import run_one
+from tests.e2e.objects import end_pods, make_job, new_team, set_up, submit
+from tests.e2e.outages import LOST_SECONDS
 from tests.e2e.steps import CORE, Step
 
 pytestmark = pytest.mark.timeout(300)
 MANIFESTS = Path(__file__).parent / "manifests"
+HUNG_SECONDS = 2
+"""For so long a worker that hangs may hold up the dispatch of other jobs."""
+GIVE_UP_SECONDS = 5
+"""So much later than `workerLostTimeout` its own job has moved."""
+BUSY_SECONDS = 3
+"""For kubectl, and for dispatching itself, on a busy machine."""
 WRITES_PER_WORKLOAD = 5
 """For the whole life of one that never waits (docs/architecture.md, "Writing")."""
 SERVED = (
@@ -71,6 +82,31 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 @pytest.mark.parametrize("step", CORE, ids=lambda step: step.__name__)
 def test_step(fleet: Fleet, step: Step) -> None:
     step(fleet)
+
+
+def test_a_worker_that_hangs_delays_nobody_and_loses_its_job(fleet: Fleet) -> None:
+    """Its API server is stopped with SIGSTOP: connections stay, and nothing answers."""
+    team = new_team(fleet, "hang")
+    with fleet.running(multiKueue={"workerLostTimeout": f"{LOST_SECONDS}s"}):
+        wait_until_active(fleet.manager)
+        here, there = run_one(fleet, team)
+        with fleet.workers[here].stopped_apiserver():
+            stopped = datetime.now(UTC)
+            other, _ = run_one(fleet, team, "other", pods=1)
+            until(lambda: find_worker(fleet.manager, team, "train") == there, f"train on {there}")
+        assert other == there
+        wait_until_active(fleet.manager)
+        assert_left_nothing({here: fleet.workers[here]}, team)
+        end_pods(fleet.workers[there], team)
+        assert_complete(fleet.manager, team, {"train": 2}, moved=True)
+        assert_left_nothing(fleet.workers, team)
+    copies = {
+        job["metadata"]["name"]: datetime.fromisoformat(job["metadata"]["creationTimestamp"])
+        for job in created(fleet.workers[there], "jobs", team)
+    }
+    waits = {name: (at - stopped).total_seconds() for name, at in copies.items()}
+    assert waits["other"] < HUNG_SECONDS + BUSY_SECONDS, waits
+    assert waits["train"] < LOST_SECONDS + GIVE_UP_SECONDS + BUSY_SECONDS, waits
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])

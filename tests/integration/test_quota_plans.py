@@ -24,7 +24,7 @@ from multiqueue.kube.client import KubeClient, PatchType
 from tests.builders.jobs import make_job
 from tests.builders.queues import make_cluster_queue, make_flavor, make_local_queue
 from tests.builders.workloads import NAMESPACE
-from tests.integration.queue_steps import admitted, running, submit
+from tests.integration.queue_steps import admitted, complete, running, submit
 from tests.integration.test_cli_commands import UserShell, logs_are_not_output
 from tests.queue_manager import QueueCluster, queue_cluster
 from tests.virtual_time import loop_clock, virtual_time
@@ -470,3 +470,33 @@ def dies_after(writes: int) -> type[KubeClient]:
             return await super().patch(resource, *arguments, **options)
 
     return DyingClient
+
+
+@virtual_time
+async def test_a_queue_keeps_the_quota_of_jobs_that_nobody_may_stop() -> None:
+    """Half of a quota is for them, so what holds five CPUs needs all ten."""
+    async with two_teams() as cluster:
+        policy = {
+            "apiVersion": "multiqueue.dev/v1alpha1",
+            "kind": "DisruptionPolicy",
+            "metadata": {"name": "half"},
+            "spec": {"protection": {"nonPreemptible": {"percent": 50}}},
+        }
+        await cluster.create(resources.DISRUPTION_POLICIES, policy)
+        named = {"metadata": {"annotations": {names.DISRUPTION_POLICY: "half"}}}
+        await cluster.client.patch(resources.CLUSTER_QUEUES, "speech", named)
+        job = make_job(
+            "held",
+            queue="speech",
+            cpu="5",
+            labels={names.MAX_EXEC_TIME_SECONDS: "3600"},
+            annotations={names.NON_PREEMPTIBLE: "true"},
+        )
+        async with cluster.manager():
+            await submit(cluster, job)
+            await cluster.changes.until(lambda: running(cluster, "held"), "it runs")
+        await measure(cluster)
+        async with cluster.manager():
+            await until_state(cluster, "Unchanged")
+            await complete(cluster, "held")
+            await until_state(cluster, "Proposed", hours=60)

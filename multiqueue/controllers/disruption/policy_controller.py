@@ -12,7 +12,7 @@ from multiqueue.kube.events import build_reference
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import CLUSTER_QUEUES, COHORTS
 from multiqueue.kube.status_writes import write_status
-from multiqueue.model.disruption_policy import build_disruption_rules
+from multiqueue.model.disruption_policy import build_disruption_rules, named_policy
 
 READY, INVALID = "Ready", "Invalid"
 """Reasons of the condition."""
@@ -85,7 +85,7 @@ class DisruptionPolicyController:
         for resource, objects in users:
             for obj in objects:
                 name, uid = obj.metadata.name, obj.metadata.uid
-                if _named(obj) != policy or (policy, uid) in self._told:
+                if named_policy(obj.metadata) != policy or (policy, uid) in self._told:
                     continue
                 self._told.add((policy, uid))
                 self._context.recorder.event(
@@ -106,10 +106,6 @@ class DisruptionPolicyController:
     def _on_user(
         self, old: ClusterQueue | Cohort | None, new: ClusterQueue | Cohort | None
     ) -> None:
-        named = "" if new is None else _named(new)
-        if named and (old is None or _named(old) != named):
+        named = "" if new is None else named_policy(new.metadata)
+        if named and (old is None or named_policy(old.metadata) != named):
             self._reconciler.queue.add(named)
-
-
-def _named(obj: ClusterQueue | Cohort) -> str:
-    return obj.metadata.annotations.get(DISRUPTION_POLICY, "").strip()

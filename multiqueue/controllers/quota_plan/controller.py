@@ -48,6 +48,7 @@ from multiqueue.controllers.quota_plan.demand import (
     read_stay,
     write_demand,
 )
+from multiqueue.controllers.quota_plan.floors import raise_bounds
 from multiqueue.controllers.quota_plan.guard import QueueHistory, measure_before
 from multiqueue.controllers.quota_plan.propose import SAMPLE_EVERY, QuotaKey, QuotaMove
 from multiqueue.controllers.quota_plan.rules import (
@@ -71,6 +72,11 @@ from multiqueue.kube.resources import CLUSTER_QUEUES, QUOTA_PLANS
 from multiqueue.kube.status_writes import write_status
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import StopPolicy
+from multiqueue.model.disruption_policy import (
+    NonPreemptibleRule,
+    build_disruption_rules,
+    find_policy,
+)
 
 WRITE_EVERY = timedelta(hours=1)
 """How often measured demand is written; so much of it is lost when a manager dies, at most."""
@@ -110,6 +116,7 @@ class QuotaPlanController:
             informers.admission_checks,
             informers.multikueue_configs,
             informers.multikueue_clusters,
+            informers.disruption_policies,
         )
         self._records.clear()
         await self._reconciler.run()
@@ -136,6 +143,7 @@ class QuotaPlanController:
             await self._write(plan, with_problem(plan, str(error)))
             return
         stays = await self._list_stays(queues, now)
+        rules = raise_bounds(rules, quotas, stays, self._find_parts(queues), now)
         record = self._find_record(plan)
         record.sample(quotas, stays, now=now, credit=credit, half_life=rules.half_life)
         view = PlanView(
@@ -183,6 +191,23 @@ class QuotaPlanController:
             for other in sorted(older, key=_age, reverse=True)
             for queue in self._list_queues(other)
         }
+
+    def _find_parts(self, queues: Iterable[ClusterQueue]) -> dict[str, NonPreemptibleRule]:
+        """Return how much of each queue jobs may hold that nobody may stop, where they may."""
+        informers, found = self._context.informers, {}
+        for queue in queues:
+            name = queue.metadata.name
+            policy = find_policy(
+                name,
+                informers.cluster_queues.store.get,
+                informers.cohorts.store.get,
+                informers.disruption_policies.store.get,
+            )
+            if policy is not None:
+                part = build_disruption_rules(policy).protection.non_preemptible
+                if part.percent:
+                    found[name] = part
+        return found
 
     async def _list_stays(self, queues: Iterable[ClusterQueue], now: datetime) -> list[QuotaStay]:
         """Return what Workloads of some queues hold, or held lately."""
@@ -322,7 +347,7 @@ def _age(plan: QuotaPlan) -> tuple[str, str]:
 def _add_up(stays: Iterable[QuotaStay], now: datetime) -> dict[QuotaKey, Amount]:
     held: dict[QuotaKey, Amount] = {}
     for stay in stays:
-        if stay.ended is None or stay.ended > now:
+        if not stay.is_over(now):
             for place, amount in stay.amounts.items():
                 key = QuotaKey(stay.queue, *place)
                 held[key] = held.get(key, 0) + amount

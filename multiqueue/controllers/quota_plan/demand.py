@@ -15,6 +15,8 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
 
+from multiqueue.api.declarations import parse_flag, read
+from multiqueue.api.names import NON_PREEMPTIBLE
 from multiqueue.api.v1alpha1 import PlanDemand
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import format_time, parse_time
@@ -43,13 +45,21 @@ LONGEST_HOLE = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaStay:
-    """One time for which a Workload held quota, with the wait before."""
+    """One time for which a Workload held quota, with the wait before.
+
+    ``unstopped`` is how many seconds it may run if it asks that nobody stops it; 0 if it does not.
+    """
 
     queue: str
     amounts: Mapping[tuple[str, str], Amount]
     queued: datetime
     begun: datetime
     ended: datetime | None
+    unstopped: int = 0
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether nothing is held any more."""
+        return self.ended is not None and self.ended <= now
 
 
 def read_stay(workload: Workload) -> QuotaStay | None:
@@ -62,12 +72,14 @@ def read_stay(workload: Workload) -> QuotaStay | None:
         for resource, quantity in pod_set.resource_usage.items():
             place = pod_set.flavors.get(resource, ""), resource
             amounts[place] = amounts.get(place, 0) + parse_request(resource, quantity)
+    asks = read(workload.metadata.annotations, NON_PREEMPTIBLE, parse_flag)
     return QuotaStay(
         queue=hold.cluster_queue,
         amounts=amounts,
         queued=min(queued_at(workload), hold.begun),
         begun=hold.begun,
         ended=hold.ended,
+        unstopped=(workload.spec.maximum_execution_time_seconds or 0) if asks else 0,
     )
 
 

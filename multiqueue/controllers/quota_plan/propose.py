@@ -2,8 +2,7 @@
 
 Parity: P-103, P-105 and P-113 to P-115. Deviates: the hash is that of what somebody agrees to, the
 plan, its number of changes and all moves. A hash of the histograms too would change with every
-sample, and an approval would come too late each time. Jobs that nobody may stop make no floor: a
-queue that gives them a part of its quota says its least quota in ``spec.bounds``.
+sample, and an approval would come too late each time.
 """
 
 from __future__ import annotations
@@ -172,7 +171,7 @@ def _find_impossible(quotas: Mapping[QuotaKey, QuotaNow], rules: PlanRules) -> N
             )
             return NoProposal(
                 state="Impossible",
-                message=f"spec.bounds asks for at least {named} = "
+                message=f"spec.bounds, and jobs that nobody may stop, need at least {named} = "
                 f"{format_amount(resource, sum(floors.values()))} {resource} in flavor {flavor}, "
                 f"and all queues together have {format_amount(resource, total)}; lower min",
             )

@@ -17,7 +17,7 @@ from multiqueue.controllers.disruption.notice_changes import GivenNotice
 from multiqueue.drain.notices import was_taken_back
 from multiqueue.drain.pace import Bucket
 from multiqueue.drain.state import DrainRun, Leaving
-from multiqueue.drain.stop_time import find_policy
+from multiqueue.model.disruption_policy import find_policy
 from tests.builders.engine import T0
 
 NEAR, FAR = "near", "far"

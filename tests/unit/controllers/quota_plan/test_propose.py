@@ -140,8 +140,8 @@ def test_floors_above_the_sum_are_told_with_the_numbers() -> None:
     got = propose(demand(a=1, b=1), nominal(a=50, b=50), rules, NOW)
     assert got == NoProposal(
         state="Impossible",
-        message="spec.bounds asks for at least a 60 + b 50 = 110 nvidia.com/gpu in flavor a100, "
-        "and all queues together have 100; lower min",
+        message="spec.bounds, and jobs that nobody may stop, need at least a 60 + b 50 = 110 "
+        "nvidia.com/gpu in flavor a100, and all queues together have 100; lower min",
     )
 
 
