@@ -1,7 +1,5 @@
 """Keeps the rules of aggregated ClusterRoles equal to those of all selected roles."""
 
-from collections.abc import Iterator
-
 from multiqueue.embedded.server.authz.policy import CLUSTER_ROLES
 from multiqueue.embedded.server.background import Background
 from multiqueue.embedded.server.entry import StoredObject
@@ -16,13 +14,31 @@ class AggregationController:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._selectors: dict[str, list[LabelSelector]] | None = None
         self.background: Background[str] = Background("clusterrole-aggregation", self._aggregate)
 
     def observe(self, event: Event) -> None:
         """Notice a change of a ClusterRole: of one that collects, or of one that is collected."""
-        if event.entry.collection == CLUSTER_ROLES:
-            for name in _concerned(self._store, event):
+        role = event.entry
+        if role.collection != CLUSTER_ROLES:
+            return
+        selectors = self._know(role, deleted=event.deleted)
+        labels = [each.labels for each in (role, event.previous) if each is not None]
+        for name, chosen in selectors.items():
+            if name == role.name or any(one.matches(of) for one in chosen for of in labels):
                 self.background.add(name)
+
+    def _know(self, role: StoredObject, *, deleted: bool) -> dict[str, list[LabelSelector]]:
+        """Return what each role collects that collects others, after a change of this one."""
+        if self._selectors is None:
+            names = _aggregated(self._store)
+            entries = (self._store.get(CLUSTER_ROLES, "", name) for name in names)
+            self._selectors = {e.name: _read_selectors(e) for e in entries if e is not None}
+        if deleted or not _may_aggregate(role):
+            self._selectors.pop(role.name, None)
+        else:
+            self._selectors[role.name] = _read_selectors(role)
+        return self._selectors
 
     async def _aggregate(self, name: str) -> None:
         aggregate(self._store, name)
@@ -65,19 +81,6 @@ def _aggregated(store: ObjectStore) -> list[str]:
     return [entry.name for entry in entries if _may_aggregate(entry)]
 
 
-def _concerned(store: ObjectStore, event: Event) -> Iterator[str]:
-    """Names of the roles that collect others and may have other rules after this change."""
-    states = [state for state in (event.entry, event.previous) if state is not None]
-    for entry in store.collection(CLUSTER_ROLES).entries():
-        if not _may_aggregate(entry):
-            continue
-        selectors = [label_selector_from(each) for each in _selectors(entry.decode())]
-        if entry.name == event.entry.name or any(
-            selector.matches(state.labels) for selector in selectors for state in states
-        ):
-            yield entry.name
-
-
 def _may_aggregate(entry: StoredObject) -> bool:
     """Whether the bytes of a role contain an aggregation rule; only those are decoded."""
     return b'"aggregationRule"' in entry.raw and bool(_selectors(entry.decode()))
@@ -86,3 +89,7 @@ def _may_aggregate(entry: StoredObject) -> bool:
 def _selectors(role: JsonObject) -> list[JsonObject]:
     rule = role.get("aggregationRule") or {}
     return list(rule.get("clusterRoleSelectors") or ())
+
+
+def _read_selectors(entry: StoredObject) -> list[LabelSelector]:
+    return [label_selector_from(each) for each in _selectors(entry.decode())]
