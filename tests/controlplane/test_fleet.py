@@ -39,7 +39,6 @@ from tests.e2e.checks import (
 from tests.e2e.commands import run_command
 from tests.e2e.moves import run_one
 from tests.e2e.objects import end_pods, make_job, new_team, set_up, submit
-from tests.e2e.outages import LOST_SECONDS
 from tests.e2e.steps import CORE, Step
 
 pytestmark = pytest.mark.timeout(300)
@@ -48,7 +47,9 @@ HUNG_SECONDS = 2
 """For so long a worker that hangs may hold up the dispatch of other jobs."""
 GIVE_UP_SECONDS = 5
 """So much later than `workerLostTimeout` its own job has moved."""
-BUSY_SECONDS = 3
+LOST_SECONDS = 20
+"""Longer than others may wait, so that they do not just wait until the worker is given up."""
+BUSY_SECONDS = 8
 """For kubectl, and for dispatching itself, on a busy machine."""
 WRITES_PER_WORKLOAD = 5
 """For the whole life of one that never waits (docs/architecture.md, "Writing")."""
