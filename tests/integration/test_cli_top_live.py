@@ -92,7 +92,7 @@ async def test_keys_explain_find_and_cancel_jobs(
             await shell.run("submit", "-f", job, "-n", "team")
         async with running_top(tmp_path / "kubeconfig") as terminal:
             await terminal.until("team/waiter")
-            await terminal.press("/waiter\r", "/waiter")
+            await terminal.press("/waiter\r", 'begins with "waiter": 1')
             await terminal.press("w", "Press a key to go back")
             assert "1 more needed" in terminal.text
             await terminal.press(" ", "team/waiter")

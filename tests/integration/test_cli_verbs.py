@@ -47,7 +47,8 @@ async def test_jobs_are_cancelled_with_what_they_lose_said_first(
         last = await shell.run("cancel", "-l", selected, "-y", *NAMESPACE)
         none = await left()
         await shell.run("cancel", *NAMESPACE, code=2)
-    assert 'Job/train of namespace "team" is deleted. Now: 1 job with 1 pod on' in unasked
+    lost = "Now: 1 job with 1 pod on 4 devices is stopped"
+    assert f'Job/train of namespace "team" is deleted. {lost}' in unasked
     assert "error: nothing was changed: without a terminal, -y has to be given" in unasked
     assert 'no Workload or job "nobody"' in missing
     assert kept == kept_too == ["next", "train"]

@@ -99,7 +99,7 @@ async def _cancel(
         if doomed:
             lost = say_stops(sum_stops(doomed, datetime.now(UTC)))
             ask_first(
-                f"{_name(doomed)} deleted{dry_run.words}. Now: {lost}.",
+                f"{_say_what(doomed)} deleted{dry_run.words}. Now: {lost}.",
                 yes=yes or dry_run != DryRun.NONE,
             )
         results = {each.metadata.uid: await _delete(client, each, dry_run) for each in doomed}
@@ -134,12 +134,12 @@ async def _find(
     return [w for w in listed.items if any(job.uid in uids for job in jobs[w.metadata.uid])]
 
 
-def _name(doomed: list[Workload]) -> str:
-    from multiqueue.views.workloads import view_workload
+def _say_what(doomed: list[Workload]) -> str:
+    from multiqueue.views.workloads import name_job
 
     if len(doomed) > 1:
         return f"{len(doomed):,} jobs are"
-    return f'{view_workload(doomed[0]).job} of namespace "{doomed[0].metadata.namespace}" is'
+    return f'{name_job(doomed[0])} of namespace "{doomed[0].metadata.namespace}" is'
 
 
 async def _delete(client: KubeClient, workload: Workload, dry_run: DryRun) -> str:
