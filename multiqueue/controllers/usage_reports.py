@@ -29,7 +29,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import ObjectMeta, format_time, parse_time
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
-from multiqueue.kube.errors import ApiError, KubeError, NotFound
+from multiqueue.kube.errors import KubeError, NamespaceTerminating, NotFound
 from multiqueue.kube.resources import USAGE_REPORTS
 from multiqueue.model.owners import find_owner
 from multiqueue.views.usage import (
@@ -123,12 +123,9 @@ class UsageReports:
         self._vanished.discard(namespace)
         try:
             await writing
-        except NotFound:
-            log.debug("namespace is gone, or UsageReports are not installed", namespace=namespace)
+        except (NotFound, NamespaceTerminating):
+            log.debug("namespace goes or is gone, or no UsageReports here", namespace=namespace)
         except KubeError as error:
-            if isinstance(error, ApiError) and error.is_namespace_terminating:
-                log.debug("namespace is being deleted", namespace=namespace)
-                return True
             self._known.pop(namespace, None)
             self._vanished.add(namespace)
             log.warning("usage not written, trying again", namespace=namespace, error=error)

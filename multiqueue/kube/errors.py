@@ -120,11 +120,6 @@ class ApiError(KubeError):
         """The causes that the server named, in its order."""
         return tuple(Cause(**cause) for cause in self.details.get("causes") or ())
 
-    @property
-    def is_namespace_terminating(self) -> bool:
-        """Whether nothing can be created because the namespace is being deleted."""
-        return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
-
 
 class Unauthorized(ApiError):
     """401: the credentials are missing, wrong or expired."""
@@ -132,6 +127,10 @@ class Unauthorized(ApiError):
 
 class Forbidden(ApiError):
     """403: the credentials are known but may not do this."""
+
+
+class NamespaceTerminating(Forbidden):
+    """403: nothing can be created, because the namespace is being deleted."""
 
 
 class NotFound(ApiError):
@@ -208,7 +207,7 @@ def build_api_error(
         details = _clean_details(parsed.get("details"), secrets)
     if retry_after is None:
         retry_after = _seconds(details.get("retryAfterSeconds"))
-    return _class_for(status, reason)(
+    return _class_for(status, reason, details)(
         status,
         reason=reason if _REASON.fullmatch(reason) else "",
         message=message,
@@ -238,9 +237,12 @@ def _clean_details(details: Any, secrets: tuple[str, ...]) -> dict[str, Any]:
     return kept
 
 
-def _class_for(status: int, reason: str) -> type[ApiError]:
+def _class_for(status: int, reason: str, details: Mapping[str, Any]) -> type[ApiError]:
     if reason == "AlreadyExists":
         return AlreadyExists
+    causes = {cause["reason"] for cause in details.get("causes") or ()}
+    if status == 403 and "NamespaceTerminating" in causes:
+        return NamespaceTerminating
     if status >= 500:
         return ServerError
     return _CLASS_BY_STATUS.get(status, ApiError)

@@ -99,6 +99,10 @@ class NonPreemptibleRule:
     percent: int = 0
     longest_run: int = 86_400
 
+    def allows(self, run_limit: int) -> bool:
+        """Whether a job that ends after these seconds may ask for it; 0 is no limit."""
+        return self.percent > 0 and 0 < run_limit <= self.longest_run
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectionRule:

@@ -5,6 +5,7 @@ Units: cpu in milli, everything else in base units; fractions round up.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from multiqueue.lib.amount import LARGEST, SMALLEST, UNLIMITED, Amount
@@ -24,6 +25,11 @@ def amount_of(resource: str, quantity: Quantity) -> int:
 def is_accelerator(resource: str) -> bool:
     """Whether a resource is an accelerator, by the naming habit of device plugins."""
     return "/" in resource and resource.rpartition("/")[2].startswith(("gpu", "tpu", "neuron"))
+
+
+def accelerators_of(usage: Mapping[tuple[str, str], Amount]) -> Mapping[tuple[str, str], Amount]:
+    """Return what a usage by (flavor, resource) has of accelerators; all of it if it has none."""
+    return {place: n for place, n in usage.items() if is_accelerator(place[1])} or usage
 
 
 def parse_quota(resource: str, raw: str | float) -> Amount:

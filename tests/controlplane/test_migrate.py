@@ -26,13 +26,13 @@ TEAM, DEPLOYMENT = "team", "kueue-controller-manager"
 CONTAINER = "/spec/template/spec/containers/0"
 RUNNING = int(os.environ.get("MIGRATE_RUNNING", "20"))
 WAITING = int(os.environ.get("MIGRATE_WAITING", "50"))
-LONG = pytest.mark.e2e
-"""The other way of installing takes the same steps: `make e2e`."""
+ONLY_E2E = pytest.mark.e2e
+"""The other way of installing takes the same steps."""
 Facts = dict[str, Any]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("installed_by", ["helm", pytest.param("kubectl", marks=LONG)])
+@pytest.mark.parametrize("installed_by", ["helm", pytest.param("kubectl", marks=ONLY_E2E)])
 def test_jobs_are_taken_over_and_given_back(
     installed_by: str,
     start_control_plane: StartControlPlane,
@@ -74,7 +74,7 @@ def test_jobs_are_taken_over_and_given_back(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("installed_by", [pytest.param("helm", marks=LONG), "kubectl"])
+@pytest.mark.parametrize("installed_by", [pytest.param("helm", marks=ONLY_E2E), "kubectl"])
 def test_jobs_are_given_back_without_the_backup(
     installed_by: str,
     start_control_plane: StartControlPlane,

@@ -47,7 +47,8 @@ LONGEST_HOLE = timedelta(hours=1)
 class QuotaStay:
     """One time for which a Workload held quota, with the wait before.
 
-    ``unstopped`` is how many seconds it may run if it asks that nobody stops it; 0 if it does not.
+    ``non_preemptible_for`` is the limit of its run in seconds if it asks that nobody stops it, else
+    0.
     """
 
     queue: str
@@ -55,7 +56,7 @@ class QuotaStay:
     queued: datetime
     begun: datetime
     ended: datetime | None
-    unstopped: int = 0
+    non_preemptible_for: int = 0
 
     def is_over(self, now: datetime) -> bool:
         """Whether nothing is held any more."""
@@ -79,7 +80,7 @@ def read_stay(workload: Workload) -> QuotaStay | None:
         queued=min(queued_at(workload), hold.begun),
         begun=hold.begun,
         ended=hold.ended,
-        unstopped=(workload.spec.maximum_execution_time_seconds or 0) if asks else 0,
+        non_preemptible_for=(workload.spec.maximum_execution_time_seconds or 0) if asks else 0,
     )
 
 
@@ -146,7 +147,7 @@ class DemandRecord:
             shown = stay.begun + RAN_FOR
             ran = stay.ended is None or stay.ended >= shown
             is_new = ran and at - SAMPLE_EVERY < shown <= at
-            holds = stay.begun <= at and (stay.ended is None or at < stay.ended)
+            holds = stay.begun <= at and not stay.is_over(at)
             if not is_new and not holds:
                 continue
             first = _samples_since(max(stay.queued, stay.begun - credit), at) if is_new else 0

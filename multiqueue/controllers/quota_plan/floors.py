@@ -13,7 +13,7 @@ from multiqueue.controllers.quota_plan.demand import QuotaStay
 from multiqueue.controllers.quota_plan.propose import NO_BOUNDS, PlanRules, QuotaKey
 from multiqueue.lib.amount import Amount
 from multiqueue.model.disruption_policy import NonPreemptibleRule
-from multiqueue.model.resources import is_accelerator
+from multiqueue.model.resources import accelerators_of
 
 
 def raise_bounds(
@@ -35,10 +35,9 @@ def raise_bounds(
     held: dict[QuotaKey, Amount] = {}
     for stay in stays:
         part = parts.get(stay.queue)
-        if part is None or not 0 < stay.unstopped <= part.longest_run or stay.is_over(now):
+        if part is None or not part.allows(stay.non_preemptible_for) or stay.is_over(now):
             continue
-        devices = {place: n for place, n in stay.amounts.items() if is_accelerator(place[1])}
-        for place, amount in (devices or stay.amounts).items():
+        for place, amount in accelerators_of(stay.amounts).items():
             key = QuotaKey(stay.queue, *place)
             if key in quotas:
                 held[key] = held.get(key, 0) + amount

@@ -23,7 +23,7 @@ from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.quota_usage import QuotaUsage
 from multiqueue.lib.amount import Amount
 from multiqueue.model.disruption_policy import DisruptionRules, NonPreemptibleRule, format_seconds
-from multiqueue.model.resources import format_amount, is_accelerator
+from multiqueue.model.resources import accelerators_of, format_amount
 from multiqueue.model.workload import Workload
 
 Usage = Mapping[FlavorResource, Amount]
@@ -80,7 +80,7 @@ class NonPreemptibles:
         keys = self._keys(cluster_queue, rule) - {workload.replaces}
         used = _sum_up(holders[key].usage for key in keys)
         limits = self._limits(cluster_queue, rule)
-        for pair, amount in _counted(usage).items():
+        for pair, amount in accelerators_of(usage).items():
             limit = limits.get(pair, 0)
             if used.get(pair, 0) + amount > limit:
                 return _describe(rules, pair, used.get(pair, 0), amount, limit)
@@ -129,9 +129,7 @@ class NonPreemptibles:
 
 def counts(workload: Workload, rule: NonPreemptibleRule) -> bool:
     """Whether a Workload asks to be non-preemptible, and says that it ends soon enough."""
-    return (
-        workload.non_preemptible and rule.percent > 0 and 0 < workload.run_limit <= rule.longest_run
-    )
+    return workload.non_preemptible and rule.allows(workload.run_limit)
 
 
 def find_non_preemptible(asking: Iterable[Entry], limits: Usage) -> frozenset[str]:
@@ -139,7 +137,7 @@ def find_non_preemptible(asking: Iterable[Entry], limits: Usage) -> frozenset[st
     used: dict[FlavorResource, Amount] = {}
     found = set()
     for entry in sorted(asking, key=lambda each: (each.reserved_at, each.key)):
-        wanted = _counted(entry.usage)
+        wanted = accelerators_of(entry.usage)
         if all(used.get(pair, 0) + n <= limits.get(pair, 0) for pair, n in wanted.items()):
             found.add(entry.key)
             for pair, amount in wanted.items():
@@ -147,15 +145,10 @@ def find_non_preemptible(asking: Iterable[Entry], limits: Usage) -> frozenset[st
     return frozenset(found)
 
 
-def _counted(usage: Usage) -> Usage:
-    """Return the accelerators of a usage; all of it if there are none."""
-    return {pair: n for pair, n in usage.items() if is_accelerator(pair[1])} or usage
-
-
 def _sum_up(usages: Iterable[Usage]) -> Usage:
     total: dict[FlavorResource, Amount] = {}
     for usage in usages:
-        for pair, amount in _counted(usage).items():
+        for pair, amount in accelerators_of(usage).items():
             total[pair] = total.get(pair, 0) + amount
     return total
 

@@ -19,7 +19,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.controllers.usage_reports import UsageReports
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.kube.errors import Forbidden, NotFound, TransportError
+from multiqueue.kube.errors import NotFound, TransportError, build_api_error
 from multiqueue.views.usage import UsageFigures
 from multiqueue.views.usage_sums import collect
 from tests.builders.workloads import NAMESPACE, admitted, make_workload
@@ -101,8 +101,8 @@ class Cluster:
         self, _resource: Any, body: Mapping[str, Any], *, namespace: str, **_: Any
     ) -> UsageReport:
         if namespace in self.terminating:
-            cause = {"reason": "NamespaceTerminating", "message": "", "field": ""}
-            raise Forbidden(403, details={"causes": [cause]})
+            causes = [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]
+            raise build_api_error(403, {"reason": "Forbidden", "details": {"causes": causes}})
         metadata = {**body["metadata"], "namespace": namespace, "resourceVersion": "1"}
         report = decode(UsageReport, {"metadata": metadata})
         self.reports[namespace, report.metadata.name] = report

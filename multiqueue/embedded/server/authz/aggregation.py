@@ -31,13 +31,10 @@ class AggregationController:
     def _know(self, role: StoredObject, *, deleted: bool) -> dict[str, list[LabelSelector]]:
         """Return what each role collects that collects others, after a change of this one."""
         if self._selectors is None:
-            names = _aggregated(self._store)
-            entries = (self._store.get(CLUSTER_ROLES, "", name) for name in names)
-            self._selectors = {e.name: _read_selectors(e) for e in entries if e is not None}
-        if deleted or not _may_aggregate(role):
-            self._selectors.pop(role.name, None)
-        else:
-            self._selectors[role.name] = _read_selectors(role)
+            self._selectors = _find_aggregated(self._store)
+        self._selectors.pop(role.name, None)
+        if not deleted and (selectors := _read_selectors(role)):
+            self._selectors[role.name] = selectors
         return self._selectors
 
     async def _aggregate(self, name: str) -> None:
@@ -46,7 +43,7 @@ class AggregationController:
 
 def aggregate_all(store: ObjectStore) -> None:
     """Aggregate until nothing changes: aggregated roles may collect each other."""
-    while any([aggregate(store, name) for name in _aggregated(store)]):  # noqa: C419 - all of them
+    while any([aggregate(store, name) for name in _find_aggregated(store)]):  # noqa: C419 - all of them
         pass
 
 
@@ -55,11 +52,10 @@ def aggregate(store: ObjectStore, name: str) -> bool:
     entry = store.get(CLUSTER_ROLES, "", name)
     if entry is None:
         return False
-    role = entry.decode()
-    selectors = _selectors(role)
+    selectors = _read_selectors(entry)
     if not selectors:
         return False
-    rules = _collected(store, name, [label_selector_from(each) for each in selectors])
+    role, rules = entry.decode(), _collected(store, name, selectors)
     if rules == (role.get("rules") or []):
         return False
     store.put(CLUSTER_ROLES, {**role, "rules": rules})
@@ -75,21 +71,15 @@ def _collected(store: ObjectStore, name: str, selectors: list[LabelSelector]) ->
     return rules
 
 
-def _aggregated(store: ObjectStore) -> list[str]:
-    """Names of the roles that collect others."""
+def _find_aggregated(store: ObjectStore) -> dict[str, list[LabelSelector]]:
+    """Return the roles that collect others, with what they collect."""
     entries = store.collection(CLUSTER_ROLES).entries()
-    return [entry.name for entry in entries if _may_aggregate(entry)]
-
-
-def _may_aggregate(entry: StoredObject) -> bool:
-    """Whether the bytes of a role contain an aggregation rule; only those are decoded."""
-    return b'"aggregationRule"' in entry.raw and bool(_selectors(entry.decode()))
-
-
-def _selectors(role: JsonObject) -> list[JsonObject]:
-    rule = role.get("aggregationRule") or {}
-    return list(rule.get("clusterRoleSelectors") or ())
+    return {entry.name: found for entry in entries if (found := _read_selectors(entry))}
 
 
 def _read_selectors(entry: StoredObject) -> list[LabelSelector]:
-    return [label_selector_from(each) for each in _selectors(entry.decode())]
+    """Return what a role collects. Only a role whose bytes have an aggregation rule is decoded."""
+    if b'"aggregationRule"' not in entry.raw:
+        return []
+    rule = entry.decode().get("aggregationRule") or {}
+    return [label_selector_from(each) for each in rule.get("clusterRoleSelectors") or ()]

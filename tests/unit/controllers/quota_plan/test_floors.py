@@ -20,14 +20,14 @@ QUOTAS = {A: 16, B: 8, QuotaKey("a", *CPU): 1000}
 HALF = {"a": NonPreemptibleRule(percent=50, longest_run=3600)}
 
 
-def stay(gpus: int, *, queue: str = "a", unstopped: int = 3600, over: bool = False) -> QuotaStay:
+def stay(gpus: int, *, queue: str = "a", limit: int = 3600, over: bool = False) -> QuotaStay:
     return QuotaStay(
         queue=queue,
         amounts={GPU: gpus, CPU: 400},
         queued=T0,
         begun=T0,
         ended=T0 if over else None,
-        unstopped=unstopped,
+        non_preemptible_for=limit,
     )
 
 
@@ -45,7 +45,7 @@ def test_what_they_hold_stays_within_their_part(gpus: list[int], floor: int) -> 
 
 @pytest.mark.parametrize(
     "other",
-    [stay(4, unstopped=0), stay(4, unstopped=3601), stay(4, over=True), stay(4, queue="b")],
+    [stay(4, limit=0), stay(4, limit=3601), stay(4, over=True), stay(4, queue="b")],
     ids=["does not ask", "runs too long", "ended", "no policy"],
 )
 def test_others_hold_no_quota_up(other: QuotaStay) -> None:
@@ -64,4 +64,4 @@ def test_a_workload_tells_for_how_long_nobody_may_stop_it(asks: str, seconds: in
     spec = replace(workload.spec, maximum_execution_time_seconds=900)
     found = read_stay(replace(workload, metadata=metadata, spec=spec))
     assert found is not None
-    assert found.unstopped == seconds
+    assert found.non_preemptible_for == seconds
