@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.contract.client import PATIENCE_SECONDS, Answer, Api, Cluster, config_map, expect, unique
+from tests.contract.client import (
+    MERGE,
+    PATIENCE_SECONDS,
+    Answer,
+    Api,
+    Cluster,
+    config_map,
+    expect,
+    unique,
+)
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 REVIEWS = "/apis/authorization.k8s.io/v1"
@@ -293,6 +302,21 @@ async def test_an_aggregated_role_collects_rules(
     await bind(collector, person(user))
     await until_allowed(api, user, verb="get", resource="secrets")
     await api.delete(f"{RBAC}/clusterroles/{part}")
+    await api.until(path, lambda answer: not answer.body["rules"])
+
+
+async def test_an_aggregated_role_loses_the_rules_of_a_role_that_loses_its_label(
+    api: Api, cluster_role: Any
+) -> None:
+    label = unique("collect")
+    selector = {"matchLabels": {label: "yes"}}
+    collector = await cluster_role(aggregationRule={"clusterRoleSelectors": [selector]})
+    granted = rule(["get"], ["secrets"])
+    part = await cluster_role(granted, metadata={"labels": {label: "yes"}})
+    path = f"{RBAC}/clusterroles/{collector}"
+    await api.until(path, lambda answer: answer.body["rules"] == [granted])
+    body = {"metadata": {"labels": {label: None}}}
+    await api.send("PATCH", f"{RBAC}/clusterroles/{part}", body, content_type=MERGE)
     await api.until(path, lambda answer: not answer.body["rules"])
 
 

@@ -65,3 +65,11 @@ def test_a_workload_tells_for_how_long_nobody_may_stop_it(asks: str, seconds: in
     found = read_stay(replace(workload, metadata=metadata, spec=spec))
     assert found is not None
     assert found.non_preemptible_for == seconds
+
+
+def test_a_part_is_rounded_down_and_so_a_floor_up() -> None:
+    """Of 12 GPUs 33 % are 3, of 13 they are 4."""
+    rules = PlanRules(name="plan", steps={GPU: 1})
+    parts = {"a": NonPreemptibleRule(percent=33, longest_run=3600)}
+    raised = raise_bounds(rules, QUOTAS, [stay(4)], parts, T0)
+    assert raised.bounds == {A: QuotaBounds(least=13)}
