@@ -1,5 +1,6 @@
 """The server under test as a manager leaves it: our definitions, our webhooks by URL."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -25,7 +26,8 @@ from multiqueue.webhooks.conversion_registration import ConversionRegistrar
 from multiqueue.webhooks.endpoints import Endpoints
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME, WebhookRegistrar
 from multiqueue.webhooks.server import WebhookServer
-from tests.contract.client import Api, Cluster, unique
+from tests.contract.client import PATIENCE_SECONDS, Api, Cluster, unique
+from tests.contract.kueue_objects import path_of, valid
 from tests.unit.webhooks.lookups import Queues
 
 KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
@@ -61,6 +63,7 @@ async def open_kueue() -> AsyncIterator[tuple[Api, str]]:
         await stack.enter_async_context(_webhooks(api, client))
         namespace = unique("kueue")
         await api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        await _until_asked(api, namespace)
         yield api, namespace
         await api.send("DELETE", f"/api/v1/namespaces/{namespace}")
 
@@ -80,6 +83,20 @@ async def _define(api: Api) -> None:
         spec = crd["spec"]
         path = f"/apis/{spec['group']}/{spec['versions'][-1]['name']}/{spec['names']['plural']}"
         await api.until(path, lambda answer: answer.status == 200)
+
+
+async def _until_asked(api: Api, namespace: str) -> None:
+    """Wait until the server has read the registrations: a bad Workload is refused by a webhook."""
+    workload = valid("Workload")
+    workload["spec"]["podSets"] = [{**each, "minCount": 1} for each in workload["spec"]["podSets"]]
+    deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+    while True:
+        path = path_of("Workload", namespace)
+        answer = await api.send("POST", path, workload, dryRun="All")
+        if answer.status == 403:
+            return
+        assert asyncio.get_running_loop().time() < deadline, answer
+        await asyncio.sleep(0.02)
 
 
 @contextlib.asynccontextmanager

@@ -36,7 +36,17 @@ def outcomes(report: Path, settings: dict[str, str]) -> dict[str, str]:
     """Run the suite; answers "passed", "skipped" or "failed" by case."""
     environment = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
     environment.pop("CONTRACT_KUBECONFIG", None)
-    command = [sys.executable, "-m", "pytest", "-n", "2", "-W", f"ignore::{LEFT_OPEN}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "2",
+        "--dist",
+        "loadgroup",
+        "-W",
+        f"ignore::{LEFT_OPEN}",
+    ]
     run = subprocess.run(
         [*command, f"--junitxml={report}", "tests/contract"],
         cwd=ROOT,
