@@ -17,18 +17,6 @@ from tests.contract.kueue_server import open_kueue
 KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that register webhooks in one process (``--dist loadgroup``).
-
-    A real server has one registration for all processes: each one's end would remove it from under
-    the tests of the others.
-    """
-    for item in items:
-        if "kueue" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("kueue"))
-
-
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
     """URL, headers and TLS of the server under test."""
