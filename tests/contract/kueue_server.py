@@ -90,11 +90,8 @@ async def _until_asked(api: Api, namespace: str) -> None:
     workload = valid("Workload")
     workload["spec"]["podSets"] = [{**each, "minCount": 1} for each in workload["spec"]["podSets"]]
     deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-    while True:
-        path = path_of("Workload", namespace)
-        answer = await api.send("POST", path, workload, dryRun="All")
-        if answer.status == 403:
-            return
+    path = path_of("Workload", namespace)
+    while (answer := await api.send("POST", path, workload, dryRun="All")).status != 403:
         assert asyncio.get_running_loop().time() < deadline, answer
         await asyncio.sleep(0.02)
 
