@@ -27,6 +27,22 @@ def read_config_text(source: str) -> str:
         raise UsageProblem(f'cannot read the configuration "{source}": {why}') from error
 
 
+def read_config_file(path: str | None) -> Configuration | None:
+    """Return the configuration of a file; None without one.
+
+    Raises:
+        UsageProblem: it cannot be read, or is invalid.
+    """
+    if path is None:
+        return None
+    from multiqueue.api.config import ConfigurationError, load_configuration
+
+    try:
+        return load_configuration(read_config_text(path))
+    except ConfigurationError as error:
+        raise UsageProblem(f'"{path}": {error}') from error
+
+
 def parse_config(
     text: str, feature_gates: str | None, *, source: str = ""
 ) -> tuple[Configuration, list[str]]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from multiqueue.api.durations import parse_duration
+
 
 class DurationType(click.ParamType[timedelta]):
     """Reads a duration in the form of configurations; a number alone means seconds.
@@ -24,8 +26,6 @@ class DurationType(click.ParamType[timedelta]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> timedelta:
         """Return the duration; refuse an invalid or too short one."""
-        from multiqueue.api.config import parse_duration
-
         if isinstance(value, timedelta):
             return value
         text = str(value).strip()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiqueue.cli.commands.snapshot import read_config_file
+from multiqueue.cli.config_files import read_config_file
 from multiqueue.cli.connect import (
     ClusterTarget,
     connect,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multiqueue.cli.config_files import read_config_file
 from multiqueue.cli.connect import (
     ClusterTarget,
     cluster_options,
@@ -85,23 +86,6 @@ def command(
     kinds["MultiKueueCluster"] = "workers"
     counts = (f"{len(snapshot.of(kind))} {words}" for kind, words in kinds.items())
     echo(f"{path}: {', '.join(counts)}, {len(data)} bytes", err=True)
-
-
-def read_config_file(path: str | None) -> Configuration | None:
-    """Return the configuration of a file; None without one.
-
-    Raises:
-        UsageProblem: it cannot be read, or is invalid.
-    """
-    if path is None:
-        return None
-    from multiqueue.api.config import ConfigurationError, load_configuration
-    from multiqueue.cli.config_files import read_config_text
-
-    try:
-        return load_configuration(read_config_text(path))
-    except ConfigurationError as error:
-        raise UsageProblem(f'"{path}": {error}') from error
 
 
 async def _take(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiqueue.cli.commands.snapshot import read_config_file
+from multiqueue.api.durations import parse_duration
+from multiqueue.cli.config_files import read_config_file
 from multiqueue.cli.connect import (
     ClusterTarget,
     connect,
@@ -103,8 +104,6 @@ def _read_by(text: str) -> list[str]:
 
 def _read_days(text: str) -> float:
     """Return a number of days."""
-    from multiqueue.api.config import parse_duration
-
     number = text.removesuffix("d")
     try:
         days = float(number) if number != text else parse_duration(text).total_seconds() / 86400
