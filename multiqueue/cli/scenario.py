@@ -25,7 +25,7 @@ from multiqueue.simulation.scenarios.hundred_gpus import DESCRIPTIONS
 from multiqueue.simulation.scenarios.page import build_page
 
 WAITS = ("RATE", "SYSTEM", "WAIT (SEEDS)", "P99", "URGENT", "LARGE P99", "LONGEST")
-USE = ("RATE", "SYSTEM", "DONE", "IN USE", "USEFUL", "OVERHEAD", "STOPS")
+USE = ("RATE", "SYSTEM", "DONE", "IN USE", "USEFUL", "OVERHEAD", "STOPS", "GAVE UP")
 
 
 def play_scenario(
@@ -82,7 +82,7 @@ def _list_use(runs: Sequence[RunFigures]) -> list[str]:
         runs[0].system,
         f"{average(runs, 'completed'):.2f}",
         *(f"{100 * average(runs, name):.1f}%" for name in ("used", "useful", "overhead")),
-        f"{average(runs, 'stops'):.0f}",
+        *(f"{average(runs, name):.0f}" for name in ("stops", "gave_up")),
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-COLOURS = 8
+COLOURS = 9
 
 
 def build_html(title: str, parts: Sequence[str]) -> str:

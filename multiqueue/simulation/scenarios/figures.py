@@ -21,7 +21,9 @@ from multiqueue.simulation.scenarios.hundred_gpus import (
     lay_out,
     make_jobs,
 )
-from multiqueue.simulation.scenarios.pool import GpuPool, PoolRun
+from multiqueue.simulation.scenarios.job_run import JobRun
+from multiqueue.simulation.scenarios.no_queue import UnqueuedPool
+from multiqueue.simulation.scenarios.pool import GpuPool
 
 RATES = (8.0, 12.0)
 LARGE = (8, 16)
@@ -53,12 +55,14 @@ class RunFigures:
         large_longest: The longest of these waits.
         completed: Jobs that ended in an hour.
         used: The share of the GPUs that jobs held.
-        useful: The same without work that was lost and time to begin again.
+        useful: The same without work that was lost, time to begin again, and GPUs of jobs that
+            could not work because others were missing.
         overhead: Lost work and time to begin again, as a share of what jobs held.
         lost_hours: The same in GPU-hours.
         wait_again: The part of ``wait`` that came after stops.
         stops: How often jobs were stopped.
         claims: Jobs for which room was kept.
+        gave_up: Jobs that ended without having begun; their waits count as they are.
         sizes: The waits by GPUs of the gang, the smallest first.
     """
 
@@ -78,28 +82,32 @@ class RunFigures:
     wait_again: float
     stops: int
     claims: int
+    gave_up: int
     sizes: tuple[SizeWaits, ...]
 
 
 def play_seed(system: System, rate: float, seed: int, days: float = DAYS) -> RunFigures:
     """Play one seed with one system, and return its figures."""
-    runs = GpuPool(lay_out(system)).play(make_jobs(seed, rate, days=days))
+    jobs = make_jobs(seed, rate, days=days)
+    pool = UnqueuedPool(seed) if system is System.NO_QUEUE else GpuPool(lay_out(system))
+    runs = pool.play(jobs)
     return measure_run(system, rate, seed, runs, begin=days * WARM_UP_DAYS / DAYS * DAY)
 
 
 def measure_run(
-    system: System, rate: float, seed: int, runs: Sequence[PoolRun], *, begin: float
+    system: System, rate: float, seed: int, runs: Sequence[JobRun], *, begin: float
 ) -> RunFigures:
     """Measure from `begin` to the last submission; all jobs have ended."""
     end = runs[-1].job.submitted
     counted = [run for run in runs if run.job.submitted >= begin]
     waits = sorted(run.waited for run in counted)
     large = sorted(run.waited for run in counted if run.job.gpus in LARGE)
-    held = sum(
-        run.job.gpus * max(0.0, min(until, end) - max(since, begin))
-        for run in runs
-        for since, until in run.stays
-    )
+
+    def count(times: Iterable[tuple[float, float]]) -> float:
+        return sum(max(0.0, min(until, end) - max(since, begin)) for since, until in times)
+
+    held = sum(run.job.gpus * count(run.stays) for run in runs)
+    idle = sum(count(run.parts) for run in runs)
     lost = sum(run.job.gpus * run.lost for run in counted)
     span = end - begin
     return RunFigures(
@@ -112,18 +120,19 @@ def measure_run(
         large_p99=find_percentile(large, 0.99),
         large_longest=large[-1],
         completed=sum(begin <= (run.finished or 0.0) <= end for run in runs) / span * HOUR,
-        used=held / span / GPUS,
+        used=(held + idle) / span / GPUS,
         useful=(held - lost) / span / GPUS,
-        overhead=lost / held,
+        overhead=lost / (held + idle),
         lost_hours=lost / HOUR,
         wait_again=statistics.fmean(run.waited - run.waited_first for run in counted),
         stops=sum(run.stops for run in counted),
         claims=sum(run.was_promised for run in counted),
+        gave_up=sum(run.gave_up is not None for run in counted),
         sizes=tuple(_sum_up(gpus, counted) for gpus in sorted({r.job.gpus for r in counted})),
     )
 
 
-def _sum_up(gpus: int, runs: Sequence[PoolRun]) -> SizeWaits:
+def _sum_up(gpus: int, runs: Sequence[JobRun]) -> SizeWaits:
     waits = [run.waited for run in runs if run.job.gpus == gpus]
     return SizeWaits(
         gpus=gpus,

@@ -80,6 +80,11 @@ class System(StrEnum):
     TOLD = "gentle+told"
     ONE = "one+gentle"
     ONE_TOLD = "one+told"
+    NO_QUEUE = "no-queue"
+
+
+QUEUED: tuple[System, ...] = tuple(system for system in System if system is not System.NO_QUEUE)
+"""The systems that have queues."""
 
 
 DESCRIPTIONS = {
@@ -91,6 +96,8 @@ DESCRIPTIONS = {
     System.TOLD: "cohort+gentle, and each job declares exactly how long it runs",
     System.ONE: "cohort+gentle, but one queue of 100 for all, so that nobody takes back quota",
     System.ONE_TOLD: "the same, and each job declares exactly how long it runs",
+    System.NO_QUEUE: "all pods are there at once, a free GPU goes to any of them, and a job that "
+    "does not have all its GPUs half an hour after the first gives up for good",
 }
 
 GENTLE = DisruptionRules(
@@ -191,7 +198,7 @@ class Layout:
 
 
 def lay_out(system: System) -> Layout:
-    """Return the queues of a system."""
+    """Return the queues of a system that is `QUEUED`."""
     in_order = system in {System.STATIC_HALVES, System.FIRST_COME}
     shared = system in {System.FIRST_COME, System.ONE, System.ONE_TOLD}
     queue_of = {team: "all" if shared else team for team in TEAMS}

@@ -13,6 +13,7 @@ from multiqueue.simulation.scenarios.figures import RATES, RunFigures, average, 
 from multiqueue.simulation.scenarios.hundred_gpus import (
     DAYS,
     DESCRIPTIONS,
+    QUEUED,
     WARM_UP_DAYS,
     System,
     lay_out,
@@ -30,9 +31,10 @@ COLUMNS = (
     ("overhead", "overhead", lambda value: f"{value:.2%}"),
     ("stops", "stops", lambda value: f"{value:.0f}"),
     ("claims", "room kept for", lambda value: f"{value:.0f}"),
+    ("gave_up", "gave up", lambda value: f"{value:.0f}"),
 )
 TILES = frozenset({"wait", "overhead", "stops", "claims"})
-SHARING = tuple(system for system in System if lay_out(system).has_priorities)
+SHARING: tuple[System, ...] = tuple(system for system in QUEUED if lay_out(system).has_priorities)
 """The systems that stop jobs. Beside the waits of the others, theirs could not be seen."""
 
 

@@ -7,7 +7,7 @@ Times are seconds since the beginning.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
@@ -34,46 +34,21 @@ from multiqueue.simulation.scenarios.hundred_gpus import (
     Layout,
     PoolJob,
 )
+from multiqueue.simulation.scenarios.job_run import JobRun
 
 LOCAL_QUEUE = "jobs"
 Declare = Callable[[PoolJob, Workload], Workload]
 HABITS = SaveHabits(interval=SAVE_SECONDS, restart=RESTART_SECONDS)
 
 
-@dataclass(slots=True)
-class PoolRun:
-    """A job and what became of it.
+@dataclass(slots=True, kw_only=True)
+class PoolRun(JobRun):
+    """A job, how the engine sees it, and the seconds of its work that are saved (``done``)."""
 
-    Attributes:
-        stays: When it held its GPUs: from the admission until they were free again.
-        done: The seconds of its work that are saved.
-        lost: The seconds of work that it did in vain, and those in which it began again.
-        stops: How often it was stopped.
-        was_promised: Whether room was kept for it.
-    """
-
-    job: PoolJob
     workload: Workload
-    stays: list[tuple[float, float]] = field(default_factory=list)
     done: float = 0.0
-    lost: float = 0.0
-    stops: int = 0
     admitted: float = 0.0
     is_leaving: bool = False
-    was_promised: bool = False
-    finished: float | None = None
-
-    @property
-    def waited(self) -> float:
-        """Seconds in which it did not hold its GPUs, after stops, too."""
-        assert self.finished is not None, "it has ended"
-        held = sum(end - begin for begin, end in self.stays)
-        return self.finished - self.job.submitted - held
-
-    @property
-    def waited_first(self) -> float:
-        """Seconds until it held its GPUs for the first time."""
-        return self.stays[0][0] - self.job.submitted
 
 
 class GpuPool:

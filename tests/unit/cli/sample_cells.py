@@ -58,6 +58,7 @@ CELLS: dict[str, tuple[object, object]] = {
     "FROM 16 GPUS": ("12.5 h (+105 %)", "-"),
     "GANG": ("flagship-008", "flagship-048"),
     "GATE": ("TopologyAwareSchedulingFailedNodeReplacement", "MultiKueue"),
+    "GAVE UP": ("0", "61"),
     "GIVES": ("16 nvidia.com/gpu", "2"),
     "GOAL": ("longest wait of large gangs, of that without <= 1", "GPUs in use >= 0.845"),
     "GOT QUOTA": ("11.9s", "-"),

@@ -21,11 +21,13 @@ from multiqueue.simulation.scenarios.hundred_gpus import (
     GENTLE,
     GPUS,
     MEAN_GPU_SECONDS,
+    QUEUED,
     PoolJob,
     System,
     lay_out,
     make_jobs,
 )
+from multiqueue.simulation.scenarios.no_queue import UnqueuedPool
 from multiqueue.simulation.scenarios.page import build_page
 from multiqueue.simulation.scenarios.pool import GpuPool, PoolRun
 from tests.unit.simulation.test_comparison import Checker
@@ -63,7 +65,7 @@ def test_jobs_are_the_same_for_a_seed_and_have_the_stated_mean() -> None:
     assert sum(each.is_interactive for each in jobs) / len(jobs) == pytest.approx(0.35, abs=0.03)
 
 
-@pytest.mark.parametrize("system", System)
+@pytest.mark.parametrize("system", QUEUED)
 def test_the_queues_have_all_gpus(system: System) -> None:
     nominal = [
         quota.nominal
@@ -98,6 +100,21 @@ def test_who_takes_less_passes_if_jobs_declare_their_run_times() -> None:
     untold, told = play(System.GENTLE, *jobs), play(System.TOLD, *jobs)
     assert untold["long"].stays[0] < untold["short"].stays[0]
     assert told["short"].stays[0] < told["long"].stays[0]
+
+
+def test_without_a_queue_gangs_hold_parts_until_one_gives_up() -> None:
+    """Two gangs of 60 share what becomes free: 100 GPUs. Neither has 60 by luck with this seed."""
+    jobs = (job("holds", 90, 1), job("a", 60, 1, at=0.5), job("b", 60, 1, at=0.5))
+    holds, *gangs = UnqueuedPool(2).play(jobs)
+    assert holds.waited == 0
+    assert holds.finished == 3610
+    loser = next(run for run in gangs if run.gave_up is not None)
+    winner = next(run for run in gangs if run.gave_up is None)
+    assert loser.gave_up == loser.parts[0][0] + 1800
+    assert loser.waited == loser.waited_first == 1800
+    assert 1 < len(loser.parts) < 60
+    assert len(winner.parts) == 60
+    assert winner.stays[0][0] == 3610
 
 
 def test_the_figures_add_up() -> None:
@@ -157,6 +174,14 @@ def test_the_page_is_whole_and_has_what_is_missed_first(
     assert page.rindex(">missed<") < page.index(">reached<")
     for run in two_days:
         assert f"{run.system}, seed {run.seed}: {format_seconds(run.wait)}" in page
+
+
+def test_only_who_has_no_queue_gives_up(two_days: list[figures.RunFigures]) -> None:
+    unqueued = [run for run in two_days if run.system is System.NO_QUEUE]
+    assert sum(run.gave_up for run in unqueued) > 0
+    assert sum(run.used - run.useful for run in unqueued) > 0.01
+    assert all(run.overhead == 0 for run in unqueued)
+    assert not any(run.gave_up for run in two_days if run not in unqueued)
 
 
 def test_the_parts_by_size_are_the_mean_wait(two_days: list[figures.RunFigures]) -> None:
