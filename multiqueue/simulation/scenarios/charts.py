@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from multiqueue.simulation.report import svg
@@ -29,9 +30,8 @@ def draw_seeds(groups: Groups) -> str:
     ticks = [*(tick for tick in ticks if tick[0] != away), (GOAL_WAIT, format_seconds(GOAL_WAIT))]
     parts = []
     for place, (system, runs) in enumerate(groups.items()):
-        name, plus, other = system.partition("+")
-        parts.append(svg.text((across(place), frame.base + 16), name))
-        parts.append(svg.text((across(place), frame.base + 32), plus + other))
+        for line, words in enumerate(re.findall(r"[+-]?\w+", system), 1):
+            parts.append(svg.text((across(place), frame.base + 16 * line), words))
         parts.append(_level(across, up, place, runs))
         for number, run in enumerate(runs):
             shift = WIDTH * ((number + 0.5) / len(runs) - 0.5)
