@@ -23,13 +23,18 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed ## A manager and two GPU workers on this machine, with a live screen
 	$(BIN)/multiqueue demo
 
-test: $(VENV)/.installed ## All tests that need nothing but Python
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests
+LONGER = tests/integration tests/properties tests/fleet tests/unit/simulation
+test: $(VENV)/.installed ## The tests that need nothing but Python, and five minutes at most
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests $(LONGER:%=--ignore %)
+
+.PHONY: test-longer
+test-longer: $(VENV)/.installed ## Control planes in one process, properties of the engine, and simulations: also nothing but Python
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(LONGER)
 
 test-programs: $(VENV)/.installed release-tools ## The demo, the image and an installation: whole programs, which need real seconds
 	$(BIN)/python -m pytest -n 2 -m programs tests/integration
 
-check: fmt-check lint types imports spell crds-clean test ## Everything that CI checks
+check: fmt-check lint types imports spell crds-clean test-longer test ## Everything that CI checks
 
 fmt: $(VENV)/.installed ## Format the code
 	$(BIN)/ruff format .
