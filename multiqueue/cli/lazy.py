@@ -57,12 +57,15 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; name those that are spelled alike if there is none."""
+        """Find the command; name those that may be meant if there is none."""
         name = args[0]
         if name not in self._table and not name.startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
-            alike = " or ".join(f"'{each}'" for each in get_close_matches(name, self._table))
+            names = get_close_matches(name, self._table)
+            if not names and "show" in self._table:
+                names = [f"show {name}"]  # the name of what one wants to see
+            alike = " or ".join(f"'{each}'" for each in names)
             ctx.fail(f"No such command '{name}'." + (f" Did you mean {alike}?" if alike else ""))
         return super().resolve_command(ctx, args)
 

@@ -34,6 +34,13 @@ def test_a_misspelled_command_is_answered_with_the_right_one(
     assert f"Did you mean '{command}'" in capsys.readouterr().err
 
 
+def test_the_name_of_a_queue_gets_the_command_that_shows_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["queues", "research"]) == 2
+    assert "No such command 'research'. Did you mean 'show research'?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--help"]) == 0
