@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
 from multiqueue.engine.cache.quota_node import FlavorResource
@@ -15,6 +14,9 @@ from multiqueue.model.resources import is_accelerator
 
 MOST_ENDS = 64
 """Candidates that are looked at after the first one that makes enough room."""
+
+SCALE = 2**128
+"""Costs by amount are compared as whole numbers, exactly if amounts are below the root of this."""
 
 RankKey: TypeAlias = tuple[Any, ...]
 
@@ -41,7 +43,11 @@ def find_scarcity(request: PreemptionRequest) -> Scarcity:
 
 def freed_by(entry: Entry, scarce: frozenset[FlavorResource]) -> Amount:
     """Return how much of what is scarce a holder would leave."""
-    return sum(amount for pair, amount in entry.usage.items() if pair in scarce)
+    freed = 0
+    for pair, amount in entry.usage.items():
+        if pair in scarce:
+            freed += amount
+    return freed
 
 
 def rank_key(prefer: Preference, freed: Amount, *, missing: Amount, cost: int, ran: int) -> RankKey:
@@ -55,7 +61,7 @@ def rank_key(prefer: Preference, freed: Amount, *, missing: Amount, cost: int, r
         ran: the seconds that it ran in all its stays.
     """
     if prefer is Preference.LEAST_LOST_WORK:
-        return (0, Fraction(cost, freed)) if freed > 0 else (1, cost)
+        return (0, cost * SCALE // freed) if freed > 0 else (1, cost)
     if prefer is Preference.LEAST_RUN:
         return (ran,)
     if prefer is Preference.FEWEST_VICTIMS:
