@@ -14,6 +14,7 @@ import click
 from multiqueue.cli.output import echo, print_data, print_table, write_result
 from multiqueue.simulation.goals import GOAL_HEADERS, list_goal_rows
 from multiqueue.simulation.scenarios.figures import (
+    Outcome,
     RunFigures,
     average,
     group,
@@ -21,7 +22,7 @@ from multiqueue.simulation.scenarios.figures import (
     play_all,
     to_document,
 )
-from multiqueue.simulation.scenarios.hundred_gpus import DESCRIPTIONS
+from multiqueue.simulation.scenarios.hundred_gpus import DESCRIPTIONS, VARIATIONS, Variation
 from multiqueue.simulation.scenarios.page import build_page
 
 WAITS = ("RATE", "SYSTEM", "WAIT (SEEDS)", "P99", "URGENT", "LARGE P99", "LONGEST")
@@ -35,33 +36,36 @@ def play_scenario(
     *,
     report: Path | None = None,
     csv_file: Path | None = None,
+    variation: Variation = Variation.NONE,
 ) -> None:
     """Play ``hundred-gpus``, print what came of it, and write the page and the figures of runs.
 
     Raises:
         UsageProblem: A file cannot be written.
     """
-    runs = play_all(seeds, processes=processes, on_done=_show)
+    outcome = play_all(seeds, variation=variation, processes=processes, on_done=_show)
     for path, build in ((report, build_page), (csv_file, _format_csv)):
         if path is not None:
-            write_result(path, build(runs))
+            write_result(path, build(outcome))
     if output != "human":
-        print_data(to_document(runs), output)
+        print_data(to_document(outcome), output)
         return
-    groups = group(runs).values()
+    groups = group(outcome.runs).values()
     print_table(WAITS, [_list_waits(each) for each in groups])
     echo("")
     print_table(USE, [_list_use(each) for each in groups])
     echo("\nThe goals of cohort+gentle at 12 jobs in an hour:")
-    print_table(GOAL_HEADERS, list_goal_rows(judge(runs)))
+    print_table(GOAL_HEADERS, list_goal_rows(judge(outcome)))
     echo("")
-    for system, words in DESCRIPTIONS.items():
-        echo(f"{system}: {words}")
+    for system in dict.fromkeys(run.system for run in outcome.runs):
+        echo(f"{system}: {DESCRIPTIONS[system]}")
+    if variation is not Variation.NONE:
+        echo(f"--variation {variation}: {VARIATIONS[variation]}")
     echo(
         "Waits are minutes and means over seeds; in brackets the best and the worst seed. Waiting "
         "is all time in which a job holds no GPUs, after stops, too. URGENT is the mean of "
-        "interactive jobs; LARGE P99 and LONGEST are of gangs of 8 and 16 GPUs. RATE and DONE are "
-        "jobs in an hour."
+        "interactive jobs; LARGE P99 and LONGEST are of gangs of 8 GPUs and more. RATE and DONE "
+        "are jobs in an hour."
     )
 
 
@@ -86,13 +90,13 @@ def _list_use(runs: Sequence[RunFigures]) -> list[str]:
     ]
 
 
-def _format_csv(runs: Sequence[RunFigures]) -> str:
+def _format_csv(outcome: Outcome) -> str:
     """Return a line with the figures of each run; those by size are on the page and in JSON."""
     text = StringIO()
     names = [each.name for each in fields(RunFigures) if each.name != "sizes"]
     writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(run) for run in runs)
+    writer.writerows(asdict(run) for run in outcome.runs)
     return text.getvalue()
 
 

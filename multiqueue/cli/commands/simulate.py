@@ -25,9 +25,17 @@ QUOTAS = "100,200,400,2000"
 @click.option(
     "--scenario",
     type=click.Choice(["hundred-gpus"]),
-    help="Play a scenario with fixed parameters instead of a trace: how seven ways of sharing 100 "
-    "GPUs serve 50 people. Of the other options only --seeds, --first-seed, --processes, --report, "
-    "--csv and --output count.",
+    help="Play a scenario with fixed parameters instead of a trace: how nine ways of sharing 100 "
+    "GPUs serve 50 people. Of the other options only --variation, --seeds, --first-seed, "
+    "--processes, --report, --csv and --output count.",
+)
+@click.option(
+    "--variation",
+    type=click.Choice(["none", "even", "uneven", "gangs-of-32", "few-users", "by-hour"]),
+    default="none",
+    show_default=True,
+    help="The scenario with four ways of sharing, and lengths of jobs that differ less or more, "
+    "larger gangs, half of the jobs from five people, or more jobs by day.",
 )
 @click.option(
     "--trace",
@@ -148,6 +156,7 @@ QUOTAS = "100,200,400,2000"
 def command(  # noqa: PLR0913 - one for each option
     *,
     scenario: str | None,
+    variation: str,
     trace: str,
     jobs: int,
     load: float,
@@ -174,13 +183,23 @@ def command(  # noqa: PLR0913 - one for each option
     from multiqueue.cli.scenario import play_scenario
     from multiqueue.simulation.compare import Plan
     from multiqueue.simulation.rivals import give_quotas
+    from multiqueue.simulation.scenarios.hundred_gpus import Variation
     from multiqueue.simulation.traces.make import TraceRequest
 
     _check_folders(report, csv_file)
     if scenario is not None:
         played = range(first_seed, first_seed + seeds)
-        play_scenario(played, processes, output, report=report, csv_file=csv_file)
+        play_scenario(
+            played,
+            processes,
+            output,
+            report=report,
+            csv_file=csv_file,
+            variation=Variation(variation),
+        )
         return
+    if variation != "none":
+        raise UsageProblem("--variation: give --scenario hundred-gpus, too; traces have none")
     fleet = _read_fleet(fleet_file, clusters, preemption)
     own = f"{fleet.quota_percent}" if fleet_file else QUOTAS
     plan = Plan(

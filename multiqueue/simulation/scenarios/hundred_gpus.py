@@ -1,9 +1,9 @@
 """The scenario ``hundred-gpus``: 50 people in two teams share 100 GPUs of one cluster.
 
 All parameters are here. Jobs arrive at independent random times. More than a third are interactive,
-short and urgent; the others are batch jobs that save their work every half hour. Batch jobs are
-scaled so that the mean job of each seed is as long as the seed's own benchmark says: 12 of them in
-an hour are 85 GPUs of work.
+short and urgent; the others are batch jobs that save their work every half hour, and every second
+job also if it gets notice before it is stopped. Batch jobs are scaled so that the mean job of each
+seed is as long as the seed's own benchmark says: 12 of them in an hour are 85 GPUs of work.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from multiqueue.model.disruption_policy import (
     ProtectionRule,
 )
 from multiqueue.simulation.fleet import GPU
+from multiqueue.simulation.traces.arrivals import time_of_share
 
 HOUR, DAY = 3600.0, 86_400.0
 GPUS, USERS, TEAMS = 100, 50, ("team-1", "team-2")
@@ -46,14 +47,18 @@ INTERACTIVE_MEDIAN, INTERACTIVE_SIGMA, INTERACTIVE_LONGEST = 15 * 60.0, 0.8, HOU
 BATCH_SIZES: tuple[int, ...] = (1, 2, 4, 8, 16)
 BATCH_WEIGHTS: tuple[int, ...] = (40, 22, 18, 16, 4)
 BATCH_SIGMA, BATCH_LONGEST = 0.83, DAY
-SAVE_SECONDS, RESTART_SECONDS = 1800, 120
+FEW, FEW_SHARE = 5, 0.5
+SAVE_SECONDS, RESTART_SECONDS, NOTICE_SECONDS = 1800, 120, 60
 MEAN_GPU_SECONDS = 7.083 * HOUR
 INTERACTIVE_PRIORITY, BATCH_PRIORITY = 500, 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolJob:
-    """One job. Times are seconds since the beginning; ``seconds`` is its work without stops."""
+    """One job. Times are seconds since the beginning; ``seconds`` is its work without stops.
+
+    ``saves_on_notice`` says that it saves its work if it is told before it is stopped.
+    """
 
     name: str
     team: str
@@ -62,11 +67,38 @@ class PoolJob:
     seconds: float
     is_interactive: bool
     person: int = 0
+    saves_on_notice: bool = False
 
     @property
     def saves(self) -> bool:
         """Whether it goes on from its last checkpoint after a stop."""
         return not self.is_interactive
+
+
+class Variation(StrEnum):
+    """What is otherwise than stated, to see what the figures rest on."""
+
+    NONE = "none"
+    EVEN = "even"
+    UNEVEN = "uneven"
+    GANGS = "gangs-of-32"
+    FEW_USERS = "few-users"
+    BY_HOUR = "by-hour"
+
+    @property
+    def sigma(self) -> float:
+        """How much the lengths of batch jobs differ."""
+        return {Variation.EVEN: 0.6, Variation.UNEVEN: 1.2}.get(self, BATCH_SIGMA)
+
+
+VARIATIONS = {
+    Variation.NONE: "as stated",
+    Variation.EVEN: "lengths of batch jobs differ less: sigma 0.6",
+    Variation.UNEVEN: "lengths of batch jobs differ more: sigma 1.2",
+    Variation.GANGS: "every second gang of 16 has 32 GPUs",
+    Variation.FEW_USERS: f"{FEW} users submit half of the jobs",
+    Variation.BY_HOUR: "more jobs come by day than by night and at weekends",
+}
 
 
 class System(StrEnum):
@@ -82,6 +114,9 @@ class System(StrEnum):
     ONE_TOLD = "one+told"
     NO_QUEUE = "no-queue"
 
+
+MAIN = (System.STATIC_HALVES, System.FIRST_COME, System.COHORT, System.GENTLE)
+"""The systems that are compared under each `Variation`."""
 
 QUEUED: tuple[System, ...] = tuple(system for system in System if system is not System.NO_QUEUE)
 """The systems that have queues."""
@@ -120,26 +155,29 @@ GENTLE = DisruptionRules(
     cost=CostRule(longest_notice=300),
     waiting=ClaimRule(passing=100, claims=1, after=14_400),
 )
-"""What config/samples-disruption/1-gentle.yaml says; a test compares them.
-
-No job of the scenario asks for notice."""
+"""What config/samples-disruption/1-gentle.yaml says; a test compares them."""
 
 
-def make_jobs(seed: int, rate: float, *, days: float = DAYS) -> tuple[PoolJob, ...]:
+def make_jobs(
+    seed: int, rate: float, *, days: float = DAYS, variation: Variation = Variation.NONE
+) -> tuple[PoolJob, ...]:
     """Return the jobs of a seed, in the order of their submission.
 
     Args:
         seed: The seed.
         rate: Jobs per hour.
         days: How long jobs are submitted.
+        variation: What is otherwise than stated.
     """
     chance = random.Random(f"hundred-gpus {seed}")  # noqa: S311 - no secret
-    spread = BATCH_SIGMA / math.sqrt(2)
+    spread = variation.sigma / math.sqrt(2)
     habits = [chance.gauss(0, spread) for _ in range(USERS)]
     drafts: list[tuple[PoolJob, float]] = []
     at = chance.expovariate(rate / HOUR)
     while at < days * DAY:
-        user = chance.randrange(USERS)
+        is_few = variation is Variation.FEW_USERS and chance.random() < FEW_SHARE
+        others = FEW if variation is Variation.FEW_USERS else 0
+        user = chance.randrange(FEW) if is_few else others + chance.randrange(USERS - others)
         is_interactive = chance.random() < INTERACTIVE_SHARE
         sizes, weights = BATCH_SIZES, BATCH_WEIGHTS
         if is_interactive:
@@ -152,7 +190,12 @@ def make_jobs(seed: int, rate: float, *, days: float = DAYS) -> tuple[PoolJob, .
             submitted=at,
             seconds=0.0,
             is_interactive=is_interactive,
+            saves_on_notice=not is_interactive and len(drafts) % 2 == 0,
         )
+        if variation is Variation.GANGS and job.gpus == max(BATCH_SIZES) and chance.random() < 0.5:
+            job = replace(job, gpus=2 * job.gpus)
+        if variation is Variation.BY_HOUR:
+            job = replace(job, submitted=time_of_share(at / (days * DAY), days * DAY))
         own = chance.gauss(0, INTERACTIVE_SIGMA if is_interactive else spread)
         drafts.append((job, own if is_interactive else own + habits[user]))
         at += chance.expovariate(rate / HOUR)

@@ -9,13 +9,22 @@ from multiqueue.simulation.goals import Goal
 from multiqueue.simulation.report.html import build_html, head, section, tile
 from multiqueue.simulation.report.table import format_seconds
 from multiqueue.simulation.scenarios import charts
-from multiqueue.simulation.scenarios.figures import RATES, RunFigures, average, group, judge
+from multiqueue.simulation.scenarios.figures import (
+    RATES,
+    Outcome,
+    RunFigures,
+    average,
+    group,
+    judge,
+)
 from multiqueue.simulation.scenarios.hundred_gpus import (
     DAYS,
     DESCRIPTIONS,
     QUEUED,
+    VARIATIONS,
     WARM_UP_DAYS,
     System,
+    Variation,
     lay_out,
 )
 
@@ -24,7 +33,7 @@ COLUMNS = (
     ("wait", "mean wait", format_seconds),
     ("p99", "p99 wait", format_seconds),
     ("interactive_wait", "interactive", format_seconds),
-    ("large_longest", "longest of 8 and 16 GPUs", format_seconds),
+    ("large_longest", "longest from 8 GPUs on", format_seconds),
     ("completed", "done in an hour", lambda value: f"{value:.2f}"),
     ("used", "GPUs in use", lambda value: f"{value:.1%}"),
     ("useful", "useful", lambda value: f"{value:.1%}"),
@@ -38,18 +47,19 @@ SHARING: tuple[System, ...] = tuple(system for system in QUEUED if lay_out(syste
 """The systems that stop jobs. Beside the waits of the others, theirs could not be seen."""
 
 
-def build_page(runs: Sequence[RunFigures]) -> str:
+def build_page(outcome: Outcome) -> str:
     """Return the page as HTML."""
+    runs = outcome.runs
     at = {
         rate: {system: each for (other, system), each in group(runs).items() if other == rate}
         for rate in RATES
     }
     crowded = at[RATES[-1]]
     shared = {system: each for system, each in crowded.items() if system in SHARING}
-    goals = judge(runs)
+    goals = judge(outcome)
     seeds = sorted({run.seed for run in runs})
     parts = [
-        head(TITLE, _describe(seeds), list(System)),
+        head(TITLE, _describe(seeds, outcome.variation), list(crowded)),
         _tiles(goals, crowded),
         _goals(goals),
         '<div class="pair">',
@@ -89,12 +99,13 @@ def build_page(runs: Sequence[RunFigures]) -> str:
     return build_html(TITLE, parts)
 
 
-def _describe(seeds: Sequence[int]) -> str:
+def _describe(seeds: Sequence[int], variation: Variation) -> str:
     which = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
     return (
         f"{DAYS} days of jobs on one cluster of 100 GPUs, {which}: {RATES[0]:g} or {RATES[-1]:g} "
         "jobs in an hour, 12 of which are 85 GPUs of work. Only in the systems that are told does "
         "anybody declare a run time."
+        + (f" Here, {VARIATIONS[variation]}." if variation is not Variation.NONE else "")
     )
 
 

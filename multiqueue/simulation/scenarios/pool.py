@@ -1,19 +1,29 @@
 """One cluster in virtual time: the engine decides, and jobs start, work, are stopped and end.
 
 A job that is stopped loses what it did since its last checkpoint, and needs time to begin again.
-Times are seconds since the beginning.
+If it gets notice, it saves the work that it had done by then. Times are seconds since the
+beginning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
+from multiqueue.api.notices import Notice
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import EngineOptions
-from multiqueue.engine.plan import Admit, Decision, Preempt, PreemptedWorkload, Requeue
+from multiqueue.engine.plan import (
+    Admit,
+    Decision,
+    EndNotice,
+    Preempt,
+    PreemptedWorkload,
+    Requeue,
+    RescindNotice,
+)
 from multiqueue.forecast.history import RuntimeHistory
 from multiqueue.forecast.traits import FinishedRun, Traits
 from multiqueue.model.cluster_queue import LocalQueue
@@ -27,6 +37,7 @@ from multiqueue.simulation.scenarios.hundred_gpus import (
     BATCH_PRIORITY,
     FLAVOR,
     INTERACTIVE_PRIORITY,
+    NOTICE_SECONDS,
     RESTART_SECONDS,
     SAVE_SECONDS,
     START_SECONDS,
@@ -39,14 +50,23 @@ from multiqueue.simulation.scenarios.job_run import JobRun
 LOCAL_QUEUE = "jobs"
 Declare = Callable[[PoolJob, Workload], Workload]
 HABITS = SaveHabits(interval=SAVE_SECONDS, restart=RESTART_SECONDS)
+NOTICE_HABITS = HABITS._replace(on_notice=True, notice_seconds=NOTICE_SECONDS)
 
 
 @dataclass(slots=True, kw_only=True)
 class PoolRun(JobRun):
-    """A job, how the engine sees it, and the seconds of its work that are saved (``done``)."""
+    """A job, and how the engine sees it.
+
+    Attributes:
+        done: The seconds of its work that were saved when it was stopped last.
+        saved: Those that it has saved because of a notice.
+        notices: How many seconds each notice lasted after which it was stopped.
+    """
 
     workload: Workload
     done: float = 0.0
+    saved: float = 0.0
+    notices: list[int] = field(default_factory=list)
     admitted: float = 0.0
     is_leaving: bool = False
 
@@ -89,15 +109,17 @@ class GpuPool:
     def _submit(self, job: PoolJob) -> None:
         urgent, usual = (INTERACTIVE_PRIORITY, BATCH_PRIORITY)
         priority = urgent if job.is_interactive else usual
+        habits = NOTICE_HABITS if job.saves_on_notice else HABITS
         workload = Workload(
             key=f"{job.team}/{job.name}",
             uid=job.name,
+            job_uid=job.name,
             queue=f"{job.team}/{LOCAL_QUEUE}",
             priority=priority if self._layout.has_priorities else 0,
             created_at=self._agenda.now,
             queue_order_at=self._agenda.now,
             pod_sets=(PodSet(count=job.gpus, requests={GPU: 1}),),
-            saves=HABITS if job.saves else None,
+            saves=habits if job.saves else None,
             expected_run=round(job.seconds) if self._layout.tells_run_times else 0,
         )
         workload = self._declare(job, workload)
@@ -118,9 +140,13 @@ class GpuPool:
             if isinstance(decision, Admit):
                 self._admit(decision)
             elif isinstance(decision, Preempt):
-                for victim in decision.victims:
-                    if victim.is_new:
-                        self._stop(victim)
+                self._preempt(decision)
+            elif isinstance(decision, EndNotice):
+                self._runs[decision.workload].notices.append(decision.seconds)
+                self._stop(decision)
+            elif isinstance(decision, RescindNotice):
+                run = self._runs[decision.workload]
+                self._put(run, replace(run.workload, notice=None))
             elif isinstance(decision, Requeue):
                 held_back = decision.explanation.held_back if decision.explanation else None
                 if held_back is not None and held_back.promised is not None:
@@ -152,18 +178,47 @@ class GpuPool:
         self._engine.delete_workload(run.workload.key, self._agenda.now)
         self._cycles.rearm()
 
-    def _stop(self, victim: PreemptedWorkload) -> None:
+    def _preempt(self, decision: Preempt) -> None:
+        for victim in decision.victims:
+            if victim.is_new and victim.notice:
+                self._tell(victim, self._runs[decision.workload].workload.uid)
+            elif victim.is_new:
+                self._stop(victim)
+
+    def _tell(self, victim: PreemptedWorkload, preemptor: str) -> None:
         run, now = self._runs[victim.workload], self._agenda.now
-        worked = self._agenda.seconds - run.admitted - START_SECONDS - self._restart(run)
-        reached = run.done + max(0.0, worked)
+        notice = Notice(int(now.timestamp()), victim.notice, victim.reason, "", preemptor)
+        self._put(run, replace(run.workload, notice=notice))
+        habits = run.workload.saves
+        if habits is not None and habits.notice_seconds is not None:
+            saving = partial(self._save, run, notice, self._reached(run))
+            self._agenda.after(habits.notice_seconds, saving)
+
+    def _save(self, run: PoolRun, notice: Notice, reached: float) -> None:
+        if run.workload.notice == notice and not run.is_leaving:
+            run.saved = reached
+            if self._engine.set_last_checkpoint(run.workload.job_uid, self._agenda.now):
+                self._cycles.run()
+
+    def _reached(self, run: PoolRun) -> float:
+        """Return how many seconds of its work a job has done."""
+        return run.done + max(0.0, self._worked(run))
+
+    def _worked(self, run: PoolRun) -> float:
+        return self._agenda.seconds - run.admitted - START_SECONDS - self._restart(run)
+
+    def _stop(self, victim: PreemptedWorkload | EndNotice) -> None:
+        run, now = self._runs[victim.workload], self._agenda.now
+        worked, reached = self._worked(run), self._reached(run)
         saved = max(run.done, reached // SAVE_SECONDS * SAVE_SECONDS) if run.job.saves else 0.0
+        saved = max(saved, run.saved)
         run.lost += reached - saved + min(self._restart(run), max(0.0, worked + RESTART_SECONDS))
         run.done, run.is_leaving, run.stops = saved, True, run.stops + 1
         evicted = make_evicted(victim.reason, now)
         stops = run.workload.stops
         if victim.stop is not None:
             stops = (*stops, victim.stop)
-        self._put(run, replace(run.workload, evicted=evicted, stops=stops))
+        self._put(run, replace(run.workload, evicted=evicted, stops=stops, notice=None))
         self._agenda.at(now + timedelta(seconds=STOP_SECONDS), partial(self._free, run))
 
     def _free(self, run: PoolRun) -> None:

@@ -36,14 +36,30 @@ class Burst:
 
 def arrange(random: Random, bursts: Sequence[Burst], span: float) -> tuple[TraceJob, ...]:
     """Give each burst a time within the span, which begins on a Monday at midnight."""
-    hours = max(1, int(span // HOUR) + (span % HOUR > 0))
-    total = list(accumulate(_intensity(hour) for hour in range(hours)))
+    total = _sum_up(span)
+    hours = len(total)
     jobs: list[TraceJob] = []
     for burst in bursts:
         begin = _draw(random, total) * span / (hours * HOUR)
         for number, job in enumerate(burst.jobs):
             jobs.append(replace(job, submit=min(span, round(begin + number * burst.every, 3))))
     return in_order(jobs)
+
+
+def time_of_share(share: float, span: float) -> float:
+    """Return when a share (0 to 1) of the submissions of a span has come, as `arrange` has them."""
+    total = _sum_up(span)
+    target = share * total[-1]
+    hour = bisect(total, target, hi=len(total) - 1)
+    before = total[hour - 1] if hour else 0.0
+    part = (target - before) / (total[hour] - before)
+    return (hour + part) * span / len(total)
+
+
+def _sum_up(span: float) -> list[float]:
+    """Return how many submissions have come by the end of each hour, relative to each other."""
+    hours = max(1, int(span // HOUR) + (span % HOUR > 0))
+    return list(accumulate(_intensity(hour) for hour in range(hours)))
 
 
 def _intensity(hour: int) -> float:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import csv
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -20,10 +27,13 @@ from multiqueue.simulation.scenarios.hundred_gpus import (
     DAY,
     GENTLE,
     GPUS,
+    MAIN,
     MEAN_GPU_SECONDS,
     QUEUED,
+    VARIATIONS,
     PoolJob,
     System,
+    Variation,
     lay_out,
     make_jobs,
 )
@@ -88,6 +98,27 @@ def test_who_is_stopped_goes_on_from_its_last_checkpoint() -> None:
     assert batch.waited == pytest.approx(1800 + 10, abs=5)
 
 
+def test_who_gets_notice_goes_on_from_where_it_got_it() -> None:
+    """At 1:10 an urgent job takes all GPUs for half an hour; the minute of saving is lost."""
+    told = replace(job("batch", 100, 2), saves_on_notice=True)
+    runs = play(System.GENTLE, told, job("now", 50, 0.5, at=7 / 6, urgent=True))
+    batch, urgent = runs["batch"], runs["now"]
+    assert batch.notices == [60]
+    assert urgent.waited == pytest.approx(60 + 5, abs=2)
+    assert batch.lost == pytest.approx(60 + 120, abs=2)
+    assert batch.finished == pytest.approx(urgent.finished + 10 + 120 + 3000 + 10, abs=5)
+
+
+def test_a_notice_is_taken_back_if_room_comes_free() -> None:
+    """An urgent job wants the GPUs of the batch job, and another one ends before that has saved."""
+    batch = replace(job("batch", 50, 2), saves_on_notice=True)
+    ending = job("ends", 50, 1.005, urgent=True)
+    runs = play(System.GENTLE, ending, batch, job("now", 50, 0.1, at=1, urgent=True))
+    assert runs["now"].waited == pytest.approx(28, abs=2), "until the other one ends"
+    assert runs["batch"].stops == 0
+    assert runs["batch"].lost == 0
+
+
 def test_in_order_of_arrival_a_small_job_waits_behind_a_large_one() -> None:
     jobs = (job("runs", 60, 1), job("large", 80, 1, at=0.1), job("small", 1, 0.1, at=0.2))
     assert play(System.FIRST_COME, *jobs)["small"].waited == pytest.approx(2890, abs=2)
@@ -129,17 +160,18 @@ def test_the_figures_add_up() -> None:
 
 
 @pytest.fixture(scope="module")
-def two_days() -> list[figures.RunFigures]:
-    return [
+def two_days() -> figures.Outcome:
+    runs = [
         figures.play_seed(system, rate, seed, days=2)
         for seed in (1, 2)
         for rate in figures.RATES
         for system in System
     ]
+    return figures.Outcome(runs=runs, largest={System.STATIC_HALVES: 7.25, System.GENTLE: 11.5})
 
 
 def test_the_command_prints_all_systems_and_says_what_is_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_days: list[figures.RunFigures]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_days: figures.Outcome
 ) -> None:
     monkeypatch.setattr("multiqueue.cli.scenario.play_all", lambda _seeds, **_options: two_days)
     table, page = tmp_path / "runs.csv", tmp_path / "page.html"
@@ -154,13 +186,13 @@ def test_the_command_prints_all_systems_and_says_what_is_missed(
     assert "missed" in result.output
     with table.open() as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == len(two_days)
-    assert float(rows[0]["wait"]) == pytest.approx(two_days[0].wait)
+    assert len(rows) == len(two_days.runs)
+    assert float(rows[0]["wait"]) == pytest.approx(two_days.runs[0].wait)
     assert page.read_text() == build_page(two_days)
 
 
 def test_the_page_is_whole_and_has_what_is_missed_first(
-    two_days: list[figures.RunFigures],
+    two_days: figures.Outcome,
 ) -> None:
     page = build_page(two_days)
     checker = Checker()
@@ -168,24 +200,24 @@ def test_the_page_is_whole_and_has_what_is_missed_first(
     assert checker.open == []
     assert checker.fetched == []
     assert page.count("<svg") == 6
-    assert page.count("<circle") >= len(two_days)
+    assert page.count("<circle") >= len(two_days.runs)
     missed = [goal.words for goal in figures.judge(two_days) if not goal.reached]
     assert missed
     assert page.rindex(">missed<") < page.index(">reached<")
-    for run in two_days:
+    for run in two_days.runs:
         assert f"{run.system}, seed {run.seed}: {format_seconds(run.wait)}" in page
 
 
-def test_only_who_has_no_queue_gives_up(two_days: list[figures.RunFigures]) -> None:
-    unqueued = [run for run in two_days if run.system is System.NO_QUEUE]
+def test_only_who_has_no_queue_gives_up(two_days: figures.Outcome) -> None:
+    unqueued = [run for run in two_days.runs if run.system is System.NO_QUEUE]
     assert sum(run.gave_up for run in unqueued) > 0
     assert sum(run.used - run.useful for run in unqueued) > 0.01
     assert all(run.overhead == 0 for run in unqueued)
-    assert not any(run.gave_up for run in two_days if run not in unqueued)
+    assert not any(run.gave_up for run in two_days.runs if run not in unqueued)
 
 
-def test_the_parts_by_size_are_the_mean_wait(two_days: list[figures.RunFigures]) -> None:
-    for run in two_days:
+def test_the_parts_by_size_are_the_mean_wait(two_days: figures.Outcome) -> None:
+    for run in two_days.runs:
         assert sum(size.part for size in run.sizes) == pytest.approx(run.wait)
         assert max(size.longest for size in run.sizes) >= run.p99
         assert -1e-6 < run.wait_again < run.wait + 1e-6
@@ -201,6 +233,56 @@ def test_room_is_kept_for_a_gang_that_waits_long_if_run_times_are_declared() -> 
     assert claims(System.GENTLE, limit=12 * 3600) == 1
     assert claims(System.GENTLE, limit=0) == 0
     assert claims(System.COHORT, limit=12 * 3600) == 0
+
+
+def test_the_command_names_the_variations() -> None:
+    (option,) = (each for each in simulate.command.params if each.name == "variation")
+    assert isinstance(option.type, click.Choice)
+    assert list(option.type.choices) == list(Variation) == list(VARIATIONS)
+
+
+def test_variations_change_what_they_say_and_not_the_work() -> None:
+    jobs = {each: make_jobs(3, 12.0, variation=each) for each in Variation}
+    for each in Variation:
+        mean = sum(job.gpus * job.seconds for job in jobs[each]) / len(jobs[each])
+        assert mean == pytest.approx(MEAN_GPU_SECONDS, rel=1e-6)
+        assert sorted(jobs[each], key=lambda job: job.submitted) == list(jobs[each])
+    batch = {
+        each: [math.log(job.seconds) for job in of if not job.is_interactive]
+        for each, of in jobs.items()
+    }
+    even, stated, uneven = (
+        statistics.stdev(batch[each]) for each in (Variation.EVEN, Variation.NONE, Variation.UNEVEN)
+    )
+    assert even < 0.9 * stated < 0.8 * uneven
+    sizes = Counter(job.gpus for job in jobs[Variation.GANGS])
+    assert sizes[32] == pytest.approx(sizes[16], rel=0.5)
+    by_person = Counter(job.person for job in jobs[Variation.FEW_USERS])
+    few = sum(by_person[person] for person in range(5))
+    assert few == pytest.approx(by_person.total() / 2, rel=0.1)
+    nights = [job for job in jobs[Variation.BY_HOUR] if job.submitted % DAY < DAY / 3]
+    assert len(nights) < len(jobs[Variation.BY_HOUR]) / 4
+
+
+def test_a_variation_is_played_by_four_systems() -> None:
+    outcome = figures.play_all([1], variation=Variation.GANGS, days=1)
+    assert {run.system for run in outcome.runs} == set(MAIN)
+    assert len(outcome.runs) == 2 * len(MAIN)
+    assert outcome.largest == {}
+    assert VARIATIONS[Variation.GANGS] in build_page(outcome)
+
+
+def test_the_largest_rate_is_the_last_one_that_reaches_the_goal() -> None:
+    played = []
+
+    def play(*columns: Iterable[float]) -> Any:
+        _, rates, seeds, _ = map(list, columns)
+        played.append(rates[0])
+        assert len(rates) == len(seeds) == 2
+        return [SimpleNamespace(wait=figures.GOAL_WAIT * rate / 9.6) for rate in rates]
+
+    assert figures.find_largest_rate(System.GENTLE, [1, 2], play) == 9.5
+    assert len(played) <= 6
 
 
 def test_a_run_ends_every_job() -> None:

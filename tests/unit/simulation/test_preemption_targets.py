@@ -1,6 +1,6 @@
 """What parts of a DisruptionPolicy are worth, on the jobs of ``hundred-gpus``.
 
-S-1, S-3, S-5, S-6, S-7 and S-13.
+S-1 to S-7 and S-13.
 
 Seeds are fixed, and each target compares two runs of the same jobs.
 """
@@ -13,6 +13,7 @@ from dataclasses import replace
 from multiqueue.model.cluster_queue import ClusterQueue, Quota
 from multiqueue.model.disruption_policy import (
     BudgetRule,
+    CostRule,
     DisruptionRules,
     Preference,
     SaveHabits,
@@ -28,7 +29,7 @@ from multiqueue.simulation.scenarios.hundred_gpus import (
     lay_out,
     make_jobs,
 )
-from multiqueue.simulation.scenarios.pool import Declare, GpuPool, PoolRun
+from multiqueue.simulation.scenarios.pool import NOTICE_HABITS, Declare, GpuPool, PoolRun
 
 DAY = 86_400
 EMPTY = DisruptionRules(name=GENTLE.name)
@@ -66,6 +67,34 @@ def test_who_loses_least_is_stopped_first() -> None:
     assert sum(lost(play(seed, cheapest)) for seed in (1, 2)) <= 0.6 * newest
 
 
+def test_who_was_stopped_for_an_owner_is_left_alone_for_a_while() -> None:
+    """S-2: at most 40 % of the stops, and the owner waits at most a minute longer than `concede`.
+
+    Every 5 minutes for 12 hours the owner of half the GPUs wants 8 of them for 4 minutes, and a job
+    of the other team runs on 96. (It is stopped 37 times; the goal of 3 contradicts `concede`,
+    which limits each protection from who wants its own quota back.)
+    """
+    free, gentle = play_bursts(EMPTY), play_bursts(GENTLE)
+    assert free[0].stops == 144
+    assert gentle[0].stops <= 0.4 * free[0].stops
+    assert max(run.waited_first for run in gentle[1:]) <= GENTLE.protection.concede + 60
+
+
+def play_bursts(policy: DisruptionRules) -> list[PoolRun]:
+    """Return the runs of who borrows, and then those of the owner."""
+    borrower = PoolJob(
+        name="borrows",
+        team="team-2",
+        gpus=96,
+        submitted=0,
+        seconds=0.9 * DAY,
+        is_interactive=False,
+    )
+    owner = replace(borrower, team="team-1", gpus=8, seconds=230)
+    bursts = (replace(owner, name=f"own-{n}", submitted=3600 + 300 * n) for n in range(144))
+    return GpuPool(replace(LAYOUT, policy=policy)).play((borrower, *bursts))
+
+
 def test_no_day_loses_more_than_its_budget() -> None:
     """S-3: at a load of 0.95, with 1 % a day: the 3 % of the scenario forbid nothing there.
 
@@ -87,6 +116,28 @@ def worst_day(runs: Iterable[PoolRun]) -> int:
     stops = sorted((stop.at.timestamp(), stop.cost) for run in runs for stop in run.workload.stops)
     days = ([cost for at, cost in stops if begin <= at < begin + DAY] for begin, _ in stops)
     return max(sum(day) for day in days if len(day) > 1)
+
+
+def test_notice_saves_work() -> None:
+    """S-4: at most 40 % of the lost work, and preemptors wait three minutes longer on average.
+
+    Seven batch jobs of ten save on notice, within 1 to 2 minutes, and who loses least is stopped.
+    (With notice alone half of the work is lost: the other three lose as much as before.)
+    """
+
+    def cooperate(job: PoolJob, workload: Workload) -> Workload:
+        number = int(job.name.removeprefix("job-")) % 10
+        habits = NOTICE_HABITS._replace(notice_seconds=60 + 10 * number)
+        return replace(workload, saves=habits if job.saves and number < 7 else workload.saves)
+
+    notice = replace(EMPTY, cost=CostRule(longest_notice=300), prefer=Preference.LEAST_LOST_WORK)
+    for seed in (1, 2):
+        hasty, noticed = (play(seed, rules, declare=cooperate) for rules in (EMPTY, notice))
+        assert lost(noticed) <= 0.4 * lost(hasty)
+        assert urgent_wait(noticed) <= urgent_wait(hasty) + 180
+        lasted = [seconds for run in noticed for seconds in run.notices]
+        assert len(lasted) > 20
+        assert max(lasted) <= 120, "who has saved is stopped at once"
 
 
 def test_patience_saves_stops_if_jobs_say_when_they_end() -> None:
