@@ -12,11 +12,11 @@ import contextlib
 import os
 import re
 import signal
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -25,6 +25,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import JOBS, LOCAL_QUEUES, PODS
 from multiqueue.runtime.demo.jobs import DemoJob, build_job
+from multiqueue.serving.free_ports import find_free_ports
 from tests.abuse.fleet import MANAGER, WORKERS, Fleet, Manager, Object
 from tests.integration.waiting import is_true, until_one
 from tests.tcp_gate import Gate, gate_to
@@ -55,23 +56,26 @@ class Watched:
 
     Attributes:
         managers: The managers that are told apart.
+        gates: The port of the gate to each cluster.
         writes: What they wrote, in order.
         stop_at: The process to stop, the clusters, and what it writes there.
         stopped: Set once it was stopped.
     """
 
     managers: list[Manager] = field(default_factory=list)
+    gates: dict[str, int] = field(default_factory=dict)
     writes: list[Write] = field(default_factory=list)
     stop_at: tuple[int, tuple[str, ...], str] | None = None
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
-    _pids: dict[int, int] = field(default_factory=dict)
+    _pids: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def read(self, cluster: str, port: int, data: bytes) -> None:
         """Take in what somebody sent to a cluster."""
         for method, path in WRITE.findall(data):
-            if port not in self._pids:
-                self._pids[port] = find_owner(port, [m.pid for m in self.managers if m.is_running])
-            pid, what = self._pids[port], f"{method.decode()} {path.decode()}"
+            if (cluster, port) not in self._pids:
+                pids = [each.pid for each in self.managers if each.is_running]
+                self._pids[cluster, port] = find_owner((port, self.gates[cluster]), pids)
+            pid, what = self._pids[cluster, port], f"{method.decode()} {path.decode()}"
             if "/leases/" in what or "/events" in what:
                 continue
             self.writes.append(Write(pid, cluster, what))
@@ -87,10 +91,14 @@ class Watched:
             self.stopped.set()
 
 
-def find_owner(port: int, pids: list[int]) -> int:
-    """Return which of these processes connects from a port of this machine; 0: none of them."""
+def find_owner(ends: tuple[int, int], pids: list[int]) -> int:
+    """Return which of these processes connects from the first port to the second; 0: none."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    inodes = {f"socket:[{row[9]}]" for row in rows if int(row[1].split(":")[1], 16) == port}
+    inodes = {
+        f"socket:[{row[9]}]"
+        for row in rows
+        if tuple(int(end.split(":")[1], 16) for end in row[1:3]) == ends
+    }
     for pid in pids:
         for link in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
@@ -119,8 +127,7 @@ class TwoManagers:
         folder, program = self.fleet.folder, self.fleet.program
         self.number += 1
         configuration = yaml.safe_load((folder / "manager-config.yaml").read_text())
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        address = f"127.0.0.1:{find_free_ports(1)[0]}"
         configuration["health"]["healthProbeBindAddress"] = address
         path = folder / f"manager-{self.number}.yaml"
         path.write_text(yaml.safe_dump(configuration))
@@ -179,6 +186,7 @@ async def open_gate(
     gate: Gate = await stack.enter_async_context(
         gate_to(cluster["server"], partial(watched.read, name))
     )
+    watched.gates[name] = urlsplit(gate.url).port or 0
     cluster.update(gate.cluster)
     return yaml.safe_dump(kubeconfig)
 

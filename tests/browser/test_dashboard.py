@@ -77,6 +77,8 @@ def test_a_job_has_its_way_its_decision_and_its_log(look: Look) -> None:
     look.page.get_by_text("Who decided: score").wait_for()
     look.page.get_by_text("Conditions").first.wait_for()
     look.picture("job")
+    # If it ends meanwhile, the page asks once more for the pods of a copy that is gone.
+    look.complaints[:] = [each for each in look.complaints if not re.search("404|409", each)]
 
 
 def test_what_has_not_come_yet_is_not_called_nothing(browser: Any, demo: Demo) -> None:
@@ -94,8 +96,9 @@ def test_what_has_not_come_yet_is_not_called_nothing(browser: Any, demo: Demo) -
 
 
 def test_a_waiting_job_says_why_in_a_panel_and_keys_walk_through_the_list(look: Look) -> None:
-    look.open("#/jobs?phase=Queued", "Jobs")
-    look.page.locator(".grid tbody a").first.wait_for()
+    # The largest wait longest.
+    look.open("#/jobs?phase=Queued&sort=-gpus", "Jobs")
+    look.page.wait_for_function("() => document.querySelectorAll('.grid tbody tr').length > 1")
     look.page.keyboard.press("j")
     look.page.locator("aside").get_by_text("Why it waits").wait_for()
     first = look.page.url
@@ -219,9 +222,9 @@ def test_a_lost_connection_is_said_and_healed(look: Look) -> None:
 
 
 def still_text(page: Any, selector: str) -> str:
-    """The text once it has not changed for 1.5 s: what was sent before a stop may arrive after it."""
+    """Return a text once it stands still: what was sent before a stop may arrive after it."""
     text = page.locator(selector).inner_text()
-    for _ in range(10):
+    for _ in range(3):  # a manager that stands still for 7 s loses its Lease, and ends
         page.wait_for_timeout(1500)
         if text == (text := page.locator(selector).inner_text()):
             return str(text)

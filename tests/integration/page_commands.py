@@ -27,7 +27,7 @@ RANDOM = re.compile(r"(?<=-)[a-z0-9]{5}\b")
 """What ends the names of pods and Workloads."""
 NO_MARK = "it has no mark yet"
 COMMAND_SECONDS = 40
-SETTLE_SECONDS = 20
+SETTLE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,18 +136,17 @@ class PageShell:
     def run(self, command: PageCommand) -> str:
         """Run a command; return what is wrong, or nothing.
 
-        A command that prints other lines than the page has a while to print them: what it shows
-        may not have happened yet.
+        A command that ends otherwise than the page says, or prints other lines, is tried again for
+        a while: what it shows may not have happened yet.
         """
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
             status, printed = self._ask(command.text)
-            if (status != 0) != command.fails:
-                return f"exit code {status}:\n{printed}"
-            if command.prints is None or agrees(printed, command.prints):
+            ends_as_said = (status != 0) == command.fails
+            if ends_as_said and (command.prints is None or agrees(printed, command.prints)):
                 return ""
-            if time.monotonic() > deadline:
-                return f"it printed:\n{printed}"
+            if command.prints is None or time.monotonic() > deadline:
+                return f"exit code {status}; it printed:\n{printed}"
             time.sleep(0.2)  # nothing tells when the clusters have come that far
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from tests.integration.test_demo import served
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 KUBECTL = shutil.which("kubectl")
-SPEED = "10"
+SPEED = "5"
 PARTS = 2
 """Each with a demo of its own, so that two can run at the same time."""
 

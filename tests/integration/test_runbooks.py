@@ -109,6 +109,12 @@ async def drain(demo: Served) -> None:
     """Drain the worker with the only A100s."""
     annotations = {"multiqueue.dev/drain": "true"}
     await demo.manager.patch(MULTIKUEUE_CLUSTERS, A100, {"metadata": {"annotations": annotations}})
+    await until_one(
+        demo.manager,
+        MULTIKUEUE_CLUSTERS,
+        A100,
+        lambda found: " stays: " in condition(found, "Drained").get("message", ""),
+    )
 
 
 async def lose_local_queue(demo: Served) -> None:
@@ -125,7 +131,6 @@ async def lose_worker(demo: Served) -> None:
         MULTIKUEUE_CLUSTERS,
         H100,
         lambda found: condition(found, "Active").get("status") == "False",
-        seconds=10,
     )
 
 
@@ -136,7 +141,6 @@ async def until_mended(demo: Served) -> None:
         MULTIKUEUE_CLUSTERS,
         H100,
         lambda found: condition(found, "Active").get("status") == "True",
-        seconds=10,
     )
 
 
