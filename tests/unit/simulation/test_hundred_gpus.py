@@ -73,6 +73,9 @@ def test_jobs_are_the_same_for_a_seed_and_have_the_stated_mean() -> None:
     assert mean == pytest.approx(MEAN_GPU_SECONDS, rel=1e-6)
     assert len(jobs) == pytest.approx(12 * 24 * 12, rel=0.1)
     assert sum(each.is_interactive for each in jobs) / len(jobs) == pytest.approx(0.35, abs=0.03)
+    assert not any(each.saves_on_notice for each in jobs if each.is_interactive)
+    batch = [each.saves_on_notice for each in jobs if not each.is_interactive]
+    assert sum(batch) / len(batch) == pytest.approx(0.5, abs=0.03)
 
 
 @pytest.mark.parametrize("system", QUEUED)
@@ -115,8 +118,9 @@ def test_a_notice_is_taken_back_if_room_comes_free() -> None:
     ending = job("ends", 50, 1.005, urgent=True)
     runs = play(System.GENTLE, ending, batch, job("now", 50, 0.1, at=1, urgent=True))
     assert runs["now"].waited == pytest.approx(28, abs=2), "until the other one ends"
-    assert runs["batch"].stops == 0
-    assert runs["batch"].lost == 0
+    assert runs["batch"].stops == runs["batch"].lost == 0
+    assert runs["batch"].workload.notice is None
+    assert runs["batch"].saved == 0, "it had not saved yet, and works on"
 
 
 def test_in_order_of_arrival_a_small_job_waits_behind_a_large_one() -> None:
@@ -146,6 +150,13 @@ def test_without_a_queue_gangs_hold_parts_until_one_gives_up() -> None:
     assert 1 < len(loser.parts) < 60
     assert len(winner.parts) == 60
     assert winner.stays[0][0] == 3610
+
+
+def test_half_an_hour_after_its_first_pod_a_gang_gives_up() -> None:
+    jobs = (job("holds", 99, 1), job("pair", 2, 1, at=0.1))
+    _, pair = UnqueuedPool(1).play(jobs)
+    assert pair.parts == [(360, 2160)]
+    assert pair.gave_up == 2160
 
 
 def test_the_figures_add_up() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from random import Random
 from statistics import median
 
@@ -9,7 +10,7 @@ import pytest
 
 from multiqueue.simulation.fleet import make_fleet
 from multiqueue.simulation.traces import acme_like, helios_like
-from multiqueue.simulation.traces.arrivals import Burst, arrange
+from multiqueue.simulation.traces.arrivals import Burst, arrange, time_of_share
 from multiqueue.simulation.traces.csv_loader import TraceError
 from multiqueue.simulation.traces.make import GENERATORS, TraceRequest, make_trace
 from multiqueue.simulation.traces.trace import (
@@ -137,3 +138,12 @@ def test_a_stretched_trace_keeps_its_shape() -> None:
 def test_an_unknown_name_is_told_with_those_that_there_are() -> None:
     with pytest.raises(TraceError, match=r"neither a generator nor a file; .*helios-like"):
         make_trace(replace(WISH, source="philly"), FLEET, 1)
+
+
+def test_shares_of_submissions_come_as_busy_hours_have_it() -> None:
+    assert time_of_share(0.25, 3600) == 900
+    day = [time_of_share(share / 100, 86_400) for share in range(101)]
+    assert day == sorted(day)
+    assert (day[0], day[-1]) == (0, 86_400)
+    assert day[50] > 43_200, "fewer come in the first half of the day"
+    assert len({b - a for a, b in pairwise(day)}) > 50
