@@ -117,7 +117,6 @@ async def define(kubectl: Kubectl, plural: str, group: str, kind: str) -> None:
 
 
 async def until_served(kubectl: Kubectl, resource: str) -> None:
-    await kubectl("wait", "--for=condition=Established", f"crd/{resource}", "--timeout=30s")
     while resource not in await kubectl("api-resources", "--cached=false", "-o=name"):
         pass
 

@@ -76,7 +76,7 @@ async def test_older_clients_get_the_old_documents(api: Api, widgets: Widgets) -
     batch = next(group for group in groups if group["name"] == "batch")
     assert batch["preferredVersion"] == {"groupVersion": "batch/v1", "version": "v1"}
     assert (await api.get("/apis/batch"))["kind"] == "APIGroup"
-    listed = await api.get(f"/apis/{widgets.group}/v1")
+    listed = (await api.until(f"/apis/{widgets.group}/v1", lambda each: each.status == 200)).body
     assert (listed["kind"], listed["groupVersion"]) == ("APIResourceList", f"{widgets.group}/v1")
     assert [item["name"] for item in listed["resources"]] == ["widgets", "widgets/status"]
     assert listed["resources"][0]["namespaced"] is True

@@ -165,7 +165,7 @@ async def test_explain_knows_built_in_and_custom_kinds(kubectl: Kubectl) -> None
     assert "suspend" in await kubectl("explain", "job.spec")
     group = f"{unique('g')}.example.com"
     await kubectl("apply", "-f", "-", stdin=definition(group))
-    await kubectl("wait", "--for=condition=Established", f"crd/widgets.{group}")
+    await kubectl.until("wait", "--for=condition=Established", f"crd/widgets.{group}")
     explained = await kubectl.until("explain", "widgets.spec.size", f"--api-version={group}/v1")
     assert "FIELD: size <integer>" in explained
     await kubectl("delete", "crd", f"widgets.{group}")
@@ -174,7 +174,7 @@ async def test_explain_knows_built_in_and_custom_kinds(kubectl: Kubectl) -> None
 async def test_custom_objects(kubectl: Kubectl) -> None:
     group = f"{unique('g')}.example.com"
     await kubectl("apply", "-f", "-", stdin=definition(group))
-    await kubectl("wait", "--for=condition=Established", f"crd/widgets.{group}")
+    await kubectl.until("wait", "--for=condition=Established", f"crd/widgets.{group}")
     resource = f"widgets.{group}"
     assert await kubectl("apply", "-f", "-", stdin=widget(group)) == f"widget.{group}/a created\n"
     assert await kubectl("apply", "-f", "-", stdin=widget(group)) == f"widget.{group}/a unchanged\n"

@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from multiqueue.serving.free_ports import find_free_ports
 from tests.controlplane.installed import NAMESPACE
 from tests.controlplane.plane import RealControlPlane
+from tests.controlplane.ports import find_own_ports
 from tests.controlplane.test_helm import installed_settings
 from tests.controlplane.test_old_storage import behind_its_service, lead_to
 from tests.controlplane.upstream import running_kueue
@@ -94,7 +94,7 @@ class Deployed:
 
 @contextmanager
 def _upstream(plane: RealControlPlane, folder: Path, settings: dict[str, Any]) -> Iterator[None]:
-    (port,) = find_free_ports(1)
+    (port,) = find_own_ports(1)
     webhook = {"host": "", "port": port, "certDir": str(folder / "certificates")}
     election = settings["leaderElection"] | {"resourceNamespace": NAMESPACE}
     frameworks = {"frameworks": ["batch/job"]}

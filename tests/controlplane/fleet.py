@@ -22,6 +22,7 @@ from tests.controlplane.plane import RealControlPlane
 from tests.controlplane.upstream import install_upstream, running_kueue
 from tests.e2e.fleet_under_test import MANAGER_USER, REMOTE_USER
 from tests.e2e.objects import make_nodes
+from tests.e2e.outages import PATIENT
 
 OURS, UPSTREAM = "worker-a100", "worker-h100"
 """The workers of a mixed fleet: one runs this program, the other upstream Kueue."""
@@ -122,7 +123,9 @@ def _running_fleet(
         for name in workers:
             program = folder / name / "program"
             if name == OURS:
-                settings = {} if crds is None else kinds.settings_for(crds, kinds.OUR_GATES)
+                # Its server hangs or is away in some tests, and nothing here restarts it.
+                settings: dict[str, Any] = {"leaderElection": PATIENT}
+                settings |= {} if crds is None else kinds.settings_for(crds, kinds.OUR_GATES)
                 run = leader(planes[name], program, **settings)
             else:
                 more = "" if crds is None else yaml.safe_dump(kinds.settings_for(crds))

@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from multiqueue.serving.free_ports import find_free_ports
 from multiqueue.visibility.registration import EXTERNAL_SERVICE_NAME
 from tests.controlplane.plane import HOST, RealControlPlane
 from tests.controlplane.polling import answers, until
+from tests.controlplane.ports import find_own_ports
 from tests.processes import running, wait_for_text
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def manager(
     kubeconfig.write_text(json.dumps(plane.kubeconfig_for(token)))
     file = source / "config" / "manager" / "controller_manager_config.yaml"
     shipped = yaml.safe_load(file.read_text())
-    webhook, health = find_free_ports(2)
+    webhook, health = find_own_ports(2)
     shipped["webhook"] = {"host": webhook_host, "port": webhook}
     shipped["health"] = {"healthProbeBindAddress": f"{HOST}:{health}"}
     shipped["metrics"] = {"bindAddress": "0"}
@@ -89,6 +89,7 @@ def leader(
 
 
 def troubles(folder: Path) -> list[str]:
-    """What a manager's log says beyond the normal course of things."""
+    """What a manager's log says beyond the normal course of things on a busy machine."""
     lines = (folder / "log").read_text().splitlines()
-    return [line for line in lines if '"level":"info"' not in line]
+    usual = '"level":"info"', '"event":"slow webhook"'
+    return [line for line in lines if not any(each in line for each in usual)]

@@ -30,10 +30,10 @@ from multiqueue.kube.certificates import (
     issue_certificate,
     issue_client_certificate,
 )
-from multiqueue.serving.free_ports import find_free_ports
 from tests.controlplane import binaries
 from tests.controlplane.audit import AUDIT_LOG
 from tests.controlplane.polling import until
+from tests.controlplane.ports import find_own_ports
 
 HOST = "127.0.0.1"
 READY_SECONDS = 90
@@ -198,7 +198,7 @@ class RealControlPlane:
     def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._write_secrets()
-        etcd_port, peer_port, port, controllers_port = find_free_ports(4)
+        etcd_port, peer_port, port, controllers_port = find_own_ports(4)
         self.etcd_url = f"http://{HOST}:{etcd_port}"
         self.run("etcd", self._etcd_arguments(self.etcd_url, f"http://{HOST}:{peer_port}"))
         self.url = f"https://{HOST}:{port}"

@@ -19,7 +19,8 @@ from tests.controlplane.plane import ADMIN_TOKEN, RealControlPlane
 PAUSE_SECONDS = 0.2
 TIMEOUT_SECONDS = 15
 NAMESPACE, QUEUE = "flow", "flow"
-CUT = re.compile(r"failed to call webhook.*(broken pipe|connection reset by peer|: EOF)")
+CALL = "failed to call webhook|conversion webhook for"
+CUT = re.compile(rf"({CALL}).*(broken pipe|connection reset by peer|: EOF)")
 READ = (
     "/apis/kueue.x-k8s.io/v1beta1/clusterqueues/old",
     "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/old",

@@ -13,7 +13,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from multiqueue.serving.free_ports import find_free_ports
 from multiqueue.visibility.setup import SECRET_NAME
 from tests.controlplane.audit import audit_arguments, requests
 from tests.controlplane.conftest import StartControlPlane
@@ -26,6 +25,7 @@ from tests.controlplane.installed import (
 )
 from tests.controlplane.plane import HOST, RealControlPlane
 from tests.controlplane.polling import until
+from tests.controlplane.ports import find_own_ports
 from tests.e2e.checks import read
 from tests.install_steps import QUEUE
 from tests.integration.test_dashboard_login import STREAM, Page
@@ -123,7 +123,7 @@ def test_readers_of_a_real_cluster_log_in_with_their_tokens(
     plane.kubectl("apply", "--server-side", "-k", str(CONFIG / "dashboard"))
     let_visibility_be_reached(plane)
     plane.kubectl("create", "namespace", TEAM)
-    ports = find_free_ports(2)
+    ports = find_own_ports(2)
     settings = [
         {
             "featureGates": {"VisibilityOnDemand": True},

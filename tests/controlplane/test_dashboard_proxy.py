@@ -9,12 +9,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from multiqueue.serving.free_ports import find_free_ports
 from tests.controlplane.conftest import StartControlPlane
 from tests.controlplane.installed import install, leader, let_visibility_be_reached
 from tests.controlplane.oidc_issuer import PREFIX, OidcIssuer
 from tests.controlplane.plane import HOST, RealControlPlane
+from tests.controlplane.polling import until
+from tests.controlplane.ports import find_own_ports
 from tests.controlplane.test_dashboard import SERVED, TEAM, hold, trust
+from tests.e2e.checks import read
 from tests.install_steps import QUEUE
 from tests.integration.test_dashboard_login import STREAM, Page
 from tests.integration.test_fleet_api import FLEET, eventually
@@ -83,7 +85,7 @@ def test_id_tokens_that_a_proxy_passes_on_are_those_of_readers(
         plane.kubectl("create", "clusterrolebinding", "admins", role, f"--group={ADMINS}")
         user = f"--user={PREFIX}ada", f"--namespace={TEAM}"
         plane.kubectl("create", "rolebinding", "ada", "--clusterrole=view", *user)
-        (port,) = find_free_ports(1)
+        (port,) = find_own_ports(1)
         dashboard = {
             "bindAddress": f"{HOST}:{port}",
             "url": "https://example.com/queue",
@@ -95,6 +97,7 @@ def test_id_tokens_that_a_proxy_passes_on_are_those_of_readers(
             plane.kubectl("wait", SERVED, "--for=condition=Available", "--timeout=60s")
             plane.kubectl("apply", "-f", "-", stdin=QUEUE.replace("VERSION", "v1beta2"))
             waits = f"--namespace={TEAM}", "--timeout=60s"
+            until(lambda: read(plane, "workloads", TEAM), "the Workload of the job")
             plane.kubectl("wait", "workload", "--all", "--for=condition=QuotaReserved", *waits)
             asyncio.run(use(plane, issuer, other, port))
         assert '"level":"error"' not in (folder / "log").read_text()

@@ -299,7 +299,7 @@ def has_settled(plane: RealControlPlane) -> bool:
     return (
         now["reservingWorkloads"] == now["admittedWorkloads"] == reserving
         and now["pendingWorkloads"] == len(open_workloads) - reserving
-        and count_running(plane) == reserving
+        and count_running(plane) == len(get(plane, "pods")) == reserving
     )
 
 

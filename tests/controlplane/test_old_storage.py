@@ -72,7 +72,7 @@ def old_storage(plane: RealControlPlane, folder: Path) -> None:
         file = folder / f"{name}.yaml"
         file.write_text(yaml.safe_dump_all(documents))
         plane.kubectl("apply", "--server-side", "-f", str(file))
-        plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        plane.wait_until_served()
 
 
 @contextmanager

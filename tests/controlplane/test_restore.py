@@ -73,7 +73,9 @@ def start_jobs(fleet: Fleet, team: str) -> None:
     until(lambda: ready(fleet, team) == RUNS, "jobs that run")
     until(lambda: jobs_on_workers(fleet, team) == set(RUNS), "nothing left of the first job")
     for name, pods in WAITS.items():
+        known = len(read(fleet.manager, "workloads", team))
         submit(fleet.manager, make_job(name, queue=team, pods=pods, runs_for="1h"))
+        until(lambda: len(read(fleet.manager, "workloads", team)) > known, "its Workload")  # noqa: B023
         time.sleep(1)  # queues stand in the order of whole seconds
 
 

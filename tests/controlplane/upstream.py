@@ -19,9 +19,9 @@ from pathlib import Path
 
 import yaml
 
-from multiqueue.serving.free_ports import find_free_ports
 from tests.controlplane import binaries
 from tests.controlplane.plane import HOST, STOP_SECONDS, RealControlPlane
+from tests.controlplane.ports import find_own_ports
 from tests.controlplane.upstream_webhooks import NAMESPACE, register_webhooks
 
 READY_SECONDS = 60
@@ -93,7 +93,7 @@ def running_kueue(
     """
     certificates = folder / "certificates"
     certificates.mkdir(parents=True)
-    health, webhook = find_free_ports(2)
+    health, webhook = find_own_ports(2)
     if webhooks:
         register_webhooks(plane, webhook)
     config = folder / "kueue.yaml"
