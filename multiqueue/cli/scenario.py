@@ -14,8 +14,8 @@ import click
 from multiqueue.cli.output import echo, print_data, print_table, write_result
 from multiqueue.simulation.goals import GOAL_HEADERS, list_goal_rows
 from multiqueue.simulation.scenarios.figures import (
-    Outcome,
     RunFigures,
+    ScenarioOutcome,
     average,
     group,
     judge,
@@ -90,7 +90,7 @@ def _list_use(runs: Sequence[RunFigures]) -> list[str]:
     ]
 
 
-def _format_csv(outcome: Outcome) -> str:
+def _format_csv(outcome: ScenarioOutcome) -> str:
     """Return a line with the figures of each run; those by size are on the page and in JSON."""
     text = StringIO()
     names = [each.name for each in fields(RunFigures) if each.name != "sizes"]

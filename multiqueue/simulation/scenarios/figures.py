@@ -159,7 +159,7 @@ def find_percentile(ordered: Sequence[float], share: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ScenarioOutcome:
     """All runs of the scenario.
 
     Attributes:
@@ -179,7 +179,7 @@ def play_all(
     days: float = DAYS,
     processes: int | None = None,
     on_done: Callable[[int, int], None] = lambda _done, _total: None,
-) -> Outcome:
+) -> ScenarioOutcome:
     """Play all seeds with all systems at both rates, or with the `MAIN` ones under a variation.
 
     Args:
@@ -200,7 +200,7 @@ def play_all(
         if variation is Variation.NONE:
             play = partial(pool.map, play_seed)
             largest = {each: find_largest_rate(each, seeds[:5], play, days) for each in COMPARED}
-    return Outcome(runs=found, largest=largest, variation=variation)
+    return ScenarioOutcome(runs=found, largest=largest, variation=variation)
 
 
 def find_largest_rate(
@@ -240,7 +240,7 @@ def group(runs: Iterable[RunFigures]) -> dict[tuple[float, System], list[RunFigu
     return found
 
 
-def judge(outcome: Outcome) -> list[Goal]:
+def judge(outcome: ScenarioOutcome) -> list[Goal]:
     """Compare the policy with its goals and with the other systems, at the higher rate."""
     groups = group(outcome.runs).items()
     of = {system: each for (rate, system), each in groups if rate == RATES[-1]}
@@ -272,7 +272,7 @@ def judge(outcome: Outcome) -> list[Goal]:
     return judge_targets(rows)
 
 
-def to_document(outcome: Outcome) -> Mapping[str, Any]:
+def to_document(outcome: ScenarioOutcome) -> Mapping[str, Any]:
     """Return all figures in their documented form."""
     return {
         "scenario": "hundred-gpus",

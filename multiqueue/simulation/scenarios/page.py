@@ -11,8 +11,8 @@ from multiqueue.simulation.report.table import format_seconds
 from multiqueue.simulation.scenarios import charts
 from multiqueue.simulation.scenarios.figures import (
     RATES,
-    Outcome,
     RunFigures,
+    ScenarioOutcome,
     average,
     group,
     judge,
@@ -47,7 +47,7 @@ SHARING: tuple[System, ...] = tuple(system for system in QUEUED if lay_out(syste
 """The systems that stop jobs. Beside the waits of the others, theirs could not be seen."""
 
 
-def build_page(outcome: Outcome) -> str:
+def build_page(outcome: ScenarioOutcome) -> str:
     """Return the page as HTML."""
     runs = outcome.runs
     at = {

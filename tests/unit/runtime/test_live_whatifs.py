@@ -52,10 +52,18 @@ def make_workload() -> api.Workload:
 
 def list_children() -> list[str]:
     """The command lines of the processes that this one started."""
-    tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
-    pids = [pid for task in tasks for pid in (task / "children").read_text().split()]
-    commands = [Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ") for pid in pids]
+    threads = Path(f"/proc/{os.getpid()}/task").iterdir()
+    pids = [pid for thread in threads for pid in read_if_there(thread / "children").split()]
+    commands = [read_if_there(Path(f"/proc/{pid}/cmdline")).replace("\0", " ") for pid in pids]
     return [each for each in commands if "multiqueue.whatif.child" in each]
+
+
+def read_if_there(file: Path) -> str:
+    """Return what a file of a thread or process says; nothing if that has ended."""
+    try:
+        return file.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 async def test_a_small_fleet_is_answered() -> None:

@@ -171,18 +171,20 @@ def test_the_figures_add_up() -> None:
 
 
 @pytest.fixture(scope="module")
-def two_days() -> figures.Outcome:
+def two_days() -> figures.ScenarioOutcome:
     runs = [
         figures.play_seed(system, rate, seed, days=2)
         for seed in (1, 2)
         for rate in figures.RATES
         for system in System
     ]
-    return figures.Outcome(runs=runs, largest={System.STATIC_HALVES: 7.25, System.GENTLE: 11.5})
+    return figures.ScenarioOutcome(
+        runs=runs, largest={System.STATIC_HALVES: 7.25, System.GENTLE: 11.5}
+    )
 
 
 def test_the_command_prints_all_systems_and_says_what_is_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_days: figures.Outcome
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_days: figures.ScenarioOutcome
 ) -> None:
     monkeypatch.setattr("multiqueue.cli.scenario.play_all", lambda _seeds, **_options: two_days)
     table, page = tmp_path / "runs.csv", tmp_path / "page.html"
@@ -203,7 +205,7 @@ def test_the_command_prints_all_systems_and_says_what_is_missed(
 
 
 def test_the_page_is_whole_and_has_what_is_missed_first(
-    two_days: figures.Outcome,
+    two_days: figures.ScenarioOutcome,
 ) -> None:
     page = build_page(two_days)
     checker = Checker()
@@ -219,7 +221,7 @@ def test_the_page_is_whole_and_has_what_is_missed_first(
         assert f"{run.system}, seed {run.seed}: {format_seconds(run.wait)}" in page
 
 
-def test_only_who_has_no_queue_gives_up(two_days: figures.Outcome) -> None:
+def test_only_who_has_no_queue_gives_up(two_days: figures.ScenarioOutcome) -> None:
     unqueued = [run for run in two_days.runs if run.system is System.NO_QUEUE]
     assert sum(run.gave_up for run in unqueued) > 0
     assert sum(run.used - run.useful for run in unqueued) > 0.01
@@ -227,7 +229,7 @@ def test_only_who_has_no_queue_gives_up(two_days: figures.Outcome) -> None:
     assert not any(run.gave_up for run in two_days.runs if run not in unqueued)
 
 
-def test_the_parts_by_size_are_the_mean_wait(two_days: figures.Outcome) -> None:
+def test_the_parts_by_size_are_the_mean_wait(two_days: figures.ScenarioOutcome) -> None:
     for run in two_days.runs:
         assert sum(size.part for size in run.sizes) == pytest.approx(run.wait)
         assert max(size.longest for size in run.sizes) >= run.p99
