@@ -278,6 +278,6 @@ def to_document(outcome: ScenarioOutcome) -> Mapping[str, Any]:
         "scenario": "hundred-gpus",
         "variation": outcome.variation,
         "runs": [asdict(run) for run in outcome.runs],
-        "largestRates": outcome.largest,
+        "largestRates": {system.value: rate for system, rate in outcome.largest.items()},
         "goals": [asdict(goal) for goal in judge(outcome)],
     }

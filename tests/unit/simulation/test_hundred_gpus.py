@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 import statistics
 from collections import Counter
@@ -202,6 +203,19 @@ def test_the_command_prints_all_systems_and_says_what_is_missed(
     assert len(rows) == len(two_days.runs)
     assert float(rows[0]["wait"]) == pytest.approx(two_days.runs[0].wait)
     assert page.read_text() == build_page(two_days)
+
+
+def test_the_command_prints_all_figures_for_programs(
+    monkeypatch: pytest.MonkeyPatch, two_days: figures.ScenarioOutcome
+) -> None:
+    monkeypatch.setattr("multiqueue.cli.scenario.play_all", lambda _seeds, **_options: two_days)
+    result = CliRunner().invoke(simulate.command, ["--scenario", "hundred-gpus", "-o", "json"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.output)
+    assert document["variation"] == "none"
+    assert document["largestRates"] == {"static-halves": 7.25, "cohort+gentle": 11.5}
+    assert len(document["runs"]) == len(two_days.runs)
+    assert len(document["goals"]) == 13
 
 
 def test_the_page_is_whole_and_has_what_is_missed_first(
