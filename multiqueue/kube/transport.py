@@ -261,10 +261,13 @@ class HttpTransport:
         if authorization:
             request.headers["Authorization"] = authorization
         credentials = self.credentials
+        body: bytes | _CheckedBody | None = request.body
+        if request.body is not None and request.check is not None:
+            body = _CheckedBody(request.body, request.check)
         return self._get_session().request(
             request.method,
             URL(credentials.server + request.target, encoded=True),
-            data=request.body,
+            data=body,
             headers=[*request.headers.items(), *credentials.material.impersonation],
             timeout=limits,
             allow_redirects=False,
@@ -304,6 +307,8 @@ class HttpTransport:
             seconds = f" within {timeout:g} s" if timeout is not None else " in time"
             raise RequestTimeout(f"{what}: no answer{seconds}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            if isinstance(error.__cause__, TransportError):  # of the check of a body
+                raise error.__cause__ from error
             raise TransportError(f"{what}: {self._describe(error)}") from error
 
     def _describe(self, error: Exception) -> str:
@@ -333,11 +338,29 @@ class HttpTransport:
             )
 
 
+class _CheckedBody(aiohttp.BytesPayload):
+    """A body that is checked once more before its first byte, and the headers with it, are sent.
+
+    aiohttp writes a body in a task of its own, and the process may be stopped before that runs.
+    """
+
+    def __init__(self, body: bytes, check: Callable[[], None]) -> None:
+        super().__init__(body)
+        self._check = check
+
+    async def write_with_length(
+        self, writer: aiohttp.abc.AbstractStreamWriter, content_length: int | None
+    ) -> None:
+        self._check()
+        await super().write_with_length(writer, content_length)
+
+
 def _build_checks() -> aiohttp.TraceConfig:
     """Return the hook that calls the checks of requests.
 
-    aiohttp calls it just before the first byte, whatever its name says. It does so again if it
-    sends a request once more because a kept connection was closed meanwhile.
+    aiohttp calls it just before the headers are sent, or left to the task that writes the body,
+    whatever its name says. It does so again if it sends a request once more because a kept
+    connection was closed meanwhile.
     """
 
     async def check(

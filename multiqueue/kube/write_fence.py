@@ -4,7 +4,8 @@ A process that was stopped, with SIGSTOP say, goes on in the middle of its work.
 that arrived meanwhile before it notices that it does not lead any more, and each would be followed
 by the next write. So each write is checked before it is begun, and again whenever its connection is
 open and the first byte is about to be sent: credentials and the connection may take long, and after
-a 401 or on a connection that was closed meanwhile, a request is sent a second time.
+a 401 or on a connection that was closed meanwhile, a request is sent a second time. A process that
+is stopped within the few instructions after that still sends what it checked.
 """
 
 from __future__ import annotations

@@ -115,6 +115,32 @@ async def test_a_write_is_not_sent_again_if_the_lease_runs_out_on_a_connection_t
     assert [seen.method for seen in server.seen] == ["GET", "DELETE"]
 
 
+class LateStop(WriteFence):
+    """The Lease runs out as soon as the loop comes to something else after the second check."""
+
+    checks = 0
+
+    def check(self, request: ApiRequest) -> None:
+        super().check(request)
+        self.checks += 1
+        if self.checks == 2:
+            asyncio.get_running_loop().call_soon(run_out, self)
+
+
+async def test_nothing_comes_between_the_last_check_and_the_first_byte() -> None:
+    """aiohttp leaves the body, and the headers with it, to a task that runs later."""
+    fence = LateStop()
+    async with ScriptedServer(json_answer(pod("a", 1))) as server:
+        credentials = Credentials.static(server.url)
+        async with KubeClient(credentials, open_transport=fence.open) as client:
+            fence.held_until = asyncio.get_running_loop().time() + 10
+            with pytest.raises(TransportError, match=r'^POST pods "team-a/a": not sent'):
+                await client.create(PODS, pod("a", 1))
+            fence.held_until = None
+            await client.create(PODS, pod("a", 1))
+    assert len(server.seen) == 1
+
+
 @virtual_time
 async def test_the_elector_tells_until_when_the_lease_is_held():
     transport = Transport()
