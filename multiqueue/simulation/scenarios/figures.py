@@ -267,8 +267,8 @@ def judge(outcome: ScenarioOutcome) -> list[Goal]:
     ]
     if outcome.largest:
         static, most = (outcome.largest[system] for system in COMPARED)
-        words = f"largest rate with that wait ({most:g} in an hour), of that of {COMPARED[0]}"
-        rows.append((f"{words} ({static:g})", most / static, ">=", 1.5))
+        words = f"most jobs in an hour with a wait of {GOAL_WAIT / 60:g} minutes ({most:g})"
+        rows.append((f"{words}, of {static:g} with {COMPARED[0]}", most / static, ">=", 1.5))
     return judge_targets(rows)
 
 
