@@ -96,8 +96,7 @@ def test_what_has_not_come_yet_is_not_called_nothing(browser: Any, demo: Demo) -
 
 
 def test_a_waiting_job_says_why_in_a_panel_and_keys_walk_through_the_list(look: Look) -> None:
-    # The largest wait longest.
-    look.open("#/jobs?phase=Queued&sort=-gpus", "Jobs")
+    look.open("#/jobs?phase=Queued", "Jobs")
     look.page.wait_for_function("() => document.querySelectorAll('.grid tbody tr').length > 1")
     look.page.keyboard.press("j")
     look.page.locator("aside").get_by_text("Why it waits").wait_for()
