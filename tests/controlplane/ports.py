@@ -14,11 +14,13 @@ _choosing = threading.Lock()
 def find_own_ports(count: int) -> list[int]:
     """Return free ports that nobody else gets: no thread, nor a process of the same test run.
 
-    Processes of a run have even or odd ports; three share a server, and start none.
+    Of three processes, the first one takes the ports that three divides, and so on.
     """
-    part = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     with _choosing:
-        free = [each for each in find_free_ports(8 * count + 16) if each % 2 == part]
+        some = find_free_ports(processes * (8 * count + 16))
+        free = [each for each in some if each % processes == number]
         own = [each for each in free if each not in _given][:count]
         _given.update(own)
     assert len(own) == count

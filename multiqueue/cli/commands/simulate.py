@@ -34,8 +34,8 @@ QUOTAS = "100,200,400,2000"
     type=click.Choice(["none", "even", "uneven", "gangs-of-32", "few-users", "by-hour"]),
     default="none",
     show_default=True,
-    help="The scenario with four ways of sharing, and lengths of jobs that differ less or more, "
-    "larger gangs, half of the jobs from five people, or more jobs by day.",
+    help="Play the scenario with other jobs, and four ways of sharing: lengths that differ less "
+    "(even) or more (uneven), larger gangs, half of the jobs from five people, or more by day.",
 )
 @click.option(
     "--trace",

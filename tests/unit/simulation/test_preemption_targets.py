@@ -29,7 +29,7 @@ from multiqueue.simulation.scenarios.hundred_gpus import (
     lay_out,
     make_jobs,
 )
-from multiqueue.simulation.scenarios.pool import NOTICE_HABITS, Declare, GpuPool, PoolRun
+from multiqueue.simulation.scenarios.pool import HABITS, NOTICE_HABITS, Declare, GpuPool, PoolRun
 
 DAY = 86_400
 EMPTY = DisruptionRules(name=GENTLE.name)
@@ -127,8 +127,9 @@ def test_notice_saves_work() -> None:
 
     def cooperate(job: PoolJob, workload: Workload) -> Workload:
         number = int(job.name.removeprefix("job-")) % 10
-        habits = NOTICE_HABITS._replace(notice_seconds=60 + 10 * number)
-        return replace(workload, saves=habits if job.saves and number < 7 else workload.saves)
+        told = NOTICE_HABITS._replace(notice_seconds=60 + 10 * number)
+        habits = told if number < 7 else HABITS
+        return replace(workload, saves=habits if job.saves else None)
 
     notice = replace(EMPTY, cost=CostRule(longest_notice=300), prefer=Preference.LEAST_LOST_WORK)
     for seed in (1, 2):
