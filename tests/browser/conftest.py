@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from multiqueue.runtime.demo.jobs import DemoJob, build_job
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 START_SECONDS = 90
 FLAGS = [
@@ -133,3 +135,30 @@ def open_look(browser: Any, address: str, **options: Any) -> Iterator[Look]:
     yield found
     context.close()
     assert found.complaints == []
+
+
+def submit_own_job(demo: Demo, folder: Path, name: str, gpus: int = 1) -> None:
+    """Submit a job that goes before all others on the A100s, and runs until it is stopped."""
+    job = DemoJob(
+        team="training",
+        name=name,
+        pods=1,
+        gpus_each=gpus,
+        run_seconds=3600,
+        accelerator="a100",
+        priority="flagship",
+    )
+    manifest = folder / f"{name}.json"
+    manifest.write_text(json.dumps(build_job(job)))
+    _run(demo, "submit", "-f", str(manifest))
+
+
+def cancel_own_job(demo: Demo, name: str) -> None:
+    """Delete a job of `submit_own_job`, and wait until it is gone."""
+    _run(demo, "cancel", name, "-n", "training", "-y", "--wait")
+
+
+def _run(demo: Demo, *words: str) -> None:
+    command = [sys.executable, "-m", "multiqueue", *words]
+    where = ["--kubeconfig", demo.kubeconfigs["manager"]]
+    subprocess.run([*command, *where], check=True, capture_output=True, timeout=60)

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from multiqueue.runtime.demo.jobs import DemoJob, build_job
-from tests.browser.conftest import Demo, Look
+from tests.browser.conftest import Demo, Look, cancel_own_job, submit_own_job
 
 pytestmark = pytest.mark.browser
 
@@ -95,29 +94,11 @@ def test_a_waiting_job_is_stopped_and_resumed(look: Look) -> None:
     look.complaints[:] = [each for each in look.complaints if not re.search("404|409", each)]
 
 
-def submit_own_job(demo: Demo, tmp_path: Path, name: str) -> None:
-    """Submit a job that goes before all others on the A100s, and runs until it is stopped."""
-    job = DemoJob(
-        team="training",
-        name=name,
-        pods=1,
-        gpus_each=1,
-        run_seconds=3600,
-        accelerator="a100",
-        priority="flagship",
-    )
-    manifest = tmp_path / "job.json"
-    manifest.write_text(json.dumps(build_job(job)))
-    command = [sys.executable, "-m", "multiqueue", "submit", "-f", str(manifest)]
-    where = ["--kubeconfig", demo.kubeconfigs["manager"]]
-    subprocess.run([*command, *where], check=True, capture_output=True, timeout=60)
-
-
 def test_a_running_job_gets_another_priority_is_evicted_and_cancelled(
     look: Look, demo: Demo, tmp_path: Path
 ) -> None:
     submit_own_job(demo, tmp_path, "own")
-    look.open("#/jobs?search=own", "Jobs")
+    look.open("#/jobs?q=own", "Jobs")
     link = look.page.locator(".grid tbody a", has_text="own").first
     href = str(link.get_attribute("href"))
     name = href.rpartition("/")[2]
@@ -161,9 +142,7 @@ def stays(demo: Demo, tmp_path: Path) -> Iterator[None]:
     """A job on the A100s for one test; as long as it is there, no gang of all eight can start."""
     submit_own_job(demo, tmp_path, "stays")
     yield
-    command = [sys.executable, "-m", "multiqueue", "cancel", "stays", "-y", "--wait"]
-    where = ["-n", "training", "--kubeconfig", demo.kubeconfigs["manager"]]
-    subprocess.run([*command, *where], check=True, capture_output=True, timeout=60)
+    cancel_own_job(demo, "stays")
 
 
 @pytest.mark.usefixtures("stays")

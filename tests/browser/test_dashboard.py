@@ -9,11 +9,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Demo, Look, open_look
+from tests.browser.conftest import Demo, Look, cancel_own_job, open_look, submit_own_job
 
 pytestmark = pytest.mark.browser
 
@@ -95,8 +96,20 @@ def test_what_has_not_come_yet_is_not_called_nothing(browser: Any, demo: Demo) -
         next(looks)
 
 
+@pytest.fixture
+def too_large(demo: Demo, tmp_path: Path) -> Iterator[None]:
+    """Two jobs that wait for ever: no worker has a node with 100 GPUs."""
+    names = ("too-large-1", "too-large-2")
+    for name in names:
+        submit_own_job(demo, tmp_path, name, gpus=100)
+    yield
+    for name in names:
+        cancel_own_job(demo, name)
+
+
+@pytest.mark.usefixtures("too_large")
 def test_a_waiting_job_says_why_in_a_panel_and_keys_walk_through_the_list(look: Look) -> None:
-    look.open("#/jobs?phase=Queued", "Jobs")
+    look.open("#/jobs?phase=Queued&q=too-large", "Jobs")
     look.page.wait_for_function("() => document.querySelectorAll('.grid tbody tr').length > 1")
     look.page.keyboard.press("j")
     look.page.locator("aside").get_by_text("Why it waits").wait_for()

@@ -16,6 +16,8 @@ STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 PATIENCE_SECONDS = 45.0
+TAKES_OVER = "apiserver is shutting down"
+"""What a real API server says of a custom resource while its definition changes."""
 """For what happens in the background: generous, since a real cluster may be slow."""
 
 
@@ -84,20 +86,27 @@ class Api:
         headers: Mapping[str, str] | None = None,
         **query: Any,
     ) -> Answer:
-        """Send a request and read the answer; a str or bytes body is sent as it is."""
+        """Send a request and read the answer; a str or bytes body is sent as it is.
+
+        A real API server refuses requests for a short time while it takes over a definition. As
+        its answer says when to come again, the request is sent again.
+        """
         data = body if body is None or isinstance(body, str | bytes) else json.dumps(body)
         all_headers = {"Content-Type": content_type} if data is not None else {}
-        async with self.session.request(
-            method,
-            self.cluster.url + path,
-            data=data,
-            params={name: str(value) for name, value in query.items()},
-            headers={**self.cluster.headers, **all_headers, **(headers or {})},
-            ssl=self.cluster.ssl if self.cluster.ssl is not None else True,
-        ) as response:
-            text = await response.text()
-            warnings = response.headers.getall("Warning", [])
-            return Answer(response.status, text, response.headers, warnings)
+        while True:
+            async with self.session.request(
+                method,
+                self.cluster.url + path,
+                data=data,
+                params={name: str(value) for name, value in query.items()},
+                headers={**self.cluster.headers, **all_headers, **(headers or {})},
+                ssl=self.cluster.ssl if self.cluster.ssl is not None else True,
+            ) as response:
+                text = await response.text()
+            if response.status != 503 or TAKES_OVER not in text:
+                warnings = response.headers.getall("Warning", [])
+                return Answer(response.status, text, response.headers, warnings)
+            await asyncio.sleep(float(response.headers["Retry-After"]))
 
     async def get(self, path: str, **query: Any) -> Any:
         return expect(await self.send("GET", path, **query), 200)

@@ -112,7 +112,8 @@ async def gated(cluster: QueueCluster) -> int:
 def reserved_cpu(cluster: QueueCluster) -> str:
     queue = cluster.informers.cluster_queues.store.get("cq")
     assert queue is not None
-    return queue.status.flavors_reservation[0].resources[0].total
+    flavors = queue.status.flavors_reservation  # empty until the first status is written
+    return flavors[0].resources[0].total if flavors else ""
 
 
 def suspensions(cluster: QueueCluster) -> int:

@@ -1,5 +1,5 @@
 // All jobs that the reader may see.
-import { html, useEffect } from "../html.mjs";
+import { html, useLayoutEffect } from "../html.mjs";
 import { standingsOf } from "../fleet.mjs";
 import { ago, brief, count, HOLDS, number, PHASES, safe, WAITS } from "../format.mjs";
 import { Grid, sorted } from "../grid.mjs";
@@ -80,9 +80,9 @@ function sums(rows, all) {
   return `${count(rows.length, "job")}${of}: ${count(gpus(HOLDS), "GPU")} held, ${count(gpus(WAITS), "GPU")} waited for`;
 }
 
-/** j and k, or the arrows, walk through the rows while the panel is open. */
+/** j and k, or the arrows, walk through the rows that are shown, as soon as they are. */
 function useWalk(rows, chosen) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const listener = (event) => {
       const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
       if (!step || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
