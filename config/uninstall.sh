@@ -1,5 +1,5 @@
 #!/bin/sh
-# Removes what config/default has installed, with all queues and Workloads:
+# Removes what config/default and config/checkpoint-hooks have installed, with all queues and Workloads:
 #   [KUBECTL="kubectl --context NAME"] config/uninstall.sh
 # Jobs stay: those that run go on, those that wait stay suspended. Delete jobs that run on workers before: nobody ends
 # them afterwards.
@@ -36,6 +36,7 @@ for definition in $definitions; do
 done
 # A namespace whose objects have lost their definition half-way is tried again later, too.
 $kubectl delete --ignore-not-found --kustomize "$folder/crd"
+$kubectl delete --ignore-not-found --kustomize "$folder/checkpoint-hooks"
 $kubectl delete --ignore-not-found --wait=false --kustomize "$folder/default"
 # To wait for each of a hundred objects in turn takes kubectl 20 seconds; the namespace goes last.
 $kubectl wait --for=delete namespace/kueue-system --timeout=300s

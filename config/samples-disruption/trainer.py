@@ -4,7 +4,8 @@ It counts steps in place of learning. ``walk/2-training.yaml`` runs it as a Job.
 CHECKPOINT is the file for its work, ANNOTATIONS the file with the annotations of its pod
 (/etc/told/annotations), STEPS how many steps it makes, STEP_SECONDS how long each takes, and
 JOB_NAME its Job, which it tells when it saved, by the service account in the folder ACCOUNT.
-Without one it only prints that.
+Without one it only prints that. With HOOK_PORT it also listens there, on HOOK_ADDRESS if given: a
+Service with that port can be the Job's multiqueue.dev/checkpoint-hook, which is told at once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import threading
 import time
 import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 TOLD = "multiqueue.dev/checkpoint-by"
@@ -26,19 +28,37 @@ CHECKPOINT = Path(os.environ.get("CHECKPOINT", "checkpoint.json"))
 ANNOTATIONS = Path(os.environ.get("ANNOTATIONS", "/etc/told/annotations"))
 STEPS = int(os.environ.get("STEPS", "100000"))
 STEP_SECONDS = float(os.environ.get("STEP_SECONDS", "1"))
+HOOK_ADDRESS = os.environ.get("HOOK_ADDRESS", "")
+HOOK_PORT = int(os.environ.get("HOOK_PORT", "0"))
 
 stopping = threading.Event()
 
 
+class Hook(BaseHTTPRequestHandler):
+    """Is told what the annotation says, but a minute or two earlier."""
+
+    told = ""
+
+    def do_POST(self) -> None:
+        """Note by when to save the work."""
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        Hook.told = str(json.loads(body)["checkpointBy"])
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing: that it saves is printed."""
+
+
 def read_notice() -> str:
-    """Return by when to save the work; "" if nobody said so."""
-    if not ANNOTATIONS.exists():
-        return ""
-    for line in ANNOTATIONS.read_text().splitlines():
-        name, _, value = line.partition("=")
-        if name == TOLD:
-            return str(json.loads(value))  # the kubelet writes values in quotes
-    return ""
+    """Return by when to save the work, as the newest notice says; "" if nobody said so."""
+    found = Hook.told
+    if ANNOTATIONS.exists():
+        for line in ANNOTATIONS.read_text().splitlines():
+            name, _, value = line.partition("=")
+            if name == TOLD:
+                found = max(found, str(json.loads(value)))  # the kubelet writes values in quotes
+    return found
 
 
 def save(step: int) -> None:
@@ -75,6 +95,9 @@ def report(moment: str) -> None:
 def main() -> int:
     """Train from the last checkpoint on."""
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    if HOOK_PORT:
+        hook = HTTPServer((HOOK_ADDRESS, HOOK_PORT), Hook)
+        threading.Thread(target=hook.serve_forever, daemon=True).start()
     step = json.loads(CHECKPOINT.read_text())["step"] if CHECKPOINT.exists() else 0
     print(f"begins at step {step}", flush=True)
     answered = ""

@@ -5,14 +5,16 @@ A value that cannot be read counts as absent; code that shows it to people repor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from multiqueue.api.durations import parse_duration
 from multiqueue.api.names import (
+    CHECKPOINT_HOOK,
     CHECKPOINT_INTERVAL,
     CHECKPOINT_ON,
     CHECKPOINT_SECONDS,
@@ -32,6 +34,17 @@ ON_TERM, ON_NOTICE = "Term", "Notice"
 """When a job saves its work: its pods are told to stop, or it is told before that."""
 MOST = Decimal(1_000_000)
 """Upper bound of speeds and prices; a larger number is in a wrong unit."""
+
+_LABEL = "[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_HOOK = re.compile(rf"({_LABEL}:{_LABEL})((?:/[A-Za-z0-9._~-]*)*)")
+MAX_HOOK = 253
+
+
+class CheckpointHook(NamedTuple):
+    """Where a notice is posted to: name and port of a Service, and a path that begins with /."""
+
+    service: str
+    path: str
 
 
 @lru_cache(maxsize=4096)
@@ -100,6 +113,22 @@ def parse_save_seconds(text: str) -> int:
     return int(found)
 
 
+def parse_hook(text: str) -> CheckpointHook:
+    """Read ``SERVICE:PORT/PATH``, with the number or the name of the port.
+
+    Raises:
+        ValueError: the text is something else, or its path might lead out of the Service.
+    """
+    found = text.strip()
+    match = _HOOK.fullmatch(found) if len(found) <= MAX_HOOK else None
+    if match is None or not {".", ".."}.isdisjoint(match[2].split("/")):
+        raise ValueError(
+            f'"{found[:MAX_HOOK]}" is not SERVICE:PORT/PATH, such as trainer:8080/save; the path '
+            'may have letters, digits, "-", ".", "_" and "~"'
+        )
+    return CheckpointHook(match[1], match[2] or "/")
+
+
 def parse_flag(text: str) -> bool:
     """Read ``true`` or ``false``.
 
@@ -138,6 +167,7 @@ def list_malformed(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         SPEEDS: parse_speeds,
         PRICES: parse_prices,
         DATA: parse_data,
+        CHECKPOINT_HOOK: parse_hook,
         CHECKPOINT_INTERVAL: parse_runtime,
         CHECKPOINT_ON: parse_save_trigger,
         CHECKPOINT_SECONDS: parse_save_seconds,

@@ -140,6 +140,8 @@ when they read `CHECKPOINT_BY`. Ours."""
 CHECKPOINT_BY: Final = "multiqueue.dev/checkpoint-by"
 """On jobs, and on one pod of each pod set, written by the manager: until when (RFC 3339) to save
 their work, because they are stopped then. Ours."""
+CHECKPOINT_HOOK: Final = "multiqueue.dev/checkpoint-hook"
+"""On jobs: ``SERVICE:PORT/PATH`` in their namespace, to which `CHECKPOINT_BY` is posted. Ours."""
 NON_PREEMPTIBLE: Final = "multiqueue.dev/non-preemptible"
 """On jobs: ``true`` if nobody may stop them for others; a DisruptionPolicy says how many. Ours."""
 RESTART: Final = "multiqueue.dev/restart"

@@ -14,6 +14,7 @@ from multiqueue.controllers.cluster_queue_controller import ClusterQueueControll
 from multiqueue.controllers.cohort_controller import CohortController
 from multiqueue.controllers.config_changes import ConfigChanges
 from multiqueue.controllers.device_watch import DeviceWatch
+from multiqueue.controllers.disruption.notice_hooks import NoticeHooks
 from multiqueue.controllers.disruption.notice_teller import NoticeTeller
 from multiqueue.controllers.disruption.policy_controller import DisruptionPolicyController
 from multiqueue.controllers.disruption.save_feed import SaveFeed
@@ -152,6 +153,7 @@ def build_controllers(
         WorkloadCounts(context, engine.local_queue_target),
         DisruptionPolicyController(context),
         NoticeTeller(context, fleet, engine, on_change=on_change),
+        NoticeHooks(context, fleet),
         PhaseCounts(context, engine.local_queue_target),
         ConfigChanges(context),
         UsageReports(context),

@@ -73,6 +73,7 @@ class DispatchGate:
         self._context = context
         self.follow_checkpoints = notices.follow
         self.annotate_job = notices.annotate
+        self.find_client = notices.find_client
         self._capacity = capacity
         self._config = config
         self._observer = observer

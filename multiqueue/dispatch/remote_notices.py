@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from multiqueue.api.names import JOB_UID, LAST_CHECKPOINT
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
 from multiqueue.workers.connections.fleet import Fleet, FleetListener
 
@@ -35,6 +36,11 @@ class RemoteNotices:
     def follow(self, listener: OnReport) -> None:
         """Call this when a job on a worker may have saved its work."""
         self._listeners.append(listener)
+
+    def find_client(self, cluster: str) -> KubeClient | None:
+        """Return the client of a worker; None while it is out of reach."""
+        session = self._fleet.find_session(cluster)
+        return session.client if session is not None else None
 
     async def annotate(self, workload: Workload, notes: Mapping[str, str | None]) -> bool:
         """Change annotations of the job where it runs; None removes one.

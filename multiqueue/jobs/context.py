@@ -22,6 +22,7 @@ from multiqueue.api.v1beta2 import (
     WorkloadPriorityClass,
 )
 from multiqueue.kube.resources import Resource
+from multiqueue.model.disruption_policy import find_policy
 
 if TYPE_CHECKING:  # commands that only decide import this module, and none of these
     from multiqueue.jobs.registry import IntegrationRegistry
@@ -87,6 +88,15 @@ class Informers:
     secrets: Informer[dict[str, Any]]
     jobs: dict[str, Informer[dict[str, Any]]]
     related: Mapping[Resource, Informer[dict[str, Any]]]
+
+    def find_disruption_policy(self, cluster_queue: str) -> DisruptionPolicy | None:
+        """Return the policy that governs a ClusterQueue; None without one."""
+        return find_policy(
+            cluster_queue,
+            self.cluster_queues.store.get,
+            self.cohorts.store.get,
+            self.disruption_policies.store.get,
+        )
 
     def find_related(self, resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:
         """Return an object of a collection that a kind reads; None if it is unknown."""

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.engine.remote import ChosenFlavors, Impossible
+from multiqueue.kube.client import KubeClient
 from multiqueue.model.workload import Workload
 
 Amend = Callable[[api.WorkloadStatus], api.WorkloadStatus]
@@ -54,6 +55,10 @@ class FleetGate(Protocol):
         """Change annotations of a job on its worker; return whether that could be reached."""
         ...
 
+    def find_client(self, cluster: str) -> KubeClient | None:
+        """Return the client of a worker; None while it is out of reach."""
+        ...
+
 
 class NoFleet:
     """The gate of a manager that sends nothing to workers: nothing is impossible."""
@@ -85,3 +90,6 @@ class NoFleet:
     ) -> bool:
         """Return False: there is no worker."""
         return False
+
+    def find_client(self, cluster: str) -> None:
+        """Return None: there is no worker."""

@@ -61,6 +61,8 @@ class JobPlan:
     kind: str = "Job"
     saves: str = ""
     """What its training does when it is told to save its work; empty: it cannot be told."""
+    declares: bool = False
+    """Whether it declares how long it runs."""
 
 
 @dataclass(frozen=True, slots=True)

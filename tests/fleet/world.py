@@ -266,6 +266,8 @@ class FleetWorld:
         if job.saves:
             saving = {names.CHECKPOINT_ON: "Notice", names.CHECKPOINT_SECONDS: "10"}
             annotations |= {SAVES: job.saves, **saving}
+        if job.declares:
+            annotations[names.RUNTIME] = f"{job.seconds:.0f}s"
         body["metadata"]["labels"][names.PRIORITY_CLASS] = job.priority
         body["metadata"]["annotations"] = annotations
         if job.fails:

@@ -43,13 +43,15 @@ LONG = 40
 """Seconds of notice for a job that needs 8 to save its work."""
 
 
-async def begin(world: MultiKueueWorld, *more: str, told: bool = True) -> None:
+async def begin(
+    world: MultiKueueWorld, *more: str, told: bool = True, hook: str | None = None
+) -> None:
     """Have jobs run on the worker `a` that save their work if they are told, under a policy."""
     policy = {
         "apiVersion": "multiqueue.dev/v1alpha1",
         "kind": "DisruptionPolicy",
         "metadata": {"name": "gpu"},
-        "spec": {"notice": {"longest": "5m" if told else "0s"}},
+        "spec": {"notice": {"longest": "5m" if told else "0s", "hooks": hook is not None}},
     }
     await world.hub.create(DISRUPTION_POLICIES, policy)
     named = {"metadata": {"annotations": {names.DISRUPTION_POLICY: "gpu"}}}
@@ -61,6 +63,7 @@ async def begin(world: MultiKueueWorld, *more: str, told: bool = True) -> None:
         job["metadata"]["annotations"] = {
             names.CHECKPOINT_ON: "Notice",
             names.CHECKPOINT_SECONDS: "8",
+            **({names.CHECKPOINT_HOOK: hook} if hook is not None else {}),
         }
         job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 5
         await world.hub.create(JOBS, job)
@@ -237,7 +240,7 @@ async def test_a_notice_of_a_preemption_is_not_cut_short_by_a_drain() -> None:
         assert workload is not None
         now = manager.clock.now()
         told = give_notice(workload.status, Reason.IN_COHORT_RECLAMATION, why, by=by, now=now)
-        notices = DrainNotices(manager, fleet=None)  # type: ignore[arg-type] - nothing is asked
+        notices = DrainNotices(manager, fleet=None)  # nothing is asked
         await manager.writer.update_status(workload.metadata.key, lambda _: told)
         found = await notices.give(workload, LONG, "drained")
         assert found is not None

@@ -7,11 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from multiqueue.serving.free_ports import find_free_ports
 
 TRAINER = Path(__file__).parents[2] / "config" / "samples-disruption" / "trainer.py"
 NOTICE = 'kubernetes.io/x="y"\nmultiqueue.dev/checkpoint-by="2026-11-22T10:05:00Z"\n'
@@ -81,3 +84,20 @@ def test_it_saves_when_it_is_stopped_and_goes_on_from_there(tmp_path: Path) -> N
         assert line(process) == f"begins at step {step}"
         assert process.wait(timeout=20) == 0
     assert saved_step(tmp_path) == step + 3
+
+
+def test_it_saves_when_its_hook_is_posted_to_and_not_again_for_the_same_notice(
+    tmp_path: Path,
+) -> None:
+    (port,) = find_free_ports(1)
+    with training(tmp_path, HOOK_ADDRESS="127.0.0.1", HOOK_PORT=str(port)) as process:
+        assert line(process) == "begins at step 0"
+        for moment in ("10:05", "12:30"):
+            body = json.dumps({"checkpointBy": f"2026-11-22T{moment}:00Z"}).encode()
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/save", data=body, timeout=5).close()
+            assert line(process).startswith("saved at 20")
+            tell(tmp_path, NOTICE.replace("10:05", moment))
+        process.send_signal(signal.SIGTERM)
+        assert line(process).startswith("saved at 20")
+        assert process.wait(timeout=20) == 143
+        assert line(process) == ""

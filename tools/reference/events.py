@@ -48,6 +48,7 @@ MEANINGS = {
     "PodTerminatedByKueue": "A pod was ended because it can never run on its node.",
     "Preempted": "The Workload made room for another one.",
     "PreemptionNotice": "The Workload will be stopped for another one; it may save its work.",
+    "CheckpointHookFailed": "The notice did not reach the hook of the job, and why.",
     "PreemptionRescinded": "The Workload runs on: nobody needs its room any more.",
     "ProvisioningRequestCreated": "An autoscaler was asked for capacity.",
     "QuotaPlan…": "A change of quotas was applied, taken back because it did harm, or given up.",

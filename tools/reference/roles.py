@@ -14,10 +14,12 @@ from tools.reference.markdown import ROOT, Reference, code, page, table
 
 FOLDERS = (
     "rbac",
+    "checkpoint-hooks",
     "visibility",
     "prometheus",
     "worker-role",
     "worker-role-pods",
+    "worker-role-hooks",
     "worker-projection-role",
     "worker-guard",
 )

@@ -17,7 +17,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-BASES = ("default", "certmanager", "crd", "worker-role", "worker-role-pods", "prometheus")
+BASES = (
+    "default",
+    "certmanager",
+    "crd",
+    "checkpoint-hooks",
+    "worker-role",
+    "worker-role-pods",
+    "worker-role-hooks",
+    "prometheus",
+)
 """Bases of config/ that are released as one file each."""
 BILL = "multiqueue.cdx.json"
 

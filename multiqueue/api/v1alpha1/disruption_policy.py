@@ -225,6 +225,15 @@ class NoticeOfPreemption(Struct, frozen=True, kw_only=True):
             **_DURATION,
         ),
     ] = "0s"
+    hooks: Annotated[
+        bool,
+        described(
+            "Whether a notice is also posted to the Service that a job names in the annotation "
+            "multiqueue.dev/checkpoint-hook. It needs the role of config/checkpoint-hooks, or of "
+            "config/worker-role-hooks where jobs run on workers.",
+            default=False,
+        ),
+    ] = False
     patience: Annotated[
         str,
         described(

@@ -75,7 +75,6 @@ from multiqueue.model.cluster_queue import StopPolicy
 from multiqueue.model.disruption_policy import (
     NonPreemptibleRule,
     build_disruption_rules,
-    find_policy,
 )
 
 WRITE_EVERY = timedelta(hours=1)
@@ -194,15 +193,10 @@ class QuotaPlanController:
 
     def _find_parts(self, queues: Iterable[ClusterQueue]) -> dict[str, NonPreemptibleRule]:
         """Return how much of each queue jobs may hold that nobody may stop, where they may."""
-        informers, found = self._context.informers, {}
+        found = {}
         for queue in queues:
             name = queue.metadata.name
-            policy = find_policy(
-                name,
-                informers.cluster_queues.store.get,
-                informers.cohorts.store.get,
-                informers.disruption_policies.store.get,
-            )
+            policy = self._context.informers.find_disruption_policy(name)
             if policy is not None:
                 part = build_disruption_rules(policy).protection.non_preemptible
                 if part.percent:

@@ -30,6 +30,7 @@ _COPIED = frozenset(
     {
         names.ADMISSION_GATED_BY,
         names.ALTERNATIVES,
+        names.CHECKPOINT_HOOK,
         names.CHECKPOINT_INTERVAL,
         names.CHECKPOINT_ON,
         names.CHECKPOINT_SECONDS,

@@ -63,7 +63,7 @@ class Dispatcher:
         )
         observer: Any = SimpleNamespace(foresee=self._see)
         capacity: Any = SimpleNamespace()
-        notices: Any = SimpleNamespace(follow=None, annotate=None)
+        notices: Any = SimpleNamespace(follow=None, annotate=None, find_client=None)
         self.gate = DispatchGate(
             context,
             capacity,
