@@ -62,6 +62,37 @@ KEPT_MONTHS = 4
 log = structlog.get_logger("multiqueue.usage")
 
 
+class EndedHolds:
+    """The holds that have ended, in order and by namespace.
+
+    Args:
+        holds: The first ones.
+        most: How many are remembered; the oldest go first.
+    """
+
+    def __init__(self, holds: Iterable[Hold] = (), *, most: int = MAX_ENDED) -> None:
+        self._most = most
+        self._all: deque[Hold] = deque()
+        self._by_namespace: dict[str, deque[Hold]] = {}
+        for hold in holds:
+            self.add(hold)
+
+    def __iter__(self) -> Iterator[Hold]:
+        return iter(self._all)
+
+    def add(self, hold: Hold) -> None:
+        """Remember a hold."""
+        if len(self._all) == self._most:
+            oldest = self._all.popleft().namespace
+            self._by_namespace[oldest].popleft()
+        self._all.append(hold)
+        self._by_namespace.setdefault(hold.namespace, deque()).append(hold)
+
+    def list_of(self, namespace: str) -> list[Hold]:
+        """Return those of a namespace."""
+        return list(self._by_namespace.get(namespace, ()))
+
+
 class UsageReports:
     """Keeps the UsageReports of all namespaces.
 
@@ -79,7 +110,7 @@ class UsageReports:
         self._most_rows = most_rows
         self._client = context.client
         self._open: dict[str, set[str]] = {}
-        self._ended: deque[Hold] = deque(maxlen=MAX_ENDED)
+        self._ended = EndedHolds()
         self._known: dict[str, UsageReport] = {}
         self._vanished: set[str] = set()
         self._before: list[Hold] = []
@@ -114,8 +145,9 @@ class UsageReports:
         for namespace in sorted({*ended, *(name for name, keys in self._open.items() if keys)}):
             if await self._try_write(namespace, self._write_namespace(namespace, now)):
                 written.add(namespace)
-        left = [h for h in self._ended if h.namespace not in written or _end_of(h) > now]
-        self._ended = deque(left, maxlen=MAX_ENDED)
+        self._ended = EndedHolds(
+            hold for hold in self._ended if hold.namespace not in written or _end_of(hold) > now
+        )
         self._before = [hold for hold in self._before if hold.namespace not in written]
 
     async def _try_write(self, namespace: str, writing: Awaitable[None]) -> bool:
@@ -147,7 +179,7 @@ class UsageReports:
     async def _write_recent_of(self, namespace: str) -> None:
         now = self._context.clock.now().astimezone(UTC)
         month = datetime(now.year, now.month, 1, tzinfo=UTC)
-        vanished = self._list_vanished(self._list_ended(namespace))
+        vanished = self._list_vanished(self._ended.list_of(namespace))
         _, left = self._inherited.get(namespace, ("", {}))
         if not vanished and not left:
             return
@@ -175,9 +207,6 @@ class UsageReports:
 
     def _limit(self, rows: UsageRows) -> tuple[UsageReportRow, ...]:
         return write_rows(rows)[: self._most_rows]
-
-    def _list_ended(self, namespace: str) -> list[Hold]:
-        return [hold for hold in self._ended if hold.namespace == namespace]
 
     def _list_vanished(self, holds: Iterable[Hold]) -> list[Hold]:
         """Return the holds of which no Workload tells any more."""
@@ -212,7 +241,7 @@ class UsageReports:
 
     def _holds_of(self, namespace: str) -> Iterator[Hold]:
         store = self._context.informers.workloads.store
-        yield from self._list_ended(namespace)
+        yield from self._ended.list_of(namespace)
         for key in self._open.get(namespace, ()):
             workload = store.get(key)
             hold = read_hold(workload) if workload is not None else None
@@ -255,7 +284,7 @@ class UsageReports:
         gap = self._began - since if report.status.through else timedelta()
         # Once a month is over, the report of the next one counts what comes later.
         goes_on = report.metadata.name.startswith(_name(until))
-        recent = self._sum_up(self._list_vanished(self._list_ended(namespace)), until)
+        recent = self._sum_up(self._list_vanished(self._ended.list_of(namespace)), until)
         status = UsageReportStatus(
             through=format_time(until),
             gap_seconds=report.status.gap_seconds
@@ -330,7 +359,7 @@ class UsageReports:
             now = self._context.clock.now().replace(microsecond=0)  # as times of the API are
             ended = end_hold(old, new, now)
             if ended is not None:
-                self._ended.append(ended)
+                self._ended.add(ended)
             if ended is not None or new is None:
                 self._vanished.add(workload.metadata.namespace)
         hold = read_hold(new) if new is not None else None
@@ -340,7 +369,7 @@ class UsageReports:
             return
         keys.discard(workload.metadata.key)
         if old is None and hold is not None:
-            self._ended.append(hold)  # it finished before this replica began
+            self._ended.add(hold)  # it finished before this replica began
 
 
 def _new(namespace: str, name: str, through: str = "") -> UsageReport:

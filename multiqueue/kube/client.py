@@ -23,7 +23,7 @@ from multiqueue.kube.bookmarks import BookmarkRhythm
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import AnswerTooLarge, Gone
 from multiqueue.kube.limiter import RateLimiter
-from multiqueue.kube.resources import LEASES, Resource
+from multiqueue.kube.resources import LEASES, SERVICES, Resource
 from multiqueue.kube.sender import Sender, SendOutcome
 from multiqueue.kube.transport import ApiRequest, HttpTransport, OpenTransport, Response
 from multiqueue.kube.wire import (
@@ -505,6 +505,38 @@ class KubeClient:
             resource="",
             limited=True,
         )
+
+    async def post_to_service(
+        self, namespace: str, service: str, path: str, body: Any, *, timeout: float
+    ) -> int:
+        """Post to a Service through the proxy of the API server; return the status of its answer.
+
+        The answer is the Service's, so it says nothing about the API server or the credentials:
+        neither the limiter nor the metrics learn from it, and its warnings are not logged. Only an
+        error is read, because it can be the API server's. No redirect is followed.
+
+        Args:
+            namespace: The namespace of the Service.
+            service: Name and port, as in ``trainer:8080``.
+            path: Begins with a slash.
+            body: What is posted, as JSON.
+            timeout: Seconds for the whole request.
+
+        Raises:
+            ApiError: the server or the Service answered with a status of 400 or more.
+            TransportError: there was no answer.
+        """
+        target = f"{SERVICES.path(namespace, service, 'proxy')}{path}"
+        request = ApiRequest(
+            method="POST",
+            target=target,
+            what=f"POST {target}",
+            body=encode(body),
+            headers=_headers("application/json"),
+            timeout=timeout,
+            to_service=True,
+        )
+        return (await self._transport.send(request)).status
 
     async def _call(
         self,

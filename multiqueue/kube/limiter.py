@@ -10,8 +10,7 @@ wait have a turn of their own first (`write_budget`).
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
+import math
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -66,8 +65,9 @@ class RateLimiter:
         self._paused_until = float("-inf")
         self._waiters: deque[asyncio.Future[None]] = deque()
         self.budget = WriteBudget()
-        self._spare: list[tuple[WriteClass, int, asyncio.Future[None]]] = []
-        self._arrivals = itertools.count()
+        self._spare: dict[WriteClass, deque[asyncio.Future[None]]] = {
+            c: deque() for c in WriteClass
+        }
         self._spare_timer: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -84,7 +84,7 @@ class RateLimiter:
         """
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
-        heapq.heappush(self._spare, (write_class, next(self._arrivals), turn))
+        self._spare[write_class].append(turn)
         self._wake_spare(loop)
         try:
             await turn
@@ -232,17 +232,19 @@ class RateLimiter:
         half = self._limit() / 2
         refilled_in = (half - self._tokens) / self.rate
         scarce = refilled_in > 0 or bool(self._waiters)
-        while self._spare:
-            turn = self._spare[0][2]
-            if turn.done():
-                heapq.heappop(self._spare)
-            elif now >= self._paused_until and self.budget.take(now, scarce=scarce):
-                heapq.heappop(self._spare)
-                turn.set_result(None)
-            else:
-                break
-        due_in = self.budget.due_in(now)
-        if self._spare and not self._waiters and due_in is not None:
+        for write_class, turns in self._spare.items():
+            while turns:
+                if turns[0].done():
+                    turns.popleft()
+                elif now >= self._paused_until and self.budget.take(
+                    now, write_class, scarce=scarce
+                ):
+                    turns.popleft().set_result(None)
+                else:
+                    break
+        waiting = [write_class for write_class, turns in self._spare.items() if turns]
+        due_in = min((self.budget.due_in(now, each) for each in waiting), default=math.inf)
+        if not self._waiters and due_in < math.inf:
             delay = max(due_in, refilled_in, self._paused_until - now, 0.001)
             self._spare_timer = loop.call_later(delay, self._wake_spare, loop)
 

@@ -64,6 +64,8 @@ class ApiRequest:
         what: The request in words, for errors.
         timeout: Seconds for the whole request; for a stream, until its status arrives.
         idle_timeout: For a stream: seconds of silence after which the peer counts as dead.
+        to_service: Whether the API server passes it on to a Service. Then the answer says nothing
+            about the API server or the credentials, and its body is read only if it is an error.
         raw: For a stream: yield chunks as they arrive instead of lines.
         check: Called whenever a connection is open and the request is about to be sent on it; an
             error that it raises keeps the request from being sent.
@@ -76,6 +78,7 @@ class ApiRequest:
     body: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     idle_timeout: float | None = None
+    to_service: bool = False
     raw: bool = False
     check: Callable[[], None] | None = None
 
@@ -146,7 +149,7 @@ class HttpTransport:
         try:
             return await self._send(request, authorization)
         except Unauthorized:
-            if not await self.credentials.renew(authorization):
+            if request.to_service or not await self.credentials.renew(authorization):
                 raise
         return await self._send(request, await self.credentials.authorization())
 
@@ -205,7 +208,9 @@ class HttpTransport:
         with self._translated(request.what, request.timeout):
             async with self._begin(request, authorization, limits) as response:
                 if response.status >= 400:
-                    raise await self._error_of(response, request.what)
+                    raise await self._error_of(response, request)
+                if request.to_service:
+                    return Response(response.status, response.headers, b"")
                 body = await self._read(response, request.what)
         self._report_warnings(response)
         return Response(response.status, response.headers, body)
@@ -225,19 +230,20 @@ class HttpTransport:
             check_parts(body, what)
             return bytes(body)
 
-    async def _error_of(self, response: aiohttp.ClientResponse, what: str) -> ApiError:
+    async def _error_of(self, response: aiohttp.ClientResponse, request: ApiRequest) -> ApiError:
         body = bytearray()
         async for chunk in response.content.iter_any():
             body += chunk
             if len(body) > MAX_ERROR_BYTES:
                 break
-        if response.status == TOO_MANY_REQUESTS and REFUSED_WORDS in body.lower():
+        is_refused = response.status == TOO_MANY_REQUESTS and REFUSED_WORDS in body.lower()
+        if is_refused and not request.to_service:
             self._report_refusal(response.headers)
         wait = response.headers.get("Retry-After", "")
         return build_api_error(
             response.status,
             bytes(body),
-            request=what,
+            request=request.what,
             retry_after=float(wait) if is_number(wait) and wait != "0" else None,
             secrets=self.credentials.secrets,
         )
@@ -251,7 +257,7 @@ class HttpTransport:
                 response = await self._begin(request, authorization, limits)
                 if response.status >= 400:
                     async with response:
-                        raise await self._error_of(response, request.what)
+                        raise await self._error_of(response, request)
         self._report_warnings(response)
         return response
 

@@ -1,26 +1,39 @@
 """How many writes that can wait one API server takes now.
 
 Writes have classes. A step (an admission, an eviction, the start, stop or end of a job, a check, a
-finalizer) never waits here. Statuses of queues, reasons and Events get what is left. On a server
-that answers quickly, or while no step is under way, an AIMD window bounds how many of them are
-under way. On a busy server that answers slowly or refuses requests, each step earns a fixed share
-of one. Pure: ``now`` is in seconds of a clock that never jumps.
+finalizer) never waits here. Statuses of queues, reasons and Events get what is left. Unless steps
+keep the server busy, an AIMD window bounds how many of them are under way, and so it does for
+Events on a server that answers quickly. Otherwise each step earns a fixed share of one: a status
+that changes with each step is written once for many, and a slow server gets few Events, too. One
+status of a queue in a second is always written. Pure: ``now`` is in seconds of a clock that never
+jumps.
 """
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 
 SHARE = 0.02
-"""Writes that wait for each step on a busy, slow server. A job takes at least five steps: its
+"""Writes that wait for each step on a busy server. A job takes at least five steps: its
 Workload is made and admitted, it is started, it ends, its finalizer goes. So that is a tenth of a
 write for each admission."""
 MAX_EARNED = 2.0
 """Most writes that steps can save up: an earlier burst of steps is no reason for a later one."""
 MAX_WINDOW = 16.0
 """Most writes at a time: more would wait in a quick server, too."""
+BUSY_LOAD = 0.5
+"""Steps under way on average from which they keep a server busy."""
+BUSY_STEPS = 3
+"""Steps under way at this moment from which they do, whatever was before."""
+LOAD_SECONDS = 1.0
+"""The time over which the load is averaged."""
+STATUS_EVERY_SECONDS = 1.0
+"""A status of a queue is written at least so often, however busy the server is with steps."""
 QUIET_SECONDS = 0.25
 """The longest time without a step after which a server is no longer busy."""
+QUEUE_PATIENCE = 3
+"""Statuses of queues wait so many times as long: a busy manager also waits for the ends of jobs."""
 FAST_SECONDS = 0.02
 """Answers within this time are never slow."""
 SLOW_SECONDS = 0.05
@@ -29,8 +42,8 @@ SLOW_FACTOR = 3.0
 """Ratio of the average to the best duration from which other answers are slow."""
 BACK_OFF_EVERY_SECONDS = 1.0
 """Seconds in which the window is halved at most once."""
-ALPHA = 0.2
-"""How much one answer moves the average."""
+ALPHA = 0.05
+"""How much one answer moves the average: times differ so much that few say nothing."""
 
 
 class WriteClass(IntEnum):
@@ -71,6 +84,8 @@ class WriteBudget:
         self._under_way = 0
         self._steps = 0
         self._step_ended_at = float("-inf")
+        self._steps_per_second = 0.0
+        self._status_at = float("-inf")
         self._earned = 0.0
         self._of_steps = _Answers()
         self._of_others = _Answers()
@@ -84,6 +99,7 @@ class WriteBudget:
     def end_step(self, now: float) -> None:
         """Count a step that got its answer, or was given up."""
         self._steps -= 1
+        self._steps_per_second = self._rate(now) + 1 / LOAD_SECONDS
         self._step_ended_at = now
         self._earned = min(MAX_EARNED, self._earned + SHARE)
 
@@ -102,30 +118,38 @@ class WriteBudget:
         elif seconds is not None:
             answers.learn(seconds)
         if self._has_refused(now) or answers.are_slow:
-            if now - self._halved_at >= BACK_OFF_EVERY_SECONDS:
+            # A server that is slow because steps keep it busy will not be so afterwards.
+            counts = self._has_refused(now) or not self._is_busy(now)
+            if counts and now - self._halved_at >= BACK_OFF_EVERY_SECONDS:
                 self.window = max(1.0, self.window / 2)
                 self._halved_at = now
         elif seconds is not None:
             self.window = min(MAX_WINDOW, self.window + 1.0 / self.window)
 
     def is_saturated(self, now: float) -> bool:
-        """Whether steps are under way on a server that is slow or refuses requests."""
-        is_slow = self._has_refused(now) or self._of_steps.are_slow
-        return is_slow and self._quiet_in(now) > 0
+        """Whether steps keep a slow server busy, or are under way on one that refuses some."""
+        if self._has_refused(now):
+            return self._quiet_in(now) > 0
+        return self._of_steps.are_slow and self._is_busy(now)
 
-    def take(self, now: float, *, scarce: bool = False) -> bool:
+    def take(self, now: float, write_class: WriteClass, *, scarce: bool = False) -> bool:
         """Begin a write that can wait, if it may be sent now; end it with `give_back`.
 
         Args:
             now: The time.
+            write_class: Its class.
             scarce: Whether the rate of requests, and not the server, is what steps wait for.
         """
         if self._under_way >= int(self.window):
             return False
-        if scarce or self.is_saturated(now):
-            if self._earned < 1.0:
+        of_queue = write_class is WriteClass.QUEUE_STATUS
+        if scarce or self.is_saturated(now) or (of_queue and self._is_busy(now, QUEUE_PATIENCE)):
+            if self._earned >= 1.0:
+                self._earned -= 1.0
+            elif scarce or not of_queue or self._status_in(now) > 0:
                 return False
-            self._earned -= 1.0
+        if of_queue:
+            self._status_at = now
         self._under_way += 1
         return True
 
@@ -135,17 +159,34 @@ class WriteBudget:
         if not used:
             self._earned = min(MAX_EARNED, self._earned + 1.0)
 
-    def due_in(self, now: float) -> float | None:
-        """Return the seconds until `take` may succeed; None if an answer must come first."""
-        if self._under_way >= int(self.window) or self._steps:
-            return None
+    def due_in(self, now: float, write_class: WriteClass) -> float:
+        """Return the seconds until `take` may succeed; infinite if an answer must come first."""
+        if self._under_way >= int(self.window):
+            return math.inf
+        if write_class is WriteClass.QUEUE_STATUS:
+            return min(self._quiet_in(now, QUEUE_PATIENCE), self._status_in(now))
         return self._quiet_in(now)
 
-    def _quiet_in(self, now: float) -> float:
+    def _status_in(self, now: float) -> float:
+        """Return the seconds until a status of a queue is due although the server is busy."""
+        due_at = self._status_at + STATUS_EVERY_SECONDS
+        return max(0.0, due_at - now, self._refused_at + BACK_OFF_EVERY_SECONDS - now)
+
+    def _is_busy(self, now: float, patience: int = 1) -> bool:
+        """Whether steps keep the server busy."""
+        load = self._rate(now) * self._of_steps.average
+        is_loaded = self._steps >= BUSY_STEPS or load >= BUSY_LOAD
+        return is_loaded and self._quiet_in(now, patience) > 0
+
+    def _rate(self, now: float) -> float:
+        """Return how many steps ended in a second lately."""
+        return self._steps_per_second * math.exp((self._step_ended_at - now) / LOAD_SECONDS)
+
+    def _quiet_in(self, now: float, patience: int = 1) -> float:
         if self._steps:
-            return float("inf")
+            return math.inf
         pause = min(QUIET_SECONDS, max(FAST_SECONDS, 2 * self._of_steps.average))
-        return max(0.0, self._step_ended_at + pause - now)
+        return max(0.0, self._step_ended_at + patience * pause - now)
 
     def _has_refused(self, now: float) -> bool:
         return now - self._refused_at < BACK_OFF_EVERY_SECONDS

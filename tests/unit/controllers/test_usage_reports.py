@@ -17,10 +17,10 @@ from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1alpha1 import UsageReport
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
-from multiqueue.controllers.usage_reports import UsageReports
+from multiqueue.controllers.usage_reports import EndedHolds, UsageReports
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.errors import NotFound, TransportError, build_api_error
-from multiqueue.views.usage import UsageFigures
+from multiqueue.views.usage import Hold, UsageFigures
 from multiqueue.views.usage_sums import collect
 from tests.builders.workloads import NAMESPACE, admitted, make_workload
 from tests.virtual_time import LoopClock, virtual_time
@@ -291,3 +291,12 @@ async def test_nothing_is_written_to_a_namespace_that_is_being_deleted() -> None
             await asyncio.sleep(600)
     assert not cluster.reports
     assert {each["log_level"] for each in logs} == {"debug"}
+
+
+def test_the_oldest_ended_holds_are_forgotten_first() -> None:
+    holds: list[Any] = [SimpleNamespace(namespace=name, order=n) for n, name in enumerate("abaab")]
+    ended = EndedHolds(cast("list[Hold]", holds), most=3)
+    assert list(ended) == holds[2:]
+    assert ended.list_of("a") == holds[2:4]
+    assert ended.list_of("b") == holds[4:]
+    assert ended.list_of("c") == []

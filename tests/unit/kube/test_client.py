@@ -4,9 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
+import structlog
 
 from multiqueue.kube import errors
-from multiqueue.kube.client import PatchType
+from multiqueue.kube.client import KubeClient, PatchType
+from multiqueue.kube.credential_sources import Material
+from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import EVENTS, JOBS, LEASES, PODS, SECRETS, WORKLOADS
 from tests.unit.kube.scripted_server import (
     Answer,
@@ -18,6 +21,7 @@ from tests.unit.kube.scripted_server import (
     pod,
     pod_list,
     status,
+    stream,
 )
 from tests.virtual_time import virtual_time
 
@@ -319,3 +323,75 @@ async def test_proxies_and_netrc_of_the_environment_are_not_asked(
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     async with ScriptedServer(json_answer({"ok": 1})) as server, server.client() as client:
         assert await client.get(PODS, "a", namespace="n") == {"ok": 1}
+
+
+HOOK = "team-a", "trainer:8080", "/save"
+
+
+@virtual_time
+async def test_a_post_to_a_service_goes_through_the_proxy_and_its_answer_is_not_read() -> None:
+    endless = stream(b"x" * 1000, then="hang")
+    async with ScriptedServer(endless) as server, server.client() as client:
+        assert await client.post_to_service(*HOOK, {"a": 1}, timeout=2) == 200
+    (seen,) = server.seen
+    assert (seen.method, seen.json) == ("POST", {"a": 1})
+    assert seen.path == "/api/v1/namespaces/team-a/services/trainer:8080/proxy/save"
+
+
+@virtual_time
+async def test_a_redirect_of_a_service_is_not_followed() -> None:
+    moved = json_answer({}, status=302, headers={"Location": "/api/v1/secrets"})
+    async with ScriptedServer(moved) as server, server.client() as client:
+        assert await client.post_to_service(*HOOK, {}, timeout=2) == 302
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("code", [429, 503, 504])
+@virtual_time
+async def test_what_a_service_answers_says_nothing_about_the_api_server(code: int) -> None:
+    refused = status(code, message="later", headers={"Retry-After": "1"})
+    heard: list[Any] = []
+    async with ScriptedServer(refused) as server, server.client(on_outcome=heard.append) as client:
+        rate = client.limiter.rate
+        with pytest.raises(errors.ApiError, match="later"):
+            await client.post_to_service(*HOOK, {}, timeout=2)
+        assert (client.limiter.rate, client.limiter.throttled, heard) == (rate, 0, [])
+    assert len(server.seen) == 1
+
+
+@virtual_time
+async def test_a_service_that_hangs_is_given_up_in_time() -> None:
+    async with ScriptedServer(hang()) as server, server.client() as client:
+        with pytest.raises(errors.RequestTimeout, match="no answer within 2 s"):
+            await client.post_to_service(*HOOK, {}, timeout=2)
+
+
+@virtual_time
+async def test_a_401_of_a_service_is_no_reason_to_sign_in_again() -> None:
+    loads: list[None] = []
+
+    async with ScriptedServer(status(401, message="who are you")) as server:
+
+        async def load() -> Material:
+            loads.append(None)
+            return Material(server=server.url, authorization=f"Bearer token-{len(loads)}")
+
+        credentials = Credentials(await load(), load=load)
+        async with KubeClient(credentials) as client:
+            with pytest.raises(errors.Unauthorized):
+                await client.post_to_service(*HOOK, {}, timeout=2)
+    assert (len(server.seen), len(loads)) == (1, 1)
+
+
+@virtual_time
+async def test_a_service_cannot_speak_as_the_api_server_in_the_log() -> None:
+    warned = json_answer({}, headers={"Warning": '299 - "from a Service"'})
+    rule = {"X-Kubernetes-PF-PriorityLevel-UID": "u1", "X-Kubernetes-PF-FlowSchema-UID": "u2"}
+    words = {"message": "too many requests, please try again"}
+    refused = json_answer(words, status=429, headers=rule)
+    async with ScriptedServer(warned, refused) as server, server.client() as client:
+        with structlog.testing.capture_logs() as logs:
+            assert await client.post_to_service(*HOOK, {}, timeout=2) == 200
+            with pytest.raises(errors.TooManyRequests):
+                await client.post_to_service(*HOOK, {}, timeout=2)
+        assert logs == []

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from multiqueue.kube.limiter import RateLimiter
-from multiqueue.kube.write_budget import MAX_WINDOW, SHARE, WriteBudget, WriteClass
+from multiqueue.kube.write_budget import BUSY_STEPS, MAX_WINDOW, SHARE, WriteBudget, WriteClass
 from tests.virtual_time import settle, virtual_time
 
 STEPS_OF_AN_ADMISSION = 5
@@ -91,9 +91,84 @@ def test_a_saturated_server_gets_a_tenth_of_a_write_for_each_admission(seconds: 
     run()
 
 
+@virtual_time
+async def test_a_quick_server_that_is_busy_gets_events_at_once_and_few_statuses_of_queues() -> None:
+    server = Server(0.005)
+    task = asyncio.ensure_future(admit(server, 300, at_a_time=4))
+    await asyncio.sleep(0.02)
+    server.sent.clear()
+    told = [asyncio.ensure_future(server.tell(WriteClass.QUEUE_STATUS)) for _ in range(200)]
+    await asyncio.gather(*(server.tell() for _ in range(50)))
+    assert not task.done()
+    admissions = server.sent.count("step") / STEPS_OF_AN_ADMISSION
+    assert server.sent.count("QUEUE_STATUS") <= 0.1 * admissions + 2
+    await task
+    begun = asyncio.get_running_loop().time()
+    await asyncio.gather(*told)
+    assert asyncio.get_running_loop().time() - begun < 1.0
+
+
+@pytest.mark.parametrize(("seconds", "every"), [(0.01, 0.045), (0.03, 0.14), (0.2, 0.9)])
+def test_steps_now_and_then_keep_no_status_waiting(seconds: float, every: float) -> None:
+    """A server that is busy for a fifth of the time; there is no pause between its steps."""
+
+    @virtual_time
+    async def run() -> None:
+        server = Server(seconds)
+
+        async def go_on() -> None:
+            while True:
+                await asyncio.gather(server.step(), asyncio.sleep(every))
+
+        task = asyncio.ensure_future(go_on())
+        await asyncio.sleep(10)
+        begun = asyncio.get_running_loop().time()
+        statuses = [server.tell(WriteClass.QUEUE_STATUS) for _ in range(100)]
+        await asyncio.gather(*statuses, *(server.tell() for _ in range(100)))
+        assert asyncio.get_running_loop().time() - begun < 400 * seconds
+        await stop([task])
+
+    run()
+
+
+@virtual_time
+async def test_a_busy_server_gets_a_status_a_second() -> None:
+    server = Server(0.2)
+    task = asyncio.ensure_future(admit(server, 10_000, at_a_time=3))
+    await asyncio.sleep(10)
+    server.sent.clear()
+    told = [asyncio.ensure_future(server.tell(WriteClass.QUEUE_STATUS)) for _ in range(100)]
+    await asyncio.sleep(30)
+    assert 28 <= server.sent.count("QUEUE_STATUS") <= 45
+    await stop([task, *told])
+
+
+def test_a_server_that_only_steps_make_slow_has_its_whole_window_afterwards() -> None:
+    budget = WriteBudget()
+    for _ in range(BUSY_STEPS):
+        budget.begin_step()
+    for second in range(10):
+        budget.learn(1.0, float(second), refused=False, is_step=True)
+    assert budget.window == MAX_WINDOW
+
+
+def test_after_the_last_step_statuses_of_queues_wait_three_times_as_long_as_events() -> None:
+    budget = WriteBudget()
+    for _ in range(BUSY_STEPS):
+        budget.begin_step()
+        budget.learn(1.0, 0.0, refused=False, is_step=True)
+        budget.end_step(0.0)
+    assert budget.take(0.0, WriteClass.QUEUE_STATUS), "the one of this second"
+    assert not budget.take(0.24, WriteClass.EXPLANATION)
+    assert budget.take(0.26, WriteClass.EXPLANATION)
+    assert not budget.take(0.74, WriteClass.QUEUE_STATUS)
+    assert budget.take(0.76, WriteClass.QUEUE_STATUS)
+
+
 def test_quick_answers_to_events_do_not_hide_that_steps_are_slow() -> None:
     budget = WriteBudget()
-    budget.begin_step()
+    for _ in range(BUSY_STEPS):
+        budget.begin_step()
     budget.learn(0.06, 0.0, refused=False, is_step=True)
     for _ in range(100):
         budget.learn(0.004, 0.0, refused=False, is_step=False)
@@ -167,12 +242,12 @@ def test_a_turn_that_wrote_nothing_costs_nothing() -> None:
         budget.begin_step()
         budget.end_step(now=0.0)
     budget.begin_step()
-    assert budget.take(0.0)
-    assert not budget.take(0.0)
+    assert budget.take(0.0, WriteClass.EXPLANATION)
+    assert not budget.take(0.0, WriteClass.EXPLANATION)
     budget.give_back(used=False)
-    assert budget.take(0.0)
+    assert budget.take(0.0, WriteClass.EXPLANATION)
     budget.give_back(used=True)
-    assert not budget.take(0.0)
+    assert not budget.take(0.0, WriteClass.EXPLANATION)
 
 
 def saturated() -> WriteBudget:
