@@ -10,22 +10,22 @@
 
 If the Workload has to wait on every cluster, it waits in the global queue, without a copy
 (`multiqueue.plugins.global_queue`). Shorter and smaller Workloads may pass it for a while, and room
-is kept for the first ones.
+is kept for the first ones once ``claimAfter`` has passed since they were created.
 
 There is one remote copy at a time (M-190). If workers have admission checks after the quota (to
 provision machines, say), the best ``race`` clusters may try at once. When the first one starts, the
 others release their quota; but provisioned machines cost money from the start.
 
 Arguments: ``scorers``, weights by name; ``filters``, names; ``race`` (1); ``wait``, in the
-``GlobalQueue`` or on the ``Cluster`` that is likely to start it first; ``passing`` (100), the
-percentage for `find_turn`.
+``GlobalQueue`` or on the ``Cluster`` that is likely to start it first; ``passing`` (30), the
+percentage for `find_turn`; ``claimAfter`` (4h).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import repeat
 from typing import Any
 
@@ -40,6 +40,7 @@ from multiqueue.plugins import (
     find_turn,
     read_choice,
     read_count,
+    read_duration,
     read_names,
     read_weights,
     survey,
@@ -49,7 +50,8 @@ from multiqueue_dispatchers.scorers import SCORERS, WEIGHTS
 
 RACE = 1
 IN_GLOBAL_QUEUE, ON_CLUSTER = "GlobalQueue", "Cluster"
-PASSING = 100
+PASSING = 30
+CLAIM_AFTER = timedelta(hours=4)
 
 
 class Score:
@@ -65,6 +67,7 @@ class Score:
             view,
             why_not=lambda option: next((why for f in filters if (why := f(view, option))), ""),
             turn=_find_turn(view),
+            claim_after=_read_claim_after(view.arguments),
         )
         sheets = _score(view, found.options, weights)
         totals = {name: _total(terms) for name, terms in sheets.items()}
@@ -79,6 +82,7 @@ class Score:
             "race": _read_race,
             "wait": _read_wait,
             "passing": _read_passing,
+            "claimAfter": _read_claim_after,
         }
         return find_problems(arguments, readers)
 
@@ -110,6 +114,10 @@ def _read_wait(arguments: Mapping[str, Any]) -> bool:
 
 def _read_passing(arguments: Mapping[str, Any]) -> int:
     return read_count(arguments, "passing", PASSING, least=0)
+
+
+def _read_claim_after(arguments: Mapping[str, Any]) -> timedelta:
+    return read_duration(arguments, "claimAfter", CLAIM_AFTER)
 
 
 def _score(

@@ -25,7 +25,7 @@ from multiqueue.api.conditions import WorkloadCondition, find_condition
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import is_finished
-from multiqueue.forecast.range_factor import LEAST, MOST, find_factor, find_needed
+from multiqueue.forecast.range_factor import LEAST, MOST, find_factor, find_needed, less_slack
 from multiqueue.plugins.forecast import StartEstimate
 from multiqueue.views.calibration import (
     JUDGED,
@@ -90,10 +90,7 @@ class GivenEstimate:
 
     def find_needed(self, started: datetime) -> float:
         """Return the factor with which its range would have had a start inside."""
-        late_by = started - self.at
-        slack = min(SLACK, abs(late_by))
-        beyond = late_by - slack if late_by > timedelta() else late_by + slack
-        return find_needed(beyond, self.below, self.above)
+        return find_needed(less_slack(started - self.at), self.below, self.above)
 
     def judge(self, started: datetime) -> EstimateOutcome:
         """Return how it compares with a start, or with a moment at which nothing has started."""

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from multiqueue.plugins.forecast import StartEstimate
 from multiqueue.views.calibration import ENOUGH
+from multiqueue.views.start import SLACK
 
 INSIDE_PERCENT = 80
 """How many of the judged starts the ranges are to have inside."""
@@ -43,6 +44,12 @@ def find_needed(late_by: timedelta, below: timedelta, above: timedelta) -> float
     if missed <= timedelta():
         return 0.0
     return missed / side if side > timedelta() else math.inf
+
+
+def less_slack(late_by: timedelta) -> timedelta:
+    """Return how far a start is from the median, less the half minute that never counts."""
+    slack = min(SLACK, abs(late_by))
+    return late_by - slack if late_by > timedelta() else late_by + slack
 
 
 def widen(start: StartEstimate, factor: float, now: datetime) -> StartEstimate:

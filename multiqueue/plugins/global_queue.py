@@ -2,8 +2,8 @@
 
 A Workload in the global queue has no copy on any cluster. When room becomes free on a cluster, the
 first waiting Workload that fits there gets it. So that large gangs get their turn, room is kept for
-the first Workloads. Another Workload may still go first if it ends before that room is needed, or
-takes only what is left beside it (EASY backfilling).
+the first Workloads once they have waited for some time. Another Workload may still go first if it
+ends before that room is needed, or takes only what is left beside it (EASY backfilling).
 
 As in a cluster's own queue, a Workload that would borrow comes after those within their own quota.
 """
@@ -61,15 +61,18 @@ def yields(view: DispatchView, cluster: ClusterView, turn: datetime | None) -> b
     return can_wait and all(asked > quota.nominal - quota.used - quota.in_flight for quota in own)
 
 
-def make_way(option: Option, view: DispatchView, turn: datetime | None) -> Option:
+def make_way(
+    option: Option, view: DispatchView, turn: datetime | None, claim_after: timedelta
+) -> Option:
     """Return the option, moved to `Tier.WAIT` if room there is kept for an earlier Workload.
 
-    A Workload takes nothing from a claim if, nine times out of ten, it has ended before the claim
-    is expected to start, or if it takes no more than what the claim leaves free.
+    Room is kept for Workloads that are so old. A Workload takes nothing from a claim
+    if, nine times out of ten, it has ended before the claim is expected to start, or if it takes no
+    more than what the claim leaves free.
     """
     if option.tier >= Tier.PERHAPS or option.cluster.copy is not CopyState.ABSENT:
         return option
-    claims = _claims_before(option.cluster, view, turn)
+    claims = _claims_before(option.cluster, view, turn, claim_after)
     if not claims:
         return option
     ends, size = _ends_by(view, option), devices_on(view.workload, option)
@@ -108,8 +111,16 @@ def waits_in_global_queue(best: Option) -> bool:
     return max(waiting, ahead) <= cluster.waiting
 
 
-def find_claim(view: DispatchView, turn: datetime | None, options: Sequence[Option]) -> str:
-    """Return where to keep room: the earliest start without an earlier claim; else empty."""
+def find_claim(
+    view: DispatchView, turn: datetime | None, options: Sequence[Option], claim_after: timedelta
+) -> str:
+    """Return where to keep room: the earliest start without an earlier claim; else empty.
+
+    Nobody makes way for a Workload that is younger. So its claim says only where it is expected to
+    start, which is not known as long as any other claim is earlier.
+    """
+    if view.now < view.workload.created_at + claim_after:
+        claim_after = timedelta()
     starts = [
         (
             (option.forecast.start.at - view.now) / (MOVE if option.name == view.claim else 1),
@@ -119,14 +130,15 @@ def find_claim(view: DispatchView, turn: datetime | None, options: Sequence[Opti
         if option.tier is Tier.WAIT
         and not option.disappointed
         and option.forecast.start is not None
-        and not _claims_before(option.cluster, view, turn)
+        and not _claims_before(option.cluster, view, turn, claim_after)
     ]
     return min(starts)[1] if starts else ""
 
 
 def _claims_before(
-    cluster: ClusterView, view: DispatchView, turn: datetime | None
+    cluster: ClusterView, view: DispatchView, turn: datetime | None, claim_after: timedelta
 ) -> list[ClusterClaim]:
+    """Return the claims of those that come first, and are so old."""
     if not cluster.claims:
         return []
     workload = view.workload
@@ -134,6 +146,8 @@ def _claims_before(
     turn, is_yielding = turn or workload.created_at, yields(view, cluster, turn)
 
     def is_before(claim: ClusterClaim) -> bool:
+        if claim.created_at is not None and view.now < claim.created_at + claim_after:
+            return False
         if claim.priority != workload.priority:
             return claim.priority > workload.priority
         # Nobody passes a Workload of the same queue, which has to have room on its own quota, too.

@@ -72,12 +72,14 @@ class Survey:
         refusals: Why the other clusters cannot take it, by name.
         turn: The Workload's turn in the global queue; None: it does not use the global queue, and
             waits on the cluster that is likely to start it first.
+        claim_after: How old others must be for room to be kept for them.
     """
 
     view: DispatchView
     options: tuple[Option, ...]
     refusals: dict[str, str]
     turn: datetime | None = None
+    claim_after: timedelta = timedelta()
 
 
 def survey(
@@ -86,6 +88,7 @@ def survey(
     why_not: Callable[[Option], str] = lambda _: "",
     may_wait: Callable[[Option], timedelta] | None = None,
     turn: datetime | None = None,
+    claim_after: timedelta = timedelta(),
 ) -> Survey:
     """Assess all clusters of a view.
 
@@ -98,6 +101,8 @@ def survey(
             `Tier.SOON`. None: a start now always comes first, whatever the preference.
         turn: The Workload's turn in the global queue (`QueuePlacement`); None: it waits on the
             cluster that is likely to start it first.
+        claim_after: How old others in the global queue must be for this Workload to
+            leave them the room that they need.
     """
     had = _how_long_lately(view)
     scarce = scarce_resource(view.workload)
@@ -121,12 +126,14 @@ def survey(
         )
         allowed = None if may_wait is None else may_wait(option)
         option = _put_in_tier(option, view.now, had.get(cluster.name, timedelta()), allowed)
-        option = make_way(option, view, turn)
+        option = make_way(option, view, turn, claim_after)
         if not option.holds and (why := why_not(option)):
             refusals[cluster.name] = why
         else:
             options.append(option)
-    return Survey(view=view, options=tuple(options), refusals=refusals, turn=turn)
+    return Survey(
+        view=view, options=tuple(options), refusals=refusals, turn=turn, claim_after=claim_after
+    )
 
 
 def _put_in_tier(
@@ -198,7 +205,7 @@ def bind(
             ask_again_at=view.now + LINE_AGAIN,
             global_queue=QueuePlacement(
                 turn=found.turn,
-                claim=find_claim(view, found.turn, ranked),
+                claim=find_claim(view, found.turn, ranked, found.claim_after),
                 yields=all(yields(view, each.cluster, found.turn) for each in ranked),
             ),
         )

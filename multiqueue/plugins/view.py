@@ -245,6 +245,8 @@ class ClusterClaim:
         queue: Name of its ClusterQueue on that cluster.
         yields: Whether Workloads of other queues go first at equal priority if they do not yield.
         turn: Its turn: otherwise, the earliest comes first.
+        created_at: When it was created; None if room is kept for it however old it is, because
+            another job is leaving for it.
         start: When it is expected to start there; None if unknown.
         spare: How much of its scarce resource others may take there without delaying it.
     """
@@ -254,6 +256,7 @@ class ClusterClaim:
     queue: str = ""
     yields: bool = False
     turn: datetime
+    created_at: datetime | None = None
     start: datetime | None = None
     spare: int = 0
 

@@ -81,6 +81,7 @@ class Views:
             clusters=tuple(
                 self._cluster(worker, workload, managed, states[name], budget)
                 for name, worker in self._workers.items()
+                if worker.lost_at is None
             ),
             nominated=managed.nominated,
             claim=self.global_queue.find_own(managed.key),

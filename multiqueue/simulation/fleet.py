@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from multiqueue.simulation.traces.trace import TraceJob
 
@@ -25,6 +26,18 @@ class Preempting(StrEnum):
     """Those of lower priority in its own queue, and all that use quota lent by it."""
 
 
+class Outage(NamedTuple):
+    """A cluster fails: its jobs stop, and nobody can reach it for a time.
+
+    Attributes:
+        after: Seconds from the beginning of the trace.
+        seconds: How long it lasts.
+    """
+
+    after: float
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """One worker.
@@ -33,11 +46,13 @@ class Cluster:
         name: Its name.
         gpus: Number of GPUs by flavor.
         prices: Prices of a GPU-hour, in thousandths, by flavor; empty if not declared.
+        outage: When it is lost; None: never.
     """
 
     name: str
     gpus: Mapping[str, int]
     prices: Mapping[str, int] = field(default_factory=dict)
+    outage: Outage | None = None
 
     @property
     def total(self) -> int:
@@ -52,6 +67,7 @@ class SimulatedFleet:
     Attributes:
         clusters: The workers, in the order of the MultiKueueConfig.
         preempting: Which Workloads others may stop.
+        fair_sharing: Whether all clusters share by dominant resource shares, not by time.
         quota_percent: The manager's quota, in percent of everything that the workers have.
         speeds: How fast jobs are, by kind or model and by hardware, in thousandths of the
             reference; values that are missing are those of `CLASSES` and `MODELS`.
@@ -61,6 +77,7 @@ class SimulatedFleet:
 
     clusters: tuple[Cluster, ...]
     preempting: Preempting = Preempting.LESS_URGENT
+    fair_sharing: bool = False
     quota_percent: int = 100
     speeds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     alternatives: Mapping[str, float] = field(default_factory=dict)

@@ -6,12 +6,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from multiqueue.api.durations import parse_duration
 from multiqueue.lib import bounded_yaml
-from multiqueue.simulation.fleet import Cluster, Preempting, SimulatedFleet
+from multiqueue.simulation.fleet import Cluster, Outage, Preempting, SimulatedFleet
 from multiqueue.simulation.traces.trace import CLASSES, MODELS
 
-KEYS = ("clusters", "speeds", "alternatives", "preemption", "managerQuotaPercent", "watts")
-CLUSTER_KEYS = ("name", "gpus", "prices")
+KEYS = (
+    "clusters",
+    "speeds",
+    "alternatives",
+    "preemption",
+    "fairSharing",
+    "managerQuotaPercent",
+    "watts",
+)
+CLUSTER_KEYS = ("name", "gpus", "prices", "outage")
 
 
 class FleetFileError(ValueError):
@@ -54,6 +63,9 @@ def parse_fleet(found: Any) -> SimulatedFleet:
     if preempting not in list(Preempting):
         choices = ", ".join(Preempting)
         raise FleetFileError(f"preemption: {preempting!r} must be one of {choices}")
+    fair_sharing = fields.get("fairSharing", False)
+    if not isinstance(fair_sharing, bool):
+        raise FleetFileError(f"fairSharing: {fair_sharing!r} must be true or false")
     percent = _number(fields.get("managerQuotaPercent", 100), "managerQuotaPercent")
     speeds = _mapping(fields.get("speeds", {}), "speeds", (*CLASSES, *MODELS))
     alternatives = _numbers(fields.get("alternatives", {}), "alternatives")
@@ -62,6 +74,7 @@ def parse_fleet(found: Any) -> SimulatedFleet:
     return SimulatedFleet(
         clusters=clusters,
         preempting=Preempting(preempting),
+        fair_sharing=fair_sharing,
         quota_percent=round(percent),
         speeds={what: _thousandths(of, f"speeds.{what}") for what, of in speeds.items()},
         alternatives=alternatives,
@@ -83,7 +96,28 @@ def _cluster(entry: Any, where: str) -> Cluster:
     if not counts:
         raise FleetFileError(f"{where}.gpus: must name GPUs, such as {{a100: 64}}")
     prices = _thousandths(fields.get("prices", {}), f"{where}.prices")
-    return Cluster(name=name, gpus=counts, prices=prices)
+    outage = _outage(fields["outage"], f"{where}.outage") if "outage" in fields else None
+    return Cluster(name=name, gpus=counts, prices=prices, outage=outage)
+
+
+def _outage(found: Any, where: str) -> Outage:
+    fields = _mapping(found, where, ("after", "for"))
+    try:
+        return read_outage(str(fields.get("after", "")), str(fields.get("for", "")))
+    except ValueError as error:
+        raise FleetFileError(f"{where}: {error}; write {{after: 24h, for: 24h}}") from error
+
+
+def read_outage(after: str, lasts: str) -> Outage:
+    """Return the outage of two durations, such as ``24h``.
+
+    Raises:
+        ValueError: One is no duration, or it lasts no time.
+    """
+    begin, length = (parse_duration(text).total_seconds() for text in (after, lasts))
+    if begin < 0 or length <= 0:
+        raise ValueError("an outage cannot begin before the trace, and has to last for some time")
+    return Outage(begin, length)
 
 
 def _mapping(found: Any, where: str, known: tuple[str, ...] | None) -> Mapping[str, Any]:

@@ -13,7 +13,6 @@ from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.wake.waiting import Rank
 from multiqueue.engine.plan import Admit, Decision, Preempt
 from multiqueue.model.workload import Admission, Reservation, Workload
-from multiqueue.plugins import StartEstimate
 from multiqueue.simulation.agenda import SimulationAgenda
 from multiqueue.simulation.cycles import EngineCycles, make_evicted
 from multiqueue.simulation.fleet import SimulatedFleet
@@ -27,19 +26,13 @@ PENDING = Check(name=CHECK)
 
 @dataclass(slots=True)
 class Managed:
-    """A Workload on the manager with its job, and what is remembered and counted for them.
-
-    Attributes:
-        foreseen: When it was first offered to a cluster where it had to wait, and the estimated
-            start then, by reservation and cluster.
-    """
+    """A Workload on the manager with its job, and what is remembered and counted for them."""
 
     workload: Workload
     progress: Progress
     submitted_at: datetime
     memory: GroupMemory = field(default_factory=GroupMemory)
     writes: Writes = field(default_factory=Writes)
-    foreseen: dict[tuple[str, str], tuple[datetime, StartEstimate]] = field(default_factory=dict)
     guesses: list[Guess] = field(default_factory=list)
     reservations: int = 0
     admission: Admission | None = None
@@ -115,9 +108,7 @@ class SimulatedManager:
         on_news: Callable[[str], None],
     ) -> None:
         quota = {POOL: fleet.total * fleet.quota_percent // 100}
-        self.engine, self.queues = make_engine(
-            quota, weights, is_manager=True, preempting=fleet.preempting
-        )
+        self.engine, self.queues = make_engine(quota, weights, is_manager=True, fleet=fleet)
         self.managed: dict[str, Managed] = {}
         self.waiting: dict[str, Managed] = {}
         self._agenda = agenda

@@ -139,7 +139,7 @@ def _calibration(jobs: Sequence[JobRecord]) -> dict[str, float]:
     guesses = [guess for record in jobs for guess in record.guesses]
     if not guesses:
         return {}
-    right = sum(guess.earliest <= guess.actual <= guess.latest for guess in guesses)
+    right = sum(guess.is_inside for guess in guesses)
     return {"guesses": len(guesses), "calibration": 100 * right / len(guesses)}
 
 

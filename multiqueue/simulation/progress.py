@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from multiqueue.simulation.traces.trace import CLASSES, TraceJob
+from multiqueue.views.start import SLACK
 
 
 @dataclass(slots=True)
@@ -50,6 +51,12 @@ class Guess:
     made: float = 0.0
     at: float = 0.0
     stage: str = "worker"
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it started in the range, or half a minute beside it, as on clusters."""
+        slack = SLACK.total_seconds()
+        return self.earliest - slack <= self.actual <= self.latest + slack
 
 
 @dataclass(slots=True)

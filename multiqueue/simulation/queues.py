@@ -8,7 +8,7 @@ from datetime import datetime
 from multiqueue.api.alternatives import OTHERWISE
 from multiqueue.api.v1beta2.meta import LabelSelector
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.options import EngineOptions, FairSharing
 from multiqueue.lib.shares import share_out
 from multiqueue.model.cluster_queue import (
     AdmissionCheckInfo,
@@ -23,7 +23,7 @@ from multiqueue.model.cluster_queue import (
 )
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Workload
-from multiqueue.simulation.fleet import GPU, HARDWARE_LABEL, Preempting
+from multiqueue.simulation.fleet import GPU, HARDWARE_LABEL, Preempting, SimulatedFleet
 from multiqueue.simulation.traces.trace import CLASSES, NODE_GPUS, TraceJob
 
 CHECK = "multikueue"
@@ -43,6 +43,7 @@ PREEMPTION = {
     ),
 }
 OPTIONS = EngineOptions(topology=None)
+FAIR_OPTIONS = EngineOptions(topology=None, fair_sharing=FairSharing())
 
 
 def make_engine(
@@ -50,7 +51,7 @@ def make_engine(
     weights: Mapping[str, float],
     *,
     is_manager: bool = False,
-    preempting: Preempting,
+    fleet: SimulatedFleet,
 ) -> tuple[Engine, tuple[ClusterQueue, ...]]:
     """Return an engine with its queues, and the queues.
 
@@ -58,9 +59,9 @@ def make_engine(
         flavors: GPUs by flavor.
         weights: Weights of the teams.
         is_manager: Whether its Workloads run elsewhere.
-        preempting: Which Workloads others may stop.
+        fleet: Has the rules of sharing and preemption.
     """
-    engine = Engine(OPTIONS)
+    engine = Engine(FAIR_OPTIONS if fleet.fair_sharing else OPTIONS)
     for flavor in flavors:
         labels = {} if is_manager else {HARDWARE_LABEL: flavor}
         engine.upsert_resource_flavor(ResourceFlavor(name=flavor, node_labels=labels))
@@ -81,7 +82,7 @@ def make_engine(
                     ),
                 ),
             ),
-            preemption=PREEMPTION[preempting],
+            preemption=PREEMPTION[fleet.preempting],
             checks=(CheckRule(name=CHECK),) if is_manager else (),
         )
         for team in sorted(weights)

@@ -16,11 +16,11 @@ from multiqueue.dispatch.decide.view import GroupView, LocalWorkload
 from multiqueue.dispatch.observe.memory import is_ask_due
 from multiqueue.dispatcher_host.answer import take
 from multiqueue.model.workload import Admission
-from multiqueue.plugins import Dispatcher, DispatchView, Nomination, Prospect
-from multiqueue.simulation.agenda import BEGIN, SimulationAgenda
+from multiqueue.plugins import Dispatcher, Nomination
+from multiqueue.simulation.agenda import SimulationAgenda
 from multiqueue.simulation.dispatch_views import Views
+from multiqueue.simulation.estimates import StartEstimates
 from multiqueue.simulation.manager import Managed, SimulatedManager
-from multiqueue.simulation.progress import Guess
 from multiqueue.simulation.worker import SimulatedWorker
 
 MAX_PASSES = 8
@@ -58,7 +58,13 @@ class SimulatedReconciler:
         self._workers = workers
         self._dispatcher = dispatcher
         self._views = views
+        self._estimates = StartEstimates()
         self._fleet = (0, tuple(workers))
+
+    def update_fleet(self) -> None:
+        """Learn which workers can be reached; all waiting Workloads are to be asked about again."""
+        reached = tuple(name for name, each in self._workers.items() if each.lost_at is None)
+        self._fleet = (self._fleet[0] + 1, reached)
 
     def look(self, key: str) -> float | None:
         """Reconcile until nothing is left to do; return the seconds until the next reconcile."""
@@ -97,6 +103,8 @@ class SimulatedReconciler:
 
     def _state(self, name: str, managed: Managed, local: LocalWorkload) -> ClusterState:
         worker, key = self._workers[name], managed.key
+        if worker.lost_at is not None:
+            return ClusterState(name=name, reachable=False, lost_at=worker.lost_at)
         copy = worker.copies.get(key)
         now = self._agenda.now
         stopping = managed.memory.stopping_for(name, local, now.timestamp())
@@ -126,7 +134,7 @@ class SimulatedReconciler:
                 f"{view.workload.key}: {reading.malformed}"
             )
         self._views.accept(view, nomination)
-        _note_start(managed, view, nomination)
+        self._estimates.note(managed, view, nomination)
         memory = managed.memory
         memory.asked_at = view.now
         memory.ask_again_at = nomination.ask_again_at
@@ -222,7 +230,7 @@ class SimulatedReconciler:
         worker = self._workers[cluster]
         if managed.key not in worker.runs:
             worker.create_job(managed.key)
-            _compare_start(managed, cluster, worker)
+            self._estimates.compare(managed, cluster, worker.copies[managed.key].started_at)
             managed.writes.remote += 1
             return True
         return self._mirror(cluster, managed)
@@ -236,38 +244,3 @@ class SimulatedReconciler:
         managed.writes.local += 1
         managed.job_is_active = active
         return True
-
-
-def _note_start(managed: Managed, view: DispatchView, nomination: Nomination) -> None:
-    """Remember the estimated start when a Workload first has to wait.
-
-    If it is offered to a cluster, that is the cluster's estimate. In the global queue, it is the
-    estimate of the cluster where room is kept for it. It may start elsewhere before that.
-    """
-    if nomination.global_queue is not None and nomination.global_queue.claim:
-        cluster = view.find_cluster(nomination.global_queue.claim)
-        if cluster is not None and cluster.forecast is not None and cluster.forecast.start:
-            managed.foreseen.setdefault((managed.epoch, ""), (view.now, cluster.forecast.start))
-        return
-    if len(nomination.clusters) != 1 or view.nominated == nomination.clusters:
-        return
-    cluster = view.find_cluster(nomination.clusters[0])
-    forecast = cluster.forecast if cluster is not None else None
-    if cluster is None or forecast is None or forecast.prospect is not Prospect.WAITS:
-        return
-    if forecast.start is not None:
-        managed.foreseen[managed.epoch, cluster.name] = view.now, forecast.start
-
-
-def _compare_start(managed: Managed, cluster: str, worker: SimulatedWorker) -> None:
-    in_line = managed.foreseen.pop((managed.epoch, ""), None)
-    there = managed.foreseen.pop((managed.epoch, cluster), None)
-    actual = worker.copies[managed.key].started_at
-    foreseen = there or in_line
-    if foreseen is None or actual is None:
-        return
-    made, expected = foreseen
-    moments = (expected.earliest, expected.latest, actual, made, expected.at)
-    earliest, latest, started, asked, at = ((each - BEGIN).total_seconds() for each in moments)
-    stage = "worker" if there else "line"
-    managed.guesses.append(Guess(earliest, latest, started, asked, at, stage))

@@ -14,7 +14,7 @@ from multiqueue.model.cluster_queue import ClusterQueue
 from multiqueue.model.workload import Admission, Reservation, Workload
 from multiqueue.simulation.agenda import SimulationAgenda
 from multiqueue.simulation.cycles import EngineCycles, make_evicted
-from multiqueue.simulation.fleet import GPU, Cluster, Preempting
+from multiqueue.simulation.fleet import GPU, Cluster, Preempting, SimulatedFleet
 from multiqueue.simulation.knowledge import Knowledge
 from multiqueue.simulation.mirror import Mirror
 from multiqueue.simulation.progress import Progress
@@ -78,11 +78,14 @@ class Copy:
 class SimulatedWorker:
     """A worker cluster.
 
+    Attributes:
+        lost_at: Since when it is down; None: it is up.
+
     Args:
         cluster: Its hardware.
         agenda: The virtual clock.
         weights: Weights of the teams.
-        preempting: Which Workloads others may stop there.
+        fleet: Has the rules of sharing and preemption.
         knowledge: Learns from jobs that end.
         on_news: Gets the key of a Workload that changed.
         on_room: Called when room may have changed.
@@ -95,22 +98,23 @@ class SimulatedWorker:
         agenda: SimulationAgenda,
         *,
         weights: Mapping[str, float],
-        preempting: Preempting,
+        fleet: SimulatedFleet,
         knowledge: Knowledge,
         on_news: Callable[[str], None],
         on_room: Callable[[], None],
         has_forecasts: bool,
     ) -> None:
         self.cluster = cluster
-        self.engine, queues = make_engine(cluster.gpus, weights, preempting=preempting)
+        self.engine, queues = make_engine(cluster.gpus, weights, fleet=fleet)
         self.queues: tuple[ClusterQueue, ...] = queues
         self.copies: dict[str, Copy] = {}
         self.runs: dict[str, SimulatedRun] = {}
         self.version = 0
+        self.lost_at: datetime | None = None
         self.mirror = Mirror(cluster, queues, knowledge)
         self._has_forecasts = has_forecasts
         self._knowledge = knowledge
-        self._preempting = preempting
+        self._preempting = fleet.preempting
         self._counted_at, self._held = -1, Counter[int]()
         self._agenda = agenda
         self._on_news = on_news
@@ -192,6 +196,23 @@ class SimulatedWorker:
         if run is None:
             return None
         return RemoteJob(uid=run.uid, epoch=run.epoch, finished=run.finish)
+
+    # ------------------------------------------------------------ outages
+
+    def fail(self) -> None:
+        """Go down: all jobs stop, and nobody reaches the queues."""
+        self.lost_at = self._agenda.now
+        for key, run in self.runs.items():
+            if not run.is_over:
+                self._stop(key, run, self.copies.get(key))
+
+    def recover(self) -> None:
+        """Come back: jobs that are admitted start again, unless the manager removes them first."""
+        self.lost_at = None
+        for key, copy in self.copies.items():
+            if key in self.runs and copy.admission is not None and copy.finish is None:
+                self.create_job(key)
+        self._changed()
 
     # ------------------------------------------------------------ jobs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -59,7 +59,7 @@ class SimulatedWorld:
                 cluster,
                 self.agenda,
                 weights=weights,
-                preempting=setting.fleet.preempting,
+                fleet=setting.fleet,
                 knowledge=knowledge,
                 on_news=self._hear,
                 on_room=self._on_room,
@@ -91,6 +91,10 @@ class SimulatedWorld:
         """
         for job in self.setting.trace.jobs:
             self.agenda.at(BEGIN + timedelta(seconds=job.submit), self._submission(job))
+        for worker in self.workers.values():
+            if (outage := worker.cluster.outage) is not None:
+                self._plan(outage.after, worker, worker.fail)
+                self._plan(outage.after + outage.seconds, worker, worker.recover)
         self.agenda.run()
         left = [m.key for m in self.manager.managed.values() if not m.is_finished]
         if left:
@@ -99,6 +103,22 @@ class SimulatedWorld:
 
     def _submission(self, job: TraceJob) -> Any:
         return lambda: self.manager.submit(job)
+
+    def _plan(self, after: float, worker: SimulatedWorker, act: Callable[[], None]) -> None:
+        """Have a worker fail or come back, which every Workload learns.
+
+        The manager knows what ended there a moment before. On clusters such a job may run again.
+        """
+
+        def change() -> None:
+            for key in [key for key, copy in worker.copies.items() if copy.finish is not None]:
+                self._look(key)
+            act()
+            self._looker.update_fleet()
+            for key in self.manager.managed:  # also of those that ended elsewhere meanwhile
+                self._hear(key)
+
+        self.agenda.at(BEGIN + timedelta(seconds=after), change)
 
     def _hear(self, key: str) -> None:
         self._timer(key).set_after(RECHECK_SECONDS)
@@ -132,7 +152,9 @@ class SimulatedWorld:
         """Whether some worker has enough GPUs free or preemptible: a cheap check before asking."""
         job = managed.progress.job
         return any(
-            worker.may_hold(job, managed.workload.priority) for worker in self.workers.values()
+            worker.may_hold(job, managed.workload.priority)
+            for worker in self.workers.values()
+            if worker.lost_at is None
         )
 
 

@@ -59,7 +59,7 @@ def tell_cells(cells: dict[Cell, list[Guess]]) -> list[str]:
     """Return a line for each cell, those that miss the goal first, then the largest."""
     rows = []
     for (stage, horizon), guesses in cells.items():
-        inside = 100 * sum(g.earliest <= g.actual <= g.latest for g in guesses) / len(guesses)
+        inside = 100 * sum(g.is_inside for g in guesses) / len(guesses)
         late = 100 * sum(g.actual > g.latest for g in guesses) / len(guesses)
         ranges = percentile(sorted(g.latest - g.earliest for g in guesses), 50)
         waits = percentile(sorted(g.actual - g.made for g in guesses), 50)

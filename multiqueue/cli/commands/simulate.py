@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,18 @@ QUOTAS = "100,200,400,2000"
     help="Whom jobs may stop: nobody, the less urgent, or also whoever uses what was lent.",
 )
 @click.option(
+    "--fair-sharing",
+    is_flag=True,
+    help="Manager and workers share by dominant resource shares (Kueue's fair sharing).",
+)
+@click.option(
+    "--outage",
+    "outages",
+    multiple=True,
+    metavar="CLUSTER:AFTER:FOR",
+    help="A cluster is lost, such as a100-1:24h:24h; its jobs stop. Once for each cluster.",
+)
+@click.option(
     "--manager-quota",
     metavar="PERCENT,…",
     help="Quotas of the manager, of what the workers have: the last dispatcher plays with the "
@@ -165,6 +178,8 @@ def command(  # noqa: PLR0913 - one for each option
     clusters: int,
     fleet_file: Path | None,
     preemption: str,
+    fair_sharing: bool,
+    outages: tuple[str, ...],
     manager_quota: str | None,
     teams: int,
     names: str,
@@ -201,6 +216,10 @@ def command(  # noqa: PLR0913 - one for each option
     if variation != "none":
         raise UsageProblem("--variation: give --scenario hundred-gpus, too; traces have none")
     fleet = _read_fleet(fleet_file, clusters, preemption)
+    if fair_sharing:
+        fleet = replace(fleet, fair_sharing=True)
+    for outage in outages:
+        fleet = _add_outage(fleet, outage)
     own = f"{fleet.quota_percent}" if fleet_file else QUOTAS
     plan = Plan(
         wanted=TraceRequest(source=trace, count=jobs, load=load, teams=teams),
@@ -231,6 +250,31 @@ def _read_fleet(path: Path | None, clusters: int, preemption: str) -> SimulatedF
         return load_fleet(path) if path else make_fleet(clusters, Preempting(preemption))
     except FleetFileError as error:
         raise UsageProblem(str(error)) from error
+
+
+def _add_outage(fleet: SimulatedFleet, text: str) -> SimulatedFleet:
+    from multiqueue.simulation.fleet_file import read_outage
+
+    known = [cluster.name for cluster in fleet.clusters]
+    name, _, times = text.partition(":")
+    after, _, lasts = times.partition(":")
+    if any(cluster.name == name and cluster.outage for cluster in fleet.clusters):
+        raise UsageProblem(f'--outage "{text}": "{name}" has one already; a cluster is lost once')
+    if name not in known:
+        raise UsageProblem(
+            f'--outage "{text}": there is no cluster "{name}"; there are {", ".join(known)}'
+        )
+    try:
+        outage = read_outage(after, lasts)
+    except ValueError as error:
+        raise UsageProblem(
+            f'--outage "{text}": {error}; write CLUSTER:AFTER:FOR, such as {name}:24h:24h'
+        ) from error
+    clusters = tuple(
+        replace(cluster, outage=outage) if cluster.name == name else cluster
+        for cluster in fleet.clusters
+    )
+    return replace(fleet, clusters=clusters)
 
 
 def _read_percents(text: str) -> list[int]:

@@ -58,6 +58,7 @@ class GlobalQueue:
             queue=cluster.queue.name if cluster.queue is not None else "",
             yields=yields(view, cluster, place.turn),
             turn=place.turn,
+            created_at=workload.created_at,
             start=start.at if start is not None else None,
             spare=start.spare if start is not None else 0,
         )
@@ -103,7 +104,7 @@ class GlobalQueue:
 
     def _with_promise(self, cluster: str, claim: ClusterClaim) -> ClusterClaim:
         start = self._promised.get((cluster, claim.key))
-        return claim if start is None else replace(claim, start=start, spare=0)
+        return claim if start is None else replace(claim, created_at=None, start=start, spare=0)
 
 
 def _order(claim: ClusterClaim) -> tuple[int, bool, datetime, str]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from multiqueue_dispatchers.filters import FILTERS
-from multiqueue_dispatchers.score import PASSING, RACE
+from multiqueue_dispatchers.score import CLAIM_AFTER, PASSING, RACE
 from multiqueue_dispatchers.scorers import WEIGHTS
 
+from multiqueue.api.durations import parse_duration
 from multiqueue.plugins import ClusterView, Dispatcher
 from multiqueue.plugins.testing import (
     T0,
@@ -105,5 +106,8 @@ def test_every_scorer_and_filter_is_listed_with_its_weight():
     text = README.read_text()
     rows = dict(re.findall(r"^\| `([a-z]+)` \| (\d+) \|", text, flags=re.MULTILINE))
     assert (rows.pop("race"), rows.pop("passing")) == (str(RACE), str(PASSING))
+    after = re.search(r"^\| `claimAfter` \| (\w+) \|", text, flags=re.MULTILINE)
+    assert after is not None
+    assert parse_duration(after[1]) == CLAIM_AFTER
     assert {name: int(weight) for name, weight in rows.items()} == dict(WEIGHTS)
     assert all(f"`{name}`" in text for name in FILTERS)

@@ -101,7 +101,7 @@ def test_what_has_to_wait_everywhere_waits_in_global_queue_without_a_copy():
     assert got.clusters == ()
     assert got.global_queue is not None
     later = got.global_queue.turn - view.workload.created_at
-    assert later == timedelta(hours=2), "two GPUs for an hour"
+    assert later == timedelta(minutes=36), "three tenths of two GPUs for an hour"
 
 
 def test_it_may_come_up_as_it_was_submitted():

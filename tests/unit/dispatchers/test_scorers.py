@@ -173,8 +173,9 @@ class TestArguments:
 
     def test_all_that_is_wrong_is_told_at_once(self):
         got = self.check(scorers={"prize": 9}, filters=["fast"], race=0, colour="blue")
+        there = "scorers, filters, race, wait, passing, claimAfter"
         assert got == (
-            "argument colour: is unknown; there are: scorers, filters, race, wait, passing",
+            f"argument colour: is unknown; there are: {there}",
             "argument filters: 'fast' must be one of has-data, healthy, known, stops-nobody",
             "argument race: 0 must be a whole number of at least 1",
             f"argument scorers: 'prize' must be one of {', '.join(sorted(SCORERS))}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -103,6 +103,35 @@ class TestWaiting:
         assert ask(taken).global_queue.claim == ""
         later = replace(taken, claims=(replace(GANG, turn=SUBMITTED + HOUR),))
         assert ask(later, waits("b", hours=2)).global_queue.claim == "a"
+
+    def test_room_is_kept_once_a_workload_has_waited_or_somebody_leaves_for_it(self):
+        waiting = replace(GANG, created_at=T0 - HOUR)
+        cluster = replace(make_cluster("a"), claims=(waiting,))
+        view = make_view(clusters=[cluster], workload=takes(2))
+
+        def tier(view: DispatchView, after: timedelta) -> Tier:
+            turn = view.workload.created_at
+            return survey(view, turn=turn, claim_after=after).options[0].tier
+
+        assert tier(view, HOUR) is Tier.WAIT
+        assert tier(view, HOUR + timedelta(seconds=1)) is Tier.FIT
+        promised = replace(cluster, claims=(replace(waiting, created_at=None),))
+        assert tier(replace(view, clusters=(promised,)), 10 * HOUR) is Tier.WAIT
+
+    def test_a_young_workload_is_behind_all_claims_and_an_old_one_behind_those_that_bind(self):
+        young = replace(GANG, created_at=T0 - HOUR)
+        taken = replace(waits("a", hours=1), claims=(young,))
+
+        def claim(created_at: datetime) -> str:
+            workload = replace(takes(2), created_at=created_at)
+            view = make_view(clusters=[taken], workload=workload)
+            found = survey(view, turn=SUBMITTED, claim_after=2 * HOUR)
+            return bind(found, lambda option: option.name).global_queue.claim
+
+        assert claim(T0 - HOUR) == "", (
+            "the earlier claim does not bind yet, and counts all the same"
+        )
+        assert claim(T0 - 3 * HOUR) == "a"
 
     def test_nothing_is_kept_where_it_did_not_start_lately(self):
         tried = [

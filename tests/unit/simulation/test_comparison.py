@@ -202,6 +202,9 @@ def test_a_terminal_is_told_how_far_it_is_from_the_start(capsys, monkeypatch):
             '--manager-quota "100,x": write different percentages above 0',
         ),
         (["--manager-quota", "100,100"], '--manager-quota "100,100": write different percentages'),
+        (["--outage", "west:1h:1h"], 'there is no cluster "west"; there are a100-1, h100-1'),
+        (["--outage", "a100-1:1h"], '"" is not a duration'),
+        (["--outage", "a100-1:1h:1h", "--outage", "a100-1:9h:1h"], '"a100-1" has one already'),
         (["--report", "no/where/out.html"], 'there is no folder "no/where"'),
     ],
 )

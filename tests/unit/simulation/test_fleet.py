@@ -6,7 +6,14 @@ import pytest
 import yaml
 
 from multiqueue.lib.shares import share_out
-from multiqueue.simulation.fleet import Cluster, Preempting, SimulatedFleet, find_span, make_fleet
+from multiqueue.simulation.fleet import (
+    Cluster,
+    Outage,
+    Preempting,
+    SimulatedFleet,
+    find_span,
+    make_fleet,
+)
 from multiqueue.simulation.fleet_file import FleetFileError, load_fleet, parse_fleet
 from multiqueue.simulation.traces.make import with_speeds
 from tests.unit.simulation.worlds import make_trace_job
@@ -16,11 +23,13 @@ clusters:
 - name: west
   gpus: {a100: 64, h100: 16}
   prices: {a100: 1.8, h100: 3.5}
+  outage: {after: 24h, for: 90m}
 - name: east
   gpus: {h100: 32}
 speeds:
   training: {h100: 3}
 preemption: reclaim
+fairSharing: true
 managerQuotaPercent: 150
 watts: {a100: 400}
 """
@@ -40,8 +49,12 @@ def test_a_file_says_it_all() -> None:
     fleet = parse_fleet(yaml.safe_load(WHOLE))
     west, east = fleet.clusters
     assert west == Cluster(
-        name="west", gpus={"a100": 64, "h100": 16}, prices={"a100": 1800, "h100": 3500}
+        name="west",
+        gpus={"a100": 64, "h100": 16},
+        prices={"a100": 1800, "h100": 3500},
+        outage=Outage(86_400, 5_400),
     )
+    assert fleet.fair_sharing
     assert (east.name, east.total) == ("east", 32)
     assert (fleet.preempting, fleet.quota_percent) == (Preempting.BORROWERS, 150)
     assert fleet.watts == {"a100": 400.0}
@@ -65,6 +78,18 @@ def test_a_file_says_it_all() -> None:
         (
             "clusters: [{name: a, gpus: {x: 1}}, {name: a, gpus: {x: 1}}]",
             'clusters: "a" is there twice',
+        ),
+        (
+            "clusters: [{name: a, gpus: {x: 1}, outage: {after: 24h, for: 0s}}]",
+            r"clusters\[0\].outage: an outage cannot begin before the trace, and has",
+        ),
+        (
+            "clusters: [{name: a, gpus: {x: 1}, outage: {after: soon}}]",
+            r'clusters\[0\].outage: "soon" is not a duration',
+        ),
+        (
+            "clusters: [{name: a, gpus: {x: 1}}]\nfairSharing: perhaps",
+            "fairSharing: 'perhaps' must be true or false",
         ),
         ("clusters: [{name: a, gpus: {x: 1}}]\npreemption: yes", "must be one of none, priority"),
         ("clusters: [{name: a, gpus: {x: 1}}]\nspeeds: {x: {y: 1}}", "speeds: unknown x; known"),

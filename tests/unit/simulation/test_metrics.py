@@ -83,7 +83,7 @@ def test_cost_and_energy_are_told_where_they_are_known() -> None:
 
 
 def test_starts_are_held_against_their_intervals() -> None:
-    guesses = (Guess(0, 10, 5), Guess(0, 10, 11), Guess(0, 10, 10), Guess(5, 10, 4))
+    guesses = (Guess(0, 10, 5), Guess(0, 10, 41), Guess(0, 10, 40), Guess(35, 40, 4))
     got = measure(make_run(replace(ran("a", stay(0, 1)), guesses=guesses)))
     assert (got["guesses"], got["calibration"]) == (4, 50)
 

@@ -10,7 +10,7 @@ from multiqueue_dispatchers.all_at_once import AllAtOnce
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.plugins import Basis, Dispatcher, DispatchView, Nomination
-from multiqueue.simulation.fleet import Cluster, Preempting, SimulatedFleet
+from multiqueue.simulation.fleet import Cluster, Outage, Preempting, SimulatedFleet
 from multiqueue.simulation.reconciles import DispatcherError
 from multiqueue.simulation.records import RunRecord
 from multiqueue.simulation.timeline import build_timeline
@@ -200,3 +200,81 @@ class Vague(Broken):
 def test_what_is_no_answer_ends_the_run_too(dispatcher: Dispatcher, words: str) -> None:
     with pytest.raises(DispatcherError, match=words):
         play_jobs(make_trace_job("one"), fleet=make_fleet_of(a100=8), dispatcher=dispatcher)
+
+
+def with_outage(
+    fleet: SimulatedFleet, name: str, *, after: float, seconds: float
+) -> SimulatedFleet:
+    outage = Outage(after, seconds)
+    clusters = [replace(c, outage=outage) if c.name == name else c for c in fleet.clusters]
+    return replace(fleet, clusters=tuple(clusters))
+
+
+@pytest.mark.parametrize("dispatcher", [AllAtOnce(), Score()], ids=lambda d: type(d).__name__)
+def test_no_job_is_lost_or_runs_twice_when_a_cluster_fails(dispatcher: Dispatcher) -> None:
+    fleet = make_fleet_of(a100=16, h100=8)
+    trace = make_small_trace(fleet)
+    halfway = trace.jobs[len(trace.jobs) // 2].submit
+    fleet = with_outage(fleet, "a100", after=halfway, seconds=86_400)
+    run = play_trace(trace, fleet, dispatcher, "test")
+    assert [record.job for record in run.jobs] == list(trace.jobs)
+    assert_sound(run)
+    stays = [stay for record in run.jobs for stay in record.stays if stay.cluster == "a100"]
+    assert not [s for s in stays if s.begun < halfway + 86_400 and (s.ended or 0) > halfway]
+    assert any(stay.ended == halfway for stay in stays)
+
+
+def test_a_job_of_a_lost_cluster_begins_elsewhere_once_it_is_given_up() -> None:
+    fleet = make_fleet_of(a100=8, h100=8)
+    job = make_trace_job("one", kind="training", gpus=8, duration=10_000.0)
+    fleet = with_outage(fleet, "h100", after=2000, seconds=86_400)
+    run = play_jobs(job, fleet=fleet, dispatcher=Score(), name="score")
+    first, second = run.jobs[0].stays
+    assert (first.cluster, first.ended) == ("h100", 2000)
+    assert second.cluster == "a100"
+    assert 2000 + 900 < second.begun < 2000 + 900 + 60, "after workerLostTimeout"
+
+
+def test_a_job_that_comes_while_the_best_cluster_is_lost_goes_to_another_at_once() -> None:
+    fleet = with_outage(make_fleet_of(a100=8, h100=8), "h100", after=10, seconds=86_400)
+    job = make_trace_job("one", kind="training", gpus=8, submit=20.0)
+    (stay,) = play_jobs(job, fleet=fleet, dispatcher=Score(), name="score").jobs[0].stays
+    assert stay.cluster == "a100"
+    assert stay.begun < 20 + START_SECONDS + 3
+
+
+def test_a_job_that_ends_as_its_cluster_is_lost_has_ended() -> None:
+    fleet = make_fleet_of(a100=8, h100=8)
+    job = make_trace_job("one", kind="training", gpus=8, duration=10_000.0)
+    (stay,) = play_jobs(job, fleet=fleet, dispatcher=Score(), name="score").jobs[0].stays
+    assert stay.ended is not None
+    fleet = with_outage(fleet, stay.cluster, after=stay.ended + 0.1, seconds=86_400)
+    run = play_jobs(job, fleet=fleet, dispatcher=Score(), name="score")
+    assert len(run.jobs[0].stays) == 1
+
+
+def test_a_job_of_a_cluster_that_comes_back_at_once_goes_on_there() -> None:
+    fleet = with_outage(make_fleet_of(a100=8, h100=8), "h100", after=2000, seconds=300)
+    job = make_trace_job("one", kind="training", gpus=8, duration=10_000.0)
+    run = play_jobs(job, fleet=fleet, dispatcher=Score(), name="score")
+    assert [stay.cluster for stay in run.jobs[0].stays] == ["h100", "h100"]
+    assert run.jobs[0].stays[1].begun == 2300 + START_SECONDS
+
+
+def test_fair_sharing_lets_the_team_that_borrows_less_go_first() -> None:
+    """Each team has 4 of 12 GPUs; a holds 8, b holds 4, and both want 2 more."""
+    jobs = [
+        make_trace_job(f"a-{n}", gpus=2, submit=float(n), duration=300.0 if n else 100.0)
+        for n in range(10)
+    ]
+    jobs += [
+        make_trace_job(f"b-{n}", team="b", gpus=2, submit=0.5, duration=1000.0) for n in range(2)
+    ]
+    jobs.append(make_trace_job("b-late", team="b", gpus=2, submit=50.0, duration=800.0))
+    jobs.append(make_trace_job("c", team="c", gpus=2, submit=5000.0, duration=2800.0))
+    began = {}
+    for fair in (False, True):
+        fleet = replace(make_fleet_of(a100=12), fair_sharing=fair, quota_percent=1000)
+        run = play_jobs(*jobs, fleet=fleet)
+        began[fair] = next(r.stays[0].begun for r in run.jobs if r.job.name == "b-late")
+    assert began[True] < began[False] - 50
