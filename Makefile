@@ -48,6 +48,7 @@ lint: $(VENV)/.installed
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 
 imports: $(VENV)/.installed
 	$(BIN)/lint-imports
@@ -121,10 +122,10 @@ bench: $(VENV)/.installed ## Benchmarks with the figures of the goals
 	$(BIN)/python -m pytest -n 0 -s -m bench --timeout 900 tests/bench
 
 GENERATOR ?=
-WORKLOADS ?=
 SCALE ?=
+WORKLOADS ?= $(if $(SCALE),,3000)
 ROUNDS ?= 2
-bench-upstream: $(VENV)/.installed ## Upstream's benchmark with ours and upstream's manager, for hours: GENERATOR=baseline,large-scale,tas or multikueue SCALE=1/10 or WORKLOADS=n ROUNDS=n OUT=folder (docs/performance.md)
+bench-upstream: $(VENV)/.installed ## Upstream's benchmark with ours and upstream's manager, 3,000 Workloads of each generator in three quarters of an hour: GENERATOR=baseline,large-scale,tas or multikueue SCALE=1 (complete, hours) or 1/10 or WORKLOADS=n ROUNDS=n OUT=folder (docs/performance.md)
 ifeq ($(GENERATOR),multikueue)
 	$(BIN)/python -m pytest -n 0 -s -m bench --timeout 1800 tests/bench/test_fleet_speed_bench.py -k upstream
 else

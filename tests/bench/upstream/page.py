@@ -38,6 +38,11 @@ def told(run: Run) -> float:
     return float(run["toldUntilTheEnd"] / run["admissions"]) if run["admissions"] else 0.0
 
 
+def round_trips(run: Run) -> float:
+    """Return how many writes of a status the slowest hundredth of the admissions took."""
+    return float(run["secondsToAnswerP99"] * 1000 / run["statusWriteMilliseconds"])
+
+
 def manager_milliseconds(run: Run) -> float:
     """Return the manager's CPU time for one Workload."""
     return float(run["processes"]["manager"]["cpuSeconds"] / run["workloads"] * 1000)
@@ -78,6 +83,9 @@ def find_goals(limit: int) -> tuple[Goal, ...]:
             lambda run: writes_per_admission(run, *QUEUE_STATUSES),
             0.1,
             is_ratio=False,
+        ),
+        Goal(
+            "round trips from room to the admission's answer, p99", round_trips, 2.0, is_ratio=False
         ),
         Goal(
             "usage while work waits",
@@ -156,6 +164,7 @@ def _render_figures(runs: Sequence[Run], limit: int) -> list[str]:
         ("Events and queue statuses until the last end", lambda run: f"{told(run):.2f}"),
         ("refused because of a conflict", lambda run: f"{run['conflicts']:,}"),
         ("a write of a Workload's status", lambda run: f"{run['statusWriteMilliseconds']:.0f} ms"),
+        ("p99 from room to the admission's answer", _show_seconds_to_answer),
         *((f"CPU, peak memory: {name}", _process(name)) for name in runs[0]["processes"]),
     ]
     lines = [f"### {_name(limit).capitalize()}", "", "| | ours | upstream |", "|---|---|---|"]
@@ -163,6 +172,11 @@ def _render_figures(runs: Sequence[Run], limit: int) -> list[str]:
         cells = (", ".join(show(run) for run in part) or "not run" for part in (mine, theirs))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
+
+
+def _show_seconds_to_answer(run: Run) -> str:
+    seconds = run["secondsToAnswerP99"]
+    return "not measured" if seconds is None else f"{seconds:.2f} s"
 
 
 def _waits(name: str) -> Callable[[Run], str]:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -16,11 +17,13 @@ from typing import Any
 
 import yaml
 
+from multiqueue.serving.free_ports import find_free_ports
 from tests.bench.upstream import programs
 from tests.bench.upstream.course import Course
 from tests.bench.upstream.server import (
     Requests,
     WorkloadWatch,
+    quantile,
     read_metrics,
     read_requests,
     watched_kinds,
@@ -96,7 +99,8 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
         folder / "plane", controllers=False, extra_arguments=SERVER_ARGUMENTS
     ) as plane:
         install(setting, plane)
-        with running_manager(setting, plane.kubeconfig, folder) as manager:
+        (port,) = find_free_ports(1)
+        with running_manager(setting, plane.kubeconfig, folder, port) as manager:
             until(lambda: watched_kinds(read_metrics(plane)) >= WATCHED, "watches of the manager")
             pids = {
                 "manager": manager.pid,
@@ -112,7 +116,10 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
             count = programs.count_workloads(generator)
             until_end = _AtTheEnd(plane, watch, count)
             runner = _run_runner(plane, last, folder, seconds, until_end.look)
+            # The runner may end before the watch shows the last end.
+            at_the_end = until_end.requests or read_requests(read_metrics(plane))
             after = _settled(plane)
+            seconds_to_answer = _read_seconds_to_answer(port) if setting.program == OURS else None
             used = {name: _used(pid) for name, pid in pids.items()}
     spent = {
         name: Used(each.cpu_seconds - idle[name].cpu_seconds, each.peak_mib)
@@ -120,12 +127,12 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
     } | {"runner": runner}
     figures = describe(watch.course, before, after, programs.cohort_cores(generator))
     _require_all_finished(watch.course, count, folder)
-    assert until_end.requests is not None, "the last end was seen"
     return {
         **asdict(setting),
         "workloads": count,
         **figures,
-        "toldUntilTheEnd": _count_told(until_end.requests.writes - before.writes),
+        "secondsToAnswerP99": seconds_to_answer,
+        "toldUntilTheEnd": _count_told(at_the_end.writes - before.writes),
         "processes": {
             name: {"cpuSeconds": round(each.cpu_seconds, 2), "peakMiB": round(each.peak_mib)}
             for name, each in spent.items()
@@ -133,6 +140,13 @@ def measure(setting: Setting, folder: Path, seconds: float) -> dict[str, Any]:
         "loadBefore": round(load, 1),
         "loadAfter": round(os.getloadavg()[0], 1),
     }
+
+
+def _read_seconds_to_answer(port: int) -> float:
+    """Return the p99 of the seconds from what makes room to the answer to the admission."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        page = answer.read().decode()
+    return round(quantile(page, "multiqueue_stage_seconds", 0.99, stage="reserve"), 3)
 
 
 class _AtTheEnd:
@@ -232,9 +246,16 @@ def install(setting: Setting, plane: RealControlPlane) -> None:
 
 @contextlib.contextmanager
 def running_manager(
-    setting: Setting, kubeconfig: Path, folder: Path
+    setting: Setting, kubeconfig: Path, folder: Path, port: int | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the manager of the setting, without webhooks as upstream's benchmark does."""
+    """Run the manager of the setting, without webhooks as upstream's benchmark does.
+
+    Args:
+        setting: The setting.
+        kubeconfig: Of the control plane.
+        folder: Where its log goes.
+        port: Where ours shows its metrics; None: nowhere.
+    """
     if setting.program == UPSTREAM:
         name = programs.LIMITED if setting.limit else programs.UNLIMITED
         command = [str(programs.cache_folder() / name), f"--kubeconfig={kubeconfig}"]
@@ -243,8 +264,10 @@ def running_manager(
     else:
         config = folder / "config.yaml"
         qps = setting.limit or UNLIMITED_QPS
-        connection = {"clientConnection": {"qps": qps, "burst": 2 * qps}}
-        config.write_text(yaml.safe_dump(yaml.safe_load(CONFIGURATION) | connection))
+        more: dict[str, Any] = {"clientConnection": {"qps": qps, "burst": 2 * qps}}
+        if port is not None:
+            more["metrics"] = {"bindAddress": f"127.0.0.1:{port}"}
+        config.write_text(yaml.safe_dump(yaml.safe_load(CONFIGURATION) | more))
         command = [sys.executable, "-m", "multiqueue", "run", "--no-webhooks"]
         command += [f"--config={config}", f"--kubeconfig={kubeconfig}"]
         command += ["--log-level=warning"]

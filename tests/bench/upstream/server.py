@@ -22,7 +22,7 @@ WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/workloads?watch=1&timeoutSeconds=7200&
 PIECE_BYTES = 1 << 20
 WRITES = {"POST", "PUT", "PATCH", "APPLY"}
 """Nothing is deleted in a run; what the runner clears away afterwards is not counted."""
-SAMPLE = re.compile(r"^(\w+)\{(.*)\} ([0-9.e+]+)$", re.MULTILINE)
+SAMPLE = re.compile(r"^(\w+)\{(.*)\} ([0-9.e+-]+)$", re.MULTILINE)
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 CONFLICT = "409"
 
@@ -45,6 +45,31 @@ def read_samples(text: str, name: str) -> Iterator[Sample]:
     for found in SAMPLE.finditer(text):
         if found[1] == name:
             yield Sample(dict(LABEL.findall(found[2])), float(found[3]))
+
+
+def quantile(text: str, name: str, share: float, **labels: str) -> float:
+    """Return a quantile of a histogram, as Prometheus estimates it within a bucket.
+
+    Args:
+        text: The page of metrics.
+        name: The histogram's name.
+        share: Of all observations, 0 to 1.
+        labels: Which of its samples count.
+    """
+    buckets = sorted(
+        (float(each.labels["le"]), each.value)
+        for each in read_samples(text, f"{name}_bucket")
+        if labels.items() <= each.labels.items()
+    )
+    wanted = share * buckets[-1][1]
+    below, fewer = 0.0, 0.0
+    for bound, count in buckets:
+        if count >= wanted and count > fewer:
+            if bound == float("inf"):
+                return below
+            return below + (bound - below) * (wanted - fewer) / (count - fewer)
+        below, fewer = bound, count
+    return below
 
 
 @dataclass(frozen=True, slots=True)

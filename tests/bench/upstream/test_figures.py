@@ -11,7 +11,7 @@ import pytest
 from tests.bench.upstream import page, programs
 from tests.bench.upstream.course import Course
 from tests.bench.upstream.run import OURS, UPSTREAM, writes_of_others
-from tests.bench.upstream.server import read_requests, watched_kinds
+from tests.bench.upstream.server import quantile, read_requests, watched_kinds
 
 METRICS = """\
 # TYPE apiserver_request_total counter
@@ -43,6 +43,7 @@ def make_run(program: str, **figures: Any) -> dict[str, Any]:
         "toldUntilTheEnd": 300,
         "conflicts": 0,
         "statusWriteMilliseconds": 8.0,
+        "secondsToAnswerP99": 0.02,
         "processes": {"manager": process},
         "loadBefore": 1.0,
         "loadAfter": 2.0,
@@ -58,6 +59,18 @@ def test_writes_are_read_from_the_servers_metrics() -> None:
     read = read_requests(METRICS)
     assert read.writes == {("workloads/status", "PATCH"): 7, ("events", "POST"): 1200}
     assert (read.conflicts, read.seconds, read.timed) == (2, 0.45, 9)
+
+
+def test_a_quantile_is_estimated_within_its_bucket() -> None:
+    page = "\n".join(
+        f'took_bucket{{stage="{stage}",le="{bound}"}} {count}'
+        for stage, counts in (("a", (10, 90, 100, 100)), ("b", (0, 0, 0, 4)))
+        for bound, count in zip(("0.1", "0.5", "1.0", "+Inf"), counts, strict=True)
+    )
+    assert quantile(page, "took", 0.3, stage="a") == pytest.approx(0.2)
+    assert quantile(page, "took", 0.5, stage="a") == pytest.approx(0.3)
+    assert quantile(page, "took", 0.95, stage="a") == pytest.approx(0.75)
+    assert quantile(page, "took", 0.99, stage="b") == 1.0
 
 
 def test_a_kind_that_nobody_watches_any_more_is_not_watched() -> None:
