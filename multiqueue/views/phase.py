@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from multiqueue.api import workload_state
-from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
+from multiqueue.api.conditions import (
+    PREEMPTION_NOTICE,
+    CheckState,
+    Reason,
+    WorkloadCondition,
+    find_condition,
+)
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 
@@ -82,7 +88,8 @@ class Phase:
 
     Attributes:
         state: The stage, for programs.
-        why: What prevents the next stage; empty if there is nothing to say.
+        why: What prevents the next stage, or the notice that it will be stopped; empty if there
+            is nothing to say.
         worker: The cluster that runs it, or ran it to its end; empty on this cluster.
         offered_to: The clusters that may take it.
         left: The cluster that it left without having another one yet; empty for none.
@@ -140,7 +147,11 @@ def find_phase(workload: Workload, job: Mapping[str, Any] | None = None) -> Phas
         since = parse_time(evicted.last_transition_time)
         return Phase(state=state, why=evicted.message, left=left, since=since)
     if workload_state.is_admitted(status):
-        return _judge_admitted(workload, job)
+        phase = _judge_admitted(workload, job)
+        notice = find_condition(status.conditions, PREEMPTION_NOTICE)
+        if notice is None or notice.status != "True":
+            return phase
+        return replace(phase, why=notice.message)
     if workload_state.has_quota(status):
         return _judge_checks(workload)
     return _judge_waiting(workload)

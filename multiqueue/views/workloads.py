@@ -40,7 +40,7 @@ class WorkloadRow:
 
     @property
     def why(self) -> str:
-        """What prevents the next stage; empty if there is nothing to say."""
+        """As in its phase."""
         return self.phase.why
 
     @property

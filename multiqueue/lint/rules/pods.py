@@ -1,4 +1,4 @@
-"""Rules about pods of jobs: limits, time for a checkpoint, budgets, Jobs without a queue."""
+"""Rules about pods of jobs: limits, checkpoints, budgets, Jobs without a queue."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 
 from multiqueue.api.declarations import ON_NOTICE
 from multiqueue.api.names import (
+    CHECKPOINT_HOOK,
     CHECKPOINT_ON,
     CHECKPOINT_SECONDS,
     DEFAULT_QUEUE,
+    DISRUPTION_POLICY,
     JOB_MIN_PARALLELISM,
     QUEUE_NAME,
 )
@@ -19,12 +21,13 @@ from multiqueue.jobs.reading import JobPodSet, is_over, read_pod_sets
 from multiqueue.lib.digits import is_number
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 from multiqueue.lint.finding import Severity
-from multiqueue.lint.quotas import queue_label
+from multiqueue.lint.quotas import cohort_of, queue_label, queue_of_job
 from multiqueue.lint.rule import Hit, lint_rule
 from multiqueue.lint.rules.jobs import CONTAINERS, QUEUED_KINDS, job_rule, of_queued
 from multiqueue.lint.world import (
     LintInput,
     Lookup,
+    Sight,
     declared_kinds,
     labels_of,
     name_of,
@@ -144,6 +147,48 @@ def _saving(job: Object, pods: JobPodSet) -> Iterator[tuple[str, int, str]]:
 
 
 @job_rule(
+    "checkpoint-hook-unused",
+    severity=Severity.WARNING,
+    title="a checkpoint hook that nobody posts to",
+    why="The job is stopped, and its hook was never told to save the work.",
+)
+def unused_hook(job: Object, world: LintInput) -> Iterator[Hit]:
+    annotations = mapping(job, "metadata", "annotations")
+    path = f"metadata.annotations[{CHECKPOINT_HOOK}]"
+    if not annotations.get(CHECKPOINT_HOOK):
+        return
+    if annotations.get(CHECKPOINT_ON) != ON_NOTICE:
+        what = "is posted notices, and the job gets none"
+        yield Hit(path, what, f"set the annotation {CHECKPOINT_ON}: {ON_NOTICE}, too")
+        return
+    queue = queue_of_job(job, world)
+    if queue is None:
+        return
+    name = _policy_of(queue, world)
+    policy = world.get("DisruptionPolicy", name) if name else None
+    if name and policy is None and world.sight("DisruptionPolicy") is not Sight.ALL:
+        return
+    if mapping(policy, "spec", "notice").get("hooks") is not True:
+        of = f'ClusterQueue "{name_of(queue)}"'
+        what = f"{of} has no DisruptionPolicy"
+        if policy is not None:
+            what = f'DisruptionPolicy "{name}" of {of} posts nothing'
+        yield Hit(path, what, "set spec.notice.hooks: true in the policy of that ClusterQueue")
+
+
+def _policy_of(queue: Object, world: LintInput) -> str:
+    """Return the DisruptionPolicy that a ClusterQueue or the nearest Cohort above it names."""
+    holder, seen = queue, set[str]()
+    while True:
+        named = text(mapping(holder, "metadata", "annotations").get(DISRUPTION_POLICY)).strip()
+        above = cohort_of(holder)
+        if named or not above or above in seen:
+            return named
+        seen.add(above)
+        holder = world.get("Cohort", above) or {}
+
+
+@job_rule(
     "job-limit-range",
     severity=Severity.ERROR,
     title="a Job whose pods a LimitRange forbids",
@@ -233,4 +278,4 @@ def _is_managed(namespace: str, world: LintInput) -> bool:
 
 
 LOCAL = (extended_limits, pod_priority, min_parallelism, grace)
-WORLD = (limit_ranges, budget, without_queue)
+WORLD = (unused_hook, limit_ranges, budget, without_queue)

@@ -205,6 +205,62 @@ def test_the_annotation_may_stand_on_the_template() -> None:
     assert found.todo == "set terminationGracePeriodSeconds to more than 31"
 
 
+HOOK = "multiqueue.dev/checkpoint-hook"
+NOTICE = {HOOK: "trainer:8080/save", "multiqueue.dev/checkpoint-on": "Notice"}
+
+
+def governed(holder: dict[str, Any], policy: str) -> dict[str, Any]:
+    holder["metadata"]["annotations"] = {"multiqueue.dev/disruption-policy": policy}
+    return holder
+
+
+def policy(*, hooks: bool) -> dict[str, Any]:
+    spec = {"notice": {"longest": "5m", "hooks": hooks}}
+    return obj("DisruptionPolicy", "gentle", spec, version="multiqueue.dev/v1alpha1")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "objects", "got"),
+    [
+        ({}, [], None),
+        ({HOOK: "trainer:8080"}, [], "is posted notices, and the job gets none"),
+        (NOTICE, [], None),
+        (NOTICE, in_queue(cluster_queue()), 'ClusterQueue "cq" has no DisruptionPolicy'),
+        (NOTICE, in_queue(governed(cluster_queue(), "gentle")), None),
+        (
+            NOTICE,
+            [*in_queue(governed(cluster_queue(), "gentle")), policy(hooks=False)],
+            'DisruptionPolicy "gentle" of ClusterQueue "cq" posts nothing',
+        ),
+        (NOTICE, [*in_queue(governed(cluster_queue(), "gentle")), policy(hooks=True)], None),
+        (
+            NOTICE,
+            [
+                *in_queue(cluster_queue(cohortName="team")),
+                obj("Cohort", "team", {"parentName": "all"}),
+                governed(obj("Cohort", "all", {"parentName": "team"}), "gentle"),
+                policy(hooks=True),
+            ],
+            None,
+        ),
+        (
+            NOTICE,
+            [
+                *in_queue(cluster_queue(cohortName="team")),
+                obj("Cohort", "team", {"parentName": "all"}),
+                obj("Cohort", "all", {"parentName": "team"}),
+            ],
+            'ClusterQueue "cq" has no DisruptionPolicy',
+        ),
+    ],
+)
+def test_a_hook_needs_notices_and_a_policy_that_posts_them(
+    annotations: dict[str, str], objects: list[dict[str, Any]], got: str | None
+) -> None:
+    found = find("checkpoint-hook-unused", job(annotations=annotations), *objects)
+    assert [f.what for f in found] == ([got] if got else [])
+
+
 def test_limit_ranges_of_the_namespace_count() -> None:
     def limits(name: str, **item: Any) -> dict[str, Any]:
         spec = {"limits": [{"type": "Container", **item}]}

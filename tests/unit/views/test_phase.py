@@ -212,6 +212,17 @@ def test_pods_that_are_missing_are_counted() -> None:
     assert phase.why == "1 of 4 pods are ready"
 
 
+def test_who_runs_reads_that_it_will_be_stopped() -> None:
+    words = "will be stopped at 2026-01-01T12:02:30Z at the latest; save your work now. For b"
+    type_ = "multiqueue.dev/PreemptionNotice"
+    told = reserving(ADMITTED, condition(type_, reason="InClusterQueue", message=words))
+    for job, state in ((make_batch_job(ready=4), PhaseState.RUNNING), (None, PhaseState.ADMITTED)):
+        phase = find_phase(told, job)
+        assert (phase.state, phase.why) == (state, words)
+    over = reserving(ADMITTED, condition(type_, "False", reason="Rescinded", message="goes on"))
+    assert find_phase(over, make_batch_job(ready=4)).why == ""
+
+
 def test_a_rejection_says_what_the_check_said() -> None:
     workload = reserving(admissionChecks=[make_check("Rejected", "no worker has 9 GPUs")])
     assert find_phase(workload).why == "mk: no worker has 9 GPUs"

@@ -73,10 +73,14 @@ function Way({ spans, knownSince, now }) {
   ${knownSince && Date.parse(knownSince) > begin && html`<p class="soft">What was before ${clock(knownSince)} is read from the conditions: the manager started then.</p>`}</section>`;
 }
 
+/** Phases with nothing to wait for: their reason is a notice. */
+const HAS_STARTED = new Set(["Admitted", "Running"]);
+
 function Why({ standing, explanation }) {
   if (!standing.why && !explanation) return null;
   const flavors = (explanation?.flavors ?? []).map((flavor) => ({ ...flavor, key: flavor.name + flavor.resource }));
-  return html`<section><h3>${ENDED.has(standing.phase) ? "How it ended" : "Why it waits"}</h3>
+  const title = ENDED.has(standing.phase) ? "How it ended" : HAS_STARTED.has(standing.phase) ? "Why it will be stopped" : "Why it waits";
+  return html`<section><h3>${title}</h3>
     <p>${safe(brief(explanation?.why || standing.why))}</p>
     ${explanation?.preemption?.refusal && html`<p class="soft">Preemption: ${safe(explanation.preemption.refusal)}</p>`}
     ${(explanation?.takenBy ?? []).length > 0 && html`<p class="soft">Taken by ${safe(explanation.takenBy.join(", "))}</p>`}
