@@ -66,9 +66,9 @@ def make_way(
 ) -> Option:
     """Return the option, moved to `Tier.WAIT` if room there is kept for an earlier Workload.
 
-    Room is kept for Workloads that are so old. A Workload takes nothing from a claim
-    if, nine times out of ten, it has ended before the claim is expected to start, or if it takes no
-    more than what the claim leaves free.
+    Room is kept for Workloads that are at least ``claim_after`` old. A Workload takes nothing from
+    a claim if, nine times out of ten, it has ended before the claim is expected to start, or if it
+    takes no more than what the claim leaves free.
     """
     if option.tier >= Tier.PERHAPS or option.cluster.copy is not CopyState.ABSENT:
         return option
@@ -116,8 +116,8 @@ def find_claim(
 ) -> str:
     """Return where to keep room: the earliest start without an earlier claim; else empty.
 
-    Nobody makes way for a Workload that is younger. So its claim says only where it is expected to
-    start, which is not known as long as any other claim is earlier.
+    Nobody makes way for a Workload that is younger than ``claim_after``. So its claim says only
+    where it is expected to start, which is not known as long as any other claim is earlier.
     """
     if view.now < view.workload.created_at + claim_after:
         claim_after = timedelta()
@@ -138,7 +138,7 @@ def find_claim(
 def _claims_before(
     cluster: ClusterView, view: DispatchView, turn: datetime | None, claim_after: timedelta
 ) -> list[ClusterClaim]:
-    """Return the claims of those that come first, and are so old."""
+    """Return the claims of those that come first, and are at least ``claim_after`` old."""
     if not cluster.claims:
         return []
     workload = view.workload

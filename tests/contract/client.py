@@ -16,9 +16,9 @@ STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 PATIENCE_SECONDS = 45.0
+"""For what happens in the background: generous, since a real cluster may be slow."""
 TAKES_OVER = "apiserver is shutting down"
 """What a real API server says of a custom resource while its definition changes."""
-"""For what happens in the background: generous, since a real cluster may be slow."""
 
 
 @dataclass(frozen=True)

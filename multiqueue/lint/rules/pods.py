@@ -158,7 +158,7 @@ def unused_hook(job: Object, world: LintInput) -> Iterator[Hit]:
     if not annotations.get(CHECKPOINT_HOOK):
         return
     if annotations.get(CHECKPOINT_ON) != ON_NOTICE:
-        what = "is posted notices, and the job gets none"
+        what = "the job gets no notices, so nothing is posted"
         yield Hit(path, what, f"set the annotation {CHECKPOINT_ON}: {ON_NOTICE}, too")
         return
     queue = queue_of_job(job, world)

@@ -223,7 +223,7 @@ def policy(*, hooks: bool) -> dict[str, Any]:
     ("annotations", "objects", "got"),
     [
         ({}, [], None),
-        ({HOOK: "trainer:8080"}, [], "is posted notices, and the job gets none"),
+        ({HOOK: "trainer:8080"}, [], "the job gets no notices, so nothing is posted"),
         (NOTICE, [], None),
         (NOTICE, in_queue(cluster_queue()), 'ClusterQueue "cq" has no DisruptionPolicy'),
         (NOTICE, in_queue(governed(cluster_queue(), "gentle")), None),
